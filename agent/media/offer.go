@@ -1,10 +1,14 @@
 package media
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/pion/sdp/v3"
 )
 
 // Bounds of an offer.
@@ -17,16 +21,19 @@ const (
 // The feedback that the parts of a peer make use of, as rtcp-fb names it.
 var feedbacks = [...]string{"goog-remb", "ccm fir", "nack", "nack pli", "transport-cc"}
 
+// hashes are those by which a certificate counts (RFC 8122); older ones do not.
+var hashes = [...]string{"sha-256", "sha-384", "sha-512"}
+
 // offer is what matters of a viewer's offer (RFC 8866, RFC 8829): how to reach it, by
-// what it is known, and the one description of media that is answered with video.
+// what it is known, and the one description of media that is answered.
 type offer struct {
 	reach
-	media      []section
-	bundled    []string // the mids of its BUNDLE group
+	media      []*sdp.MediaDescription // all, as they came
+	bundled    []string                // the mids of its BUNDLE group
 	lite       bool
 	allowMixed bool
 
-	video      int              // the index in media of what is answered
+	chosen     int              // the index in media of what is answered
 	codec      codec            // with what
 	payload    uint8            // its type there
 	feedback   []string         // of ours, what the viewer knows, too
@@ -34,40 +41,32 @@ type offer struct {
 	candidates []string
 }
 
-// reach is what stands in a section, or for all of them before the first.
+// reach is what stands in a description of media, or for all of them before the first.
 type reach struct {
 	ufrag, password string
-	prints          []fingerprint
+	print           string // of its certificate: the hash and the digest
 	setup           string
-}
-
-// fingerprint is a digest of a certificate (RFC 8122).
-type fingerprint struct{ hash, digest string }
-
-// section is one description of media.
-type section struct {
-	reach
-	kind, port, proto string
-	formats           []string
-	mid, direction    string
-	mux, reduced      bool // RTCP on the port of RTP; in small packets
-	maps, feedback    []string
-	extensions        []string
-	candidates        []string
 }
 
 // codec is what a description of media is answered with.
 type codec struct {
 	kind, name string // such as video, VP8/90000
-	clock      int    // of its timestamps, in Hz
+	clock      uint32 // of its timestamps, in Hz
+	channels   uint16 // of sound
 }
 
 // The codecs that a viewer can get.
 var (
-	vp8Codec  = codec{"video", "VP8/90000", 90000}
-	opusCodec = codec{"audio", "opus/48000/2", 48000}
-	pcmuCodec = codec{"audio", "PCMU/8000", 8000}
+	vp8Codec  = codec{kind: "video", name: "VP8/90000", clock: 90000}
+	opusCodec = codec{kind: "audio", name: "opus/48000/2", clock: 48000, channels: 2}
+	pcmuCodec = codec{kind: "audio", name: "PCMU/8000", clock: 8000}
 )
+
+// mime is the codec's type as the library names it.
+func (c codec) mime() string {
+	name, _, _ := strings.Cut(c.name, "/")
+	return c.kind + "/" + name
+}
 
 // parseOffer reads an offer to receive one of wants, video as VP8 if nothing is named. Of several
 // such descriptions the first counts, and of wants the first that it has. It leaves alone the lines
@@ -79,128 +78,87 @@ func parseOffer(text string, wants ...codec) (*offer, error) {
 	if len(text) > maxOffer {
 		return nil, errors.New("the offer is too long")
 	}
-	o := &offer{extensions: map[string]uint8{}}
-	first := true
-	for line := range strings.SplitSeq(text, "\n") {
-		line = strings.TrimSuffix(line, "\r")
-		if first && line != "v=0" {
-			return nil, errors.New("an offer begins with v=0")
-		}
-		first = false
-		if line == "" {
-			continue
-		}
-		if len(line) < 2 || line[1] != '=' || strings.Contains(line, "\r") {
-			return nil, fmt.Errorf("%.40q is no line of SDP", line)
-		}
-		switch line[0] {
-		case 'm':
-			f := strings.Fields(line[2:])
-			if len(f) < 4 || len(o.media) == maxMedia {
-				return nil, errors.New("a description of media is malformed, or one too many")
-			}
-			o.media = append(o.media, section{kind: f[0], port: f[1], proto: f[2], formats: f[3:], direction: "sendrecv"})
-		case 'a':
-			name, value, _ := strings.Cut(line[2:], ":")
-			if len(o.media) == 0 {
-				o.attribute(name, value)
-			} else {
-				o.media[len(o.media)-1].attribute(name, value)
-			}
-		}
+	// The parser takes a return within a line for a part of its end.
+	if strings.Count(text, "\r") != strings.Count(text, "\r\n") {
+		return nil, errors.New("a line of the offer has a return in it")
 	}
-	return o, o.choose(wants)
-}
-
-// attribute takes one that stands before all media.
-func (o *offer) attribute(name, value string) {
-	switch name {
-	case "group":
-		if f := strings.Fields(value); len(f) > 0 && f[0] == "BUNDLE" {
+	if !strings.HasSuffix(text, "\n") {
+		text += "\r\n"
+	}
+	var whole sdp.SessionDescription
+	if err := whole.UnmarshalString(text); err != nil {
+		return nil, err
+	}
+	if len(whole.MediaDescriptions) > maxMedia {
+		return nil, errors.New("a description of media is one too many")
+	}
+	o := &offer{media: whole.MediaDescriptions, extensions: map[string]uint8{}}
+	if group, ok := whole.Attribute(sdp.AttrKeyGroup); ok {
+		if f := strings.Fields(group); len(f) > 0 && f[0] == "BUNDLE" {
 			o.bundled = f[1:]
 		}
-	case "ice-lite":
-		o.lite = true
-	case "extmap-allow-mixed":
-		o.allowMixed = true
-	default:
-		o.reach.attribute(name, value)
 	}
+	_, o.lite = whole.Attribute(sdp.AttrKeyICELite)
+	_, o.allowMixed = whole.Attribute(sdp.AttrKeyExtMapAllowMixed)
+	return o, o.choose(wants, reachOf(whole.Attributes))
 }
 
-func (r *reach) attribute(name, value string) {
-	switch name {
-	case "ice-ufrag":
-		r.ufrag = value
-	case "ice-pwd":
-		r.password = value
-	case "setup":
-		r.setup = value
-	case "fingerprint":
-		if hash, digest, ok := strings.Cut(value, " "); ok {
-			r.prints = append(r.prints, fingerprint{strings.ToLower(hash), strings.TrimSpace(digest)})
+// reachOf reads attributes.
+func reachOf(attributes []sdp.Attribute) (r reach) {
+	for _, a := range attributes {
+		switch a.Key {
+		case "ice-ufrag":
+			r.ufrag = a.Value
+		case "ice-pwd":
+			r.password = a.Value
+		case sdp.AttrKeyConnectionSetup:
+			r.setup = a.Value
+		case "fingerprint":
+			f := strings.Fields(a.Value)
+			if r.print != "" || len(f) != 2 || !slices.Contains(hashes[:], strings.ToLower(f[0])) {
+				continue
+			}
+			if _, err := hex.DecodeString(strings.ReplaceAll(f[1], ":", "")); err == nil {
+				r.print = strings.ToLower(f[0]) + " " + f[1]
+			}
 		}
 	}
-}
-
-func (s *section) attribute(name, value string) {
-	switch name {
-	case "mid":
-		s.mid = value
-	case "sendrecv", "sendonly", "recvonly", "inactive":
-		s.direction = name
-	case "rtcp-mux":
-		s.mux = true
-	case "rtcp-rsize":
-		s.reduced = true
-	case "rtpmap":
-		s.maps = append(s.maps, value)
-	case "rtcp-fb":
-		s.feedback = append(s.feedback, value)
-	case "extmap":
-		s.extensions = append(s.extensions, value)
-	case "candidate":
-		s.candidates = append(s.candidates, value)
-	default:
-		s.reach.attribute(name, value)
-	}
+	return r
 }
 
 // choose finds the description to answer, and what is agreed on with it.
-func (o *offer) choose(wants []codec) error {
-	o.video = -1
+func (o *offer) choose(wants []codec, session reach) error {
+	o.chosen = -1
 found:
 	for _, c := range wants {
-		for i := range o.media {
-			s := &o.media[i]
-			payload, ok := s.payload(c)
-			if s.kind == c.kind && ok && (s.direction == "recvonly" || s.direction == "sendrecv") && s.mux && strings.Contains(s.proto, "TLS/RTP/") {
-				o.video, o.codec, o.payload = i, c, payload
+		for i, m := range o.media {
+			payload, ok := payloadOf(m, c)
+			if m.MediaName.Media == c.kind && ok && receives(m) && has(m, sdp.AttrKeyRTCPMux) && strings.Contains(protoOf(m), "TLS/RTP/") {
+				o.chosen, o.codec, o.payload = i, c, payload
 				break found
 			}
 		}
 	}
-	if o.video < 0 {
+	if o.chosen < 0 {
 		return fmt.Errorf("it has no description of %s that is received as %s over DTLS, with rtcp-mux", wants[0].kind, wants[0].name)
 	}
-	s := &o.media[o.video]
+	m := o.media[o.chosen]
 	// In a bundle all go one way, which may be told with any of them.
-	how := s.reach
-	o.candidates = s.candidates
-	if o.inBundle(s.mid) {
-		for i := range o.media {
-			if m := &o.media[i]; i != o.video && o.inBundle(m.mid) {
-				how.fill(&m.reach)
-				o.candidates = append(o.candidates, m.candidates...)
+	o.reach = reachOf(m.Attributes)
+	o.candidates = values(m, sdp.AttrKeyCandidate)
+	if o.inBundle(midOf(m)) {
+		for i, other := range o.media {
+			if i != o.chosen && o.inBundle(midOf(other)) {
+				o.fill(reachOf(other.Attributes))
+				o.candidates = append(o.candidates, values(other, sdp.AttrKeyCandidate)...)
 			}
 		}
 	}
-	how.fill(&o.reach)
-	o.reach = how
+	o.fill(session)
 	if len(o.candidates) > maxCandidates {
 		o.candidates = o.candidates[:maxCandidates]
 	}
-	if o.ufrag == "" || o.password == "" || len(o.prints) == 0 {
+	if o.ufrag == "" || o.password == "" || o.print == "" {
 		return errors.New("it has no ice-ufrag, ice-pwd or fingerprint")
 	}
 	switch o.setup {
@@ -208,18 +166,13 @@ found:
 	default:
 		return fmt.Errorf("its setup is %.20q", o.setup)
 	}
-	for _, f := range s.feedback {
+	for _, f := range values(m, "rtcp-fb") {
 		at, what, _ := strings.Cut(f, " ")
-		if at != "*" && at != strconv.Itoa(int(o.payload)) {
-			continue
-		}
-		for _, known := range feedbacks {
-			if what == known {
-				o.feedback = append(o.feedback, known)
-			}
+		if (at == "*" || at == strconv.Itoa(int(o.payload))) && slices.Contains(feedbacks[:], what) {
+			o.feedback = append(o.feedback, what)
 		}
 	}
-	for _, e := range s.extensions {
+	for _, e := range values(m, sdp.AttrKeyExtMap) {
 		at, uri, _ := strings.Cut(e, " ")
 		uri, _, _ = strings.Cut(uri, " ")
 		at, _, _ = strings.Cut(at, "/")
@@ -242,130 +195,160 @@ found:
 }
 
 // fill takes from other what is still missing.
-func (r *reach) fill(other *reach) {
+func (r *reach) fill(other reach) {
 	if r.ufrag == "" || r.password == "" {
 		r.ufrag, r.password = other.ufrag, other.password
 	}
-	if len(r.prints) == 0 {
-		r.prints = other.prints
+	if r.print == "" {
+		r.print = other.print
 	}
 	if r.setup == "" {
 		r.setup = other.setup
 	}
 }
 
-func (o *offer) inBundle(mid string) bool {
-	for _, m := range o.bundled {
-		if m == mid && mid != "" {
-			return true
+func (o *offer) inBundle(mid string) bool { return mid != "" && slices.Contains(o.bundled, mid) }
+
+func has(m *sdp.MediaDescription, key string) bool { _, ok := m.Attribute(key); return ok }
+
+func midOf(m *sdp.MediaDescription) string { mid, _ := m.Attribute(sdp.AttrKeyMID); return mid }
+
+func protoOf(m *sdp.MediaDescription) string { return strings.Join(m.MediaName.Protos, "/") }
+
+// values are all of one attribute.
+func values(m *sdp.MediaDescription, key string) (all []string) {
+	for _, a := range m.Attributes {
+		if a.Key == key {
+			all = append(all, a.Value)
 		}
 	}
-	return false
+	return all
 }
 
-// payload returns the payload type of a codec. PCMU has one without a word.
-func (s *section) payload(c codec) (uint8, bool) {
-	for _, m := range s.maps {
-		at, name, _ := strings.Cut(m, " ")
+// receives reports whether the viewer takes what is sent there, which it does without a word.
+func receives(m *sdp.MediaDescription) bool {
+	direction := sdp.AttrKeySendRecv
+	for _, a := range m.Attributes {
+		switch a.Key {
+		case sdp.AttrKeySendRecv, sdp.AttrKeySendOnly, sdp.AttrKeyRecvOnly, sdp.AttrKeyInactive:
+			direction = a.Key
+		}
+	}
+	return direction == sdp.AttrKeySendRecv || direction == sdp.AttrKeyRecvOnly
+}
+
+// payloadOf returns the payload type of a codec. PCMU has one without a word.
+func payloadOf(m *sdp.MediaDescription, c codec) (uint8, bool) {
+	for _, v := range values(m, "rtpmap") {
+		at, name, _ := strings.Cut(v, " ")
 		if !strings.EqualFold(strings.TrimSpace(name), c.name) {
 			continue
 		}
 		id, err := strconv.ParseUint(at, 10, 7)
-		if err != nil {
-			continue
-		}
-		for _, f := range s.formats {
-			if f == at {
-				return uint8(id), true
-			}
+		if err == nil && slices.Contains(m.MediaName.Formats, at) {
+			return uint8(id), true
 		}
 	}
-	if c == pcmuCodec {
-		for _, f := range s.formats {
-			if f == "0" {
-				return 0, true
-			}
-		}
-	}
-	return 0, false
+	return 0, c == pcmuCodec && slices.Contains(m.MediaName.Formats, "0")
 }
 
-// client says whether we begin the handshake: so it is unless the viewer wants to.
+// client reports whether we begin the handshake: so it is unless the viewer wants to.
 func (o *offer) client() bool { return o.setup != "active" }
 
-// said is our side of the answer.
-type said struct {
-	session         uint64 // names it
-	ufrag, password string
-	digest          string // of our certificate, SHA-256
-	ssrc            uint32
-	candidates      []string
+// ownMid is what the one description of media is called between the library and us.
+const ownMid = "0"
+
+// narrowed returns the offer as the library gets it: the description that is answered, with what
+// we make use of. The library cannot agree on anything else, such as a data channel.
+func (o *offer) narrowed() (string, error) {
+	d, err := sdp.NewJSEPSessionDescription(false)
+	if err != nil {
+		return "", err
+	}
+	if o.lite {
+		d.WithPropertyAttribute(sdp.AttrKeyICELite)
+	}
+	if o.allowMixed {
+		d.WithPropertyAttribute(sdp.AttrKeyExtMapAllowMixed)
+	}
+	d.WithValueAttribute(sdp.AttrKeyGroup, "BUNDLE "+ownMid) // without one it refuses all media
+	m := sdp.NewJSEPMediaDescription(o.codec.kind, nil).
+		WithValueAttribute(sdp.AttrKeyMID, ownMid).
+		WithICECredentials(o.ufrag, o.password).
+		WithValueAttribute("fingerprint", o.print).
+		WithPropertyAttribute(sdp.AttrKeyRecvOnly).
+		WithPropertyAttribute(sdp.AttrKeyRTCPMux).
+		// It takes packets of a source that nobody declared for media, but not beside one that is.
+		WithValueAttribute(sdp.AttrKeySSRC, "1 cname:-")
+	if o.setup != "" {
+		m.WithValueAttribute(sdp.AttrKeyConnectionSetup, o.setup)
+	}
+	m.MediaName.Formats = []string{strconv.Itoa(int(o.payload))}
+	m.WithValueAttribute("rtpmap", fmt.Sprintf("%d %s", o.payload, o.codec.name))
+	for _, f := range o.feedback {
+		m.WithValueAttribute("rtcp-fb", fmt.Sprintf("%d %s", o.payload, f))
+	}
+	for uri, id := range o.extensions {
+		m.WithValueAttribute(sdp.AttrKeyExtMap, fmt.Sprintf("%d %s", id, uri))
+	}
+	raw, err := d.WithMedia(m).Marshal()
+	return string(raw), err
 }
 
-// answer writes the answer. Everything but the video is refused.
-func (o *offer) answer(w said) string {
-	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\r\n", args...) }
-	line("v=0")
-	line("o=- %d 2 IN IP4 127.0.0.1", w.session>>1)
-	line("s=-")
-	line("t=0 0")
-	line("a=msid-semantic: WMS %s", streamID)
-	if o.allowMixed {
-		line("a=extmap-allow-mixed")
+// widened returns the library's answer as the viewer gets it: for all that it offered, with
+// everything but the chosen description refused.
+func (o *offer) widened(text string) (string, error) {
+	var d sdp.SessionDescription
+	if err := d.UnmarshalString(text); err != nil {
+		return "", err
 	}
-	if mid := o.media[o.video].mid; o.inBundle(mid) {
-		line("a=group:BUNDLE %s", mid)
+	if len(d.MediaDescriptions) != 1 || d.MediaDescriptions[0].MediaName.Port.Value == 0 {
+		return "", errors.New("media: the library did not answer what was chosen")
 	}
-	for i := range o.media {
-		s := &o.media[i]
-		if i != o.video {
-			format := s.formats[0]
-			if strings.Contains(s.proto, "RTP/") {
-				format = "0" // one has to stand there; this one says nothing more
-			}
-			line("m=%s 0 %s %s", s.kind, s.proto, format)
-			line("c=IN IP4 0.0.0.0")
-			if s.mid != "" {
-				line("a=mid:%s", s.mid)
-			}
-			line("a=inactive")
-			continue
+	own, mid := d.MediaDescriptions[0], midOf(o.media[o.chosen])
+	d.Attributes = slices.DeleteFunc(d.Attributes, func(a sdp.Attribute) bool { return a.Key == sdp.AttrKeyGroup })
+	if o.inBundle(mid) {
+		d.WithValueAttribute(sdp.AttrKeyGroup, "BUNDLE "+mid)
+	}
+	own.MediaName.Protos = o.media[o.chosen].MediaName.Protos
+	own.Attributes = slices.DeleteFunc(own.Attributes, func(a sdp.Attribute) bool {
+		switch a.Key {
+		case sdp.AttrKeyMID, sdp.AttrKeyEndOfCandidates:
+			return true
+		case sdp.AttrKeyRTCPRsize:
+			return !has(o.media[o.chosen], a.Key)
+		case sdp.AttrKeyCandidate: // RTCP goes the same way
+			f := strings.Fields(a.Value)
+			return len(f) < 2 || f[1] != "1"
 		}
-		line("m=%s 9 %s %d", o.codec.kind, s.proto, o.payload)
-		line("c=IN IP4 0.0.0.0")
-		if s.mid != "" {
-			line("a=mid:%s", s.mid)
-		}
-		line("a=ice-ufrag:%s", w.ufrag)
-		line("a=ice-pwd:%s", w.password)
-		line("a=fingerprint:sha-256 %s", w.digest)
-		if o.client() {
-			line("a=setup:active")
+		return false
+	})
+	if mid != "" {
+		own.WithValueAttribute(sdp.AttrKeyMID, mid)
+	}
+	own.WithPropertyAttribute(sdp.AttrKeyEndOfCandidates)
+	d.MediaDescriptions = nil
+	for i, m := range o.media {
+		if i == o.chosen {
+			d.WithMedia(own)
 		} else {
-			line("a=setup:passive")
+			d.WithMedia(refused(m))
 		}
-		line("a=sendonly")
-		line("a=rtcp-mux")
-		if s.reduced {
-			line("a=rtcp-rsize")
-		}
-		line("a=rtpmap:%d %s", o.payload, o.codec.name)
-		for _, f := range o.feedback {
-			line("a=rtcp-fb:%d %s", o.payload, f)
-		}
-		for _, uri := range [...]string{transportURI, playoutDelayURI, captureTimeURI} {
-			if id := o.extensions[uri]; id != 0 {
-				line("a=extmap:%d %s", id, uri)
-			}
-		}
-		line("a=msid:%s %s", streamID, trackID)
-		line("a=ssrc:%d cname:%s", w.ssrc, streamID)
-		line("a=ssrc:%d msid:%s %s", w.ssrc, streamID, trackID)
-		for _, c := range w.candidates {
-			line("a=candidate:%s", c)
-		}
-		line("a=end-of-candidates")
 	}
-	return b.String()
+	raw, err := d.Marshal()
+	return string(raw), err
+}
+
+// refused returns the answer to media that we do not send.
+func refused(m *sdp.MediaDescription) *sdp.MediaDescription {
+	format := "0" // one has to stand there; this one says nothing more
+	if f := m.MediaName.Formats; len(f) > 0 && !strings.Contains(protoOf(m), "RTP/") {
+		format = f[0]
+	}
+	no := sdp.NewJSEPMediaDescription(m.MediaName.Media, nil)
+	no.MediaName.Port.Value, no.MediaName.Protos, no.MediaName.Formats = 0, m.MediaName.Protos, []string{format}
+	if mid := midOf(m); mid != "" {
+		no.WithValueAttribute(sdp.AttrKeyMID, mid)
+	}
+	return no.WithPropertyAttribute(sdp.AttrKeyInactive)
 }

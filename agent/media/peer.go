@@ -2,16 +2,12 @@ package media
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
-	"math/rand/v2"
-	"net"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/pion/dtls/v3"
 	"github.com/pion/ice/v4"
 	"github.com/pion/interceptor"
 	"github.com/pion/interceptor/pkg/cc"
@@ -20,8 +16,8 @@ import (
 	"github.com/pion/interceptor/pkg/report"
 	"github.com/pion/interceptor/pkg/twcc"
 	"github.com/pion/rtcp"
-	"github.com/pion/rtp"
-	"github.com/pion/transport/v4/packetio"
+	"github.com/pion/transport/v5/packetio"
+	"github.com/pion/webrtc/v4"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -41,11 +37,13 @@ const (
 	mostRate  = 30_000_000
 )
 
-// maxPacket bounds what comes from a viewer at once, in bytes: RTCP and a handshake.
-const maxPacket = 8 << 10
-
-// maxHandshake bounds what of a handshake lies unread, in bytes.
-const maxHandshake = 64 << 10
+// Bounds of what comes from a viewer.
+const (
+	maxPacket    = 8 << 10  // bytes at once: reports and a handshake
+	maxReports   = 64 << 10 // bytes of reports that lie unread
+	maxStrangers = 32       // sources that it sends or speaks of, though there is one: ours
+	maxGarbled   = 64       // reports on end that nobody understands
+)
 
 // gatherTime bounds the search for addresses of our own.
 const gatherTime = 4 * time.Second
@@ -53,12 +51,10 @@ const gatherTime = 4 * time.Second
 // farewellTime bounds how long a way that takes nothing more holds up the end.
 const farewellTime = time.Second
 
-// peer is the connection to one viewer: ICE finds the way, DTLS agrees on keys there,
-// SRTP carries video with them, and reports come back.
+// peer is the connection to one viewer.
 type peer struct {
-	offer   *offer
-	own     tls.Certificate
-	agent   *ice.Agent
+	conn    *webrtc.PeerConnection
+	way     *webrtc.ICETransport // of conn
 	track   *track
 	wantKey func()
 	rate    func() int    // what the way to the viewer carries, bits a second
@@ -66,98 +62,190 @@ type peer struct {
 	down    chan struct{} // closed when it cannot any more
 
 	//lint:ignore containedctx the life of the peer
-	ctx    context.Context // ends with the peer
-	cancel context.CancelFunc
-	ended  func() // closes down, once
-	seal   atomic.Pointer[seal]
-	chain  *interceptor.Chain
-	wg     sync.WaitGroup
+	ctx       context.Context // ends with the peer
+	cancel    context.CancelFunc
+	came      func() // closes up, once
+	ended     func() // closes down, once
+	strangers atomic.Int32
+	wg        sync.WaitGroup
 }
 
-// answer makes the peer for an offer to receive one video track. It returns the answer, with every
+// answer makes the peer for an offer to receive one track. It returns the answer with every
 // address in it: the viewer needs no other word.
 func (d *door) answer(ctx context.Context, text string, servers []server, wantKey func(), wants ...codec) (*peer, string, error) {
 	o, err := parseOffer(text, wants...)
 	if err != nil {
 		return nil, "", refusedOffer(err)
 	}
-	p := &peer{offer: o, wantKey: wantKey, up: make(chan struct{}), down: make(chan struct{}), rate: func() int { return startRate }}
-	p.ended = sync.OnceFunc(func() { close(p.down) })
-	p.ctx, p.cancel = context.WithCancel(context.Background())
-	if p.own, err = newCertificate(); err != nil {
-		return nil, "", err
-	}
-	if p.agent, err = d.agent(servers); err != nil {
-		return nil, "", err
-	}
-	ok := false
-	defer func() {
-		if !ok {
-			p.release()
-		}
-	}()
-	if err := p.sender(); err != nil {
-		return nil, "", err
-	}
-	if err := p.agent.OnConnectionStateChange(func(s ice.ConnectionState) {
-		if s == ice.ConnectionStateFailed || s == ice.ConnectionStateClosed {
-			p.ended()
-		}
-	}); err != nil {
-		return nil, "", err
-	}
-	own, err := p.gather(ctx)
+	p, err := d.peer(o, servers, wantKey)
 	if err != nil {
 		return nil, "", err
 	}
-	if err := p.agent.SetRemoteICELite(o.lite); err != nil {
+	answer, err := p.negotiate(ctx, o)
+	if err != nil {
+		p.close()
 		return nil, "", err
 	}
-	for _, c := range o.candidates {
-		p.candidate(c)
-	}
-	p.wg.Go(p.run)
-	ok = true
-	return p, o.answer(own), nil
+	return p, answer, nil
 }
 
 func refusedOffer(err error) error {
 	return capabilities.Wrap(capabilities.CodeInvalidArguments, err, "The offer cannot be answered: it has to be SDP that receives one track of what is shown: video as VP8, sound as Opus or PCMU.")
 }
 
-// agent is ICE through the door, and by the servers that help it.
-func (d *door) agent(servers []server) (*ice.Agent, error) {
-	networks := []ice.NetworkType{ice.NetworkTypeUDP4, ice.NetworkTypeUDP6}
-	options := []ice.AgentOption{
-		ice.WithUDPMux(d.udp),
-		ice.WithIncludeLoopback(),  // a gateway and its viewer may be on this machine
-		ice.WithDisableActiveTCP(), // viewers come; a node calls nobody whom they name
-		ice.WithMulticastDNSMode(ice.MulticastDNSModeDisabled),
-		ice.WithDisconnectedTimeout(5 * time.Second), ice.WithFailedTimeout(15 * time.Second), ice.WithKeepaliveInterval(2 * time.Second),
+// peer makes the connection, which does nothing yet.
+func (d *door) peer(o *offer, servers []server, wantKey func()) (*peer, error) {
+	p := &peer{wantKey: wantKey, up: make(chan struct{}), down: make(chan struct{}), rate: func() int { return startRate }, track: newTrack(o.codec)}
+	p.came = sync.OnceFunc(func() { close(p.up) })
+	p.ended = sync.OnceFunc(func() { close(p.down) })
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	media, err := engine(o)
+	if err != nil {
+		return nil, err
 	}
-	if d.tcp != nil {
-		options = append(options, ice.WithTCPMux(d.tcp))
-		networks = append(networks, ice.NetworkTypeTCP4, ice.NetworkTypeTCP6)
+	parts, err := p.parts()
+	if err != nil {
+		return nil, err
 	}
-	if urls := helpers(servers); len(urls) > 0 {
-		options = append(options, ice.WithUrls(urls), ice.WithProxyDialer(newDialer(urls)))
+	known := helpers(servers)
+	set, err := p.settings(d, o, known)
+	if err != nil {
+		return nil, err
 	}
-	return ice.NewAgentWithOptions(append(options, ice.WithNetworkTypes(networks))...)
+	api := webrtc.NewAPI(webrtc.WithMediaEngine(media), webrtc.WithInterceptorRegistry(parts), webrtc.WithSettingEngine(set))
+	if p.conn, err = api.NewPeerConnection(webrtc.Configuration{ICEServers: known}); err != nil {
+		return nil, err
+	}
+	p.way = p.conn.SCTP().Transport().ICETransport()
+	p.conn.OnConnectionStateChange(func(s webrtc.PeerConnectionState) {
+		switch s {
+		case webrtc.PeerConnectionStateConnected:
+			p.came()
+		case webrtc.PeerConnectionStateFailed, webrtc.PeerConnectionStateClosed:
+			p.ended()
+		}
+	})
+	return p, nil
 }
 
-// gather finds our own addresses, and says what the answer tells of us.
-func (p *peer) gather(ctx context.Context) (said, error) {
-	w := said{session: rand.Uint64(), digest: digestOf(p.own.Certificate[0]), ssrc: p.track.header.SSRC}
-	gathered := make(chan struct{})
-	if err := p.agent.OnCandidate(func(c ice.Candidate) {
-		if c == nil {
-			close(gathered)
-		}
-	}); err != nil {
-		return w, err
+// engine knows the one codec that was chosen, and of it what the viewer knows, too.
+func engine(o *offer) (*webrtc.MediaEngine, error) {
+	kind := webrtc.NewRTPCodecType(o.codec.kind)
+	c := webrtc.RTPCodecCapability{MimeType: o.codec.mime(), ClockRate: o.codec.clock, Channels: o.codec.channels}
+	for _, f := range o.feedback {
+		what, more, _ := strings.Cut(f, " ")
+		c.RTCPFeedback = append(c.RTCPFeedback, webrtc.RTCPFeedback{Type: what, Parameter: more})
 	}
-	if err := p.agent.GatherCandidates(); err != nil {
-		return w, err
+	m := &webrtc.MediaEngine{}
+	if err := m.RegisterCodec(webrtc.RTPCodecParameters{RTPCodecCapability: c, PayloadType: webrtc.PayloadType(o.payload)}, kind); err != nil {
+		return nil, err
+	}
+	for uri := range o.extensions {
+		if err := m.RegisterHeaderExtension(webrtc.RTPHeaderExtensionCapability{URI: uri}, kind, webrtc.RTPTransceiverDirectionSendonly); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// parts are what a sender of one track needs, and no more.
+func (p *peer) parts() (*interceptor.Registry, error) {
+	control, err := cc.NewInterceptor(func() (cc.BandwidthEstimator, error) {
+		return gcc.NewSendSideBWE(gcc.SendSideBWEInitialBitrate(startRate), gcc.SendSideBWEMinBitrate(leastRate), gcc.SendSideBWEMaxBitrate(mostRate),
+			gcc.SendSideBWEPacer(gcc.NewNoOpPacer())) // the track paces
+	})
+	if err != nil {
+		return nil, err
+	}
+	control.OnNewPeerConnection(func(_ string, e cc.BandwidthEstimator) { p.rate = e.GetTargetBitrate })
+	number, err := twcc.NewHeaderExtensionInterceptor()
+	if err != nil {
+		return nil, err
+	}
+	resend, err := nack.NewResponderInterceptor()
+	if err != nil {
+		return nil, err
+	}
+	reports, err := report.NewSenderInterceptor()
+	if err != nil {
+		return nil, err
+	}
+	all := &interceptor.Registry{}
+	for _, f := range []interceptor.Factory{control, number, resend, reports} {
+		all.Add(f)
+	}
+	return all, nil
+}
+
+// settings has the peer come by the door, and by the servers that help it.
+func (p *peer) settings(d *door, o *offer, known []webrtc.ICEServer) (webrtc.SettingEngine, error) {
+	networks := []webrtc.NetworkType{webrtc.NetworkTypeUDP4, webrtc.NetworkTypeUDP6}
+	var s webrtc.SettingEngine
+	s.SetICEUDPMux(d.udp)
+	if d.tcp != nil {
+		s.SetICETCPMux(d.tcp)
+		networks = append(networks, webrtc.NetworkTypeTCP4, webrtc.NetworkTypeTCP6)
+	}
+	s.SetNetworkTypes(networks)
+	s.SetIncludeLoopbackCandidate(true) // a gateway and its viewer may be on this machine
+	s.DisableActiveTCP(true)            // viewers come; a node calls nobody whom they name
+	s.SetICEMulticastDNSMode(ice.MulticastDNSModeDisabled)
+	s.SetICETimeouts(5*time.Second, 15*time.Second, 2*time.Second)
+	if len(known) > 0 {
+		s.SetICEProxyDialer(newDialer(known))
+	}
+	s.SetDTLSConnectContextMaker(func() (context.Context, func()) { return p.ctx, func() {} })
+	s.SetSDPMediaLevelFingerprints(true)
+	s.SetReceiveMTU(maxPacket)
+	s.BufferFactory = p.inbox
+	role := webrtc.DTLSRoleServer
+	if o.client() {
+		role = webrtc.DTLSRoleClient
+	}
+	return s, s.SetAnsweringDTLSRole(role)
+}
+
+// inbox holds what came of one source and was not read yet. The viewer's reports on what we send
+// are read, nothing else is: of that the library would keep a megabyte for each source, of which
+// a viewer can name four billion.
+func (p *peer) inbox(kind packetio.BufferPacketType, ssrc uint32) io.ReadWriteCloser {
+	b := packetio.NewBuffer()
+	if kind == packetio.RTCPBufferPacket && ssrc == p.track.header.SSRC {
+		b.SetLimitSize(maxReports)
+		return inbox{b}
+	}
+	b.SetLimitSize(1) // nothing fits
+	if p.strangers.Add(1) > maxStrangers {
+		p.ended()
+	}
+	return inbox{b}
+}
+
+// inbox is a buffer as the library asks for it.
+type inbox struct{ *packetio.Buffer }
+
+// Read returns the next packet.
+func (i inbox) Read(b []byte) (int, error) {
+	n, _, err := i.Buffer.Read(b, nil)
+	return n, err
+}
+
+// Write keeps a packet that fits.
+func (i inbox) Write(b []byte) (int, error) { return i.Buffer.Write(b, nil) }
+
+// negotiate has the peer agree on the track with the viewer. From then on it waits for it.
+func (p *peer) negotiate(ctx context.Context, o *offer) (string, error) {
+	answer, err := p.agree(o)
+	if err != nil {
+		return "", refusedOffer(err)
+	}
+	gathered := webrtc.GatheringCompletePromise(p.conn)
+	if err := p.conn.SetLocalDescription(answer); err != nil {
+		return "", err
+	}
+	p.wg.Go(func() { p.receive(p.conn.GetSenders()[0]) })
+	for _, c := range o.candidates {
+		p.candidate(c)
 	}
 	enough := time.NewTimer(gatherTime)
 	defer enough.Stop()
@@ -165,17 +253,24 @@ func (p *peer) gather(ctx context.Context) (said, error) {
 	case <-gathered:
 	case <-enough.C: // a server that does not answer keeps nobody waiting
 	case <-ctx.Done():
-		return w, context.Cause(ctx)
+		return "", context.Cause(ctx)
 	}
-	all, err := p.agent.GetLocalCandidates()
+	return o.widened(p.conn.LocalDescription().SDP)
+}
+
+// agree hands the offer to the library; nothing is sent yet.
+func (p *peer) agree(o *offer) (answer webrtc.SessionDescription, err error) {
+	if _, err := p.conn.AddTransceiverFromTrack(p.track, webrtc.RTPTransceiverInit{Direction: webrtc.RTPTransceiverDirectionSendonly}); err != nil {
+		return answer, err
+	}
+	text, err := o.narrowed()
 	if err != nil {
-		return w, err
+		return answer, err
 	}
-	for _, c := range all {
-		w.candidates = append(w.candidates, c.Marshal())
+	if err := p.conn.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeOffer, SDP: text}); err != nil {
+		return answer, err
 	}
-	w.ufrag, w.password, err = p.agent.GetLocalUserCredentials()
-	return w, err
+	return p.conn.CreateAnswer(nil)
 }
 
 // candidate takes an address of the viewer. One that is not understood cannot help,
@@ -185,165 +280,25 @@ func (p *peer) candidate(text string) bool {
 	if err != nil || c.Component() != ice.ComponentRTP { // RTCP goes the same way
 		return false
 	}
-	return p.agent.AddRemoteCandidate(c) == nil
+	return p.conn.AddICECandidate(webrtc.ICECandidateInit{Candidate: text}) == nil
 }
 
-// sender puts together what a sender of one track needs, and no more.
-func (p *peer) sender() error {
-	control, err := cc.NewInterceptor(func() (cc.BandwidthEstimator, error) {
-		return gcc.NewSendSideBWE(gcc.SendSideBWEInitialBitrate(startRate), gcc.SendSideBWEMinBitrate(leastRate), gcc.SendSideBWEMaxBitrate(mostRate),
-			gcc.SendSideBWEPacer(gcc.NewNoOpPacer())) // the track paces
-	})
-	if err != nil {
-		return err
-	}
-	control.OnNewPeerConnection(func(_ string, e cc.BandwidthEstimator) { p.rate = e.GetTargetBitrate })
-	number, err := twcc.NewHeaderExtensionInterceptor()
-	if err != nil {
-		return err
-	}
-	resend, err := nack.NewResponderInterceptor()
-	if err != nil {
-		return err
-	}
-	reports, err := report.NewSenderInterceptor()
-	if err != nil {
-		return err
-	}
-	var parts []interceptor.Interceptor
-	for _, f := range []interceptor.Factory{control, number, resend, reports} {
-		part, err := f.NewInterceptor("")
-		if err != nil {
-			return errors.Join(err, interceptor.NewChain(parts).Close())
+// receive takes the viewer's reports until it ends.
+func (p *peer) receive(from *webrtc.RTPSender) {
+	b, garbled := make([]byte, maxPacket), 0
+	for p.ctx.Err() == nil {
+		n, _, err := from.Read(b)
+		if err == nil {
+			var packets []rtcp.Packet
+			if packets, err = rtcp.Unmarshal(b[:n]); err == nil {
+				p.heed(packets)
+				garbled = 0
+				continue
+			}
 		}
-		parts = append(parts, part)
-	}
-	p.chain = interceptor.NewChain(parts)
-	ssrc := rand.Uint32()
-	info := &interceptor.StreamInfo{ID: trackID, SSRC: ssrc, PayloadType: p.offer.payload, MimeType: p.offer.codec.kind + "/" + strings.Split(p.offer.codec.name, "/")[0], ClockRate: uint32(p.offer.codec.clock)}
-	for _, f := range p.offer.feedback {
-		kind, what, _ := strings.Cut(f, " ")
-		info.RTCPFeedback = append(info.RTCPFeedback, interceptor.RTCPFeedback{Type: kind, Parameter: what})
-	}
-	for uri, id := range p.offer.extensions {
-		info.RTPHeaderExtensions = append(info.RTPHeaderExtensions, interceptor.RTPHeaderExtension{URI: uri, ID: int(id)})
-	}
-	out := p.chain.BindLocalStream(info, interceptor.RTPWriterFunc(func(h *rtp.Header, payload []byte, _ interceptor.Attributes) (int, error) {
-		s := p.seal.Load()
-		if s == nil {
-			return 0, errNoMore
-		}
-		return s.packet(h, payload)
-	}))
-	p.chain.BindRTCPWriter(interceptor.RTCPWriterFunc(func(packets []rtcp.Packet, _ interceptor.Attributes) (int, error) {
-		s := p.seal.Load()
-		if s == nil {
-			return 0, nil // there is nobody yet to report to
-		}
-		raw, err := rtcp.Marshal(packets)
-		if err != nil {
-			return 0, err
-		}
-		return s.report(raw)
-	}))
-	p.track = newTrack(out, ssrc, p.offer)
-	return nil
-}
-
-// run brings the connection up and holds it until it ends.
-func (p *peer) run() {
-	defer p.release()
-	accept := p.agent.Accept
-	if p.offer.lite { // who only answers has to be asked
-		accept = p.agent.Dial
-	}
-	conn, err := accept(p.ctx, p.offer.ufrag, p.offer.password)
-	if err != nil {
-		return
-	}
-	in := packetio.NewBuffer()
-	in.SetLimitSize(maxHandshake)
-	p.wg.Go(func() {
-		defer in.Close()
-		p.receive(conn, in)
-	})
-	secure, err := handshake(parcels{Conn: conn, in: in}, p.offer, p.own)
-	if err != nil {
-		return
-	}
-	end := sync.OnceFunc(func() { farewell(secure) }) // who comes second waits
-	defer end()
-	if err := secure.HandshakeContext(p.ctx); err != nil {
-		return
-	}
-	s, err := newSeal(conn, secure, p.offer.client())
-	if err != nil {
-		return
-	}
-	p.seal.Store(s)
-	close(p.up)
-	defer context.AfterFunc(p.ctx, end)()
-	// Nothing is said there any more but that the viewer goes.
-	b := make([]byte, maxPacket)
-	for {
-		if _, err := secure.Read(b); err != nil {
+		if garbled++; garbled > maxGarbled {
+			p.ended()
 			return
-		}
-	}
-}
-
-// farewell tells the viewer that this was all, as far as the way takes it.
-func farewell(secure *dtls.Conn) {
-	told := make(chan struct{})
-	go func() { _ = secure.Close(); close(told) }()
-	select {
-	case <-told:
-	case <-time.After(farewellTime):
-	}
-}
-
-// release frees what the peer holds.
-func (p *peer) release() {
-	p.ended()
-	_ = p.agent.Close()
-	if p.chain != nil {
-		_ = p.chain.Close()
-	}
-	p.cancel()
-}
-
-// receive takes what comes until the way ends, each to whom it is for (RFC 7983).
-func (p *peer) receive(conn net.Conn, in *packetio.Buffer) {
-	var report []byte
-	reader := p.chain.BindRTCPReader(interceptor.RTCPReaderFunc(func(b []byte, a interceptor.Attributes) (int, interceptor.Attributes, error) {
-		return copy(b, report), a, nil
-	}))
-	b, opened := make([]byte, maxPacket), make([]byte, maxPacket)
-	for {
-		n, err := conn.Read(b)
-		if err != nil {
-			return
-		}
-		switch {
-		case n > 0 && b[0] >= 20 && b[0] <= 63:
-			_, _ = in.Write(b[:n]) // what does not fit is sent again
-		case n > 4 && b[0] >= 128 && b[0] <= 191 && b[1] >= 192 && b[1] <= 223:
-			s := p.seal.Load()
-			if s == nil {
-				continue
-			}
-			if report, err = s.unseal(b[:n]); err != nil {
-				continue
-			}
-			n, attributes, err := reader.Read(opened, make(interceptor.Attributes))
-			if err != nil {
-				continue
-			}
-			packets, err := attributes.GetRTCPPackets(opened[:n])
-			if err != nil {
-				continue
-			}
-			p.heed(packets)
 		}
 	}
 }
@@ -358,8 +313,13 @@ func (p *peer) heed(packets []rtcp.Packet) {
 	}
 }
 
-// close ends the connection and returns when it has ended; idempotent.
+// close ends the connection and returns when it has ended; idempotent. The viewer is told, as far
+// as the way takes it.
 func (p *peer) close() {
 	p.cancel()
+	p.ended()
+	cut := time.AfterFunc(farewellTime, func() { _ = p.way.Stop() })
+	defer cut.Stop()
+	_ = p.conn.GracefulClose()
 	p.wg.Wait()
 }

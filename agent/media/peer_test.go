@@ -25,7 +25,7 @@ func await[T any](t *testing.T, what string, c <-chan T) (v T) {
 	return v
 }
 
-// A foreign viewer, which wants sound, too, gets the video that is sent, asks for a key
+// A foreign viewer, which wants sound and data, too, gets the video that is sent, asks for a key
 // frame, and its end is noticed; ours is told to it. Both ways round of the handshake.
 func TestPeer(t *testing.T) {
 	for name, role := range map[string]webrtc.DTLSRole{"we begin": webrtc.DTLSRoleServer, "the viewer begins": webrtc.DTLSRoleClient} {
@@ -109,6 +109,11 @@ func watchOnce(t *testing.T, d *door, role webrtc.DTLSRole, last string) {
 			}
 		}
 	})
+	data, err := viewer.CreateDataChannel("own", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data.OnOpen(func() { t.Error("a data channel was agreed on") })
 	text := offerOf(t, viewer)
 	if role == webrtc.DTLSRoleClient {
 		text = strings.ReplaceAll(text, "a=setup:actpass", "a=setup:active")
@@ -125,20 +130,23 @@ func watchOnce(t *testing.T, d *door, role webrtc.DTLSRole, last string) {
 	await(t, "connection", p.up)
 
 	// VP8 has a byte or more of its own before each packet's part.
-	data := make([]byte, 10_000)
-	if sent, err := p.track.send(t.Context(), &frame{data: data, at: time.Now()}, startRate); sent || err != nil {
+	picture := make([]byte, 10_000)
+	if sent, err := p.track.send(t.Context(), &frame{data: picture, at: time.Now()}, startRate); sent || err != nil {
 		t.Errorf("a frame that nothing came before: %v %v", sent, err)
 	}
-	if sent, err := p.track.send(t.Context(), &frame{data: data, at: time.Now(), key: true}, startRate); !sent || err != nil {
+	if sent, err := p.track.send(t.Context(), &frame{data: picture, at: time.Now(), key: true}, startRate); !sent || err != nil {
 		t.Fatal(sent, err)
 	}
-	if size := await(t, "frame", sizes); size < len(data) || size > len(data)+100 {
-		t.Errorf("a frame of %d bytes came as %d", len(data), size)
+	if size := await(t, "frame", sizes); size < len(picture) || size > len(picture)+100 {
+		t.Errorf("a frame of %d bytes came as %d", len(picture), size)
 	}
 	if err := viewer.WriteRTCP([]rtcp.Packet{&rtcp.PictureLossIndication{MediaSSRC: p.track.header.SSRC}}); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "wish for a key frame", wanted)
+	if p.conn.SCTP().State() != webrtc.SCTPTransportStateConnecting || data.ReadyState() != webrtc.DataChannelStateConnecting {
+		t.Error("data goes between the two")
+	}
 	if last == "viewer" {
 		if err := viewer.Close(); err != nil {
 			t.Fatal(err)
@@ -177,5 +185,54 @@ func TestStranger(t *testing.T) {
 	case <-p.down:
 	case <-time.After(patience):
 		t.Error("the handshake did not end")
+	}
+}
+
+// A viewer that sends media of its own, or speaks of some that nobody sends, is not listened to;
+// one that does so under many names is let go, before they cost memory.
+func TestStrangeSources(t *testing.T) {
+	for name, talk := range map[string]func(viewer *webrtc.PeerConnection, own *track, ssrc uint32) error{
+		"media": func(_ *webrtc.PeerConnection, own *track, ssrc uint32) error {
+			own.header.SSRC = ssrc
+			_, err := own.send(t.Context(), &frame{data: make([]byte, 100), at: time.Now(), key: true}, startRate)
+			return err
+		},
+		"reports": func(viewer *webrtc.PeerConnection, _ *track, ssrc uint32) error {
+			return viewer.WriteRTCP([]rtcp.Packet{&rtcp.PictureLossIndication{MediaSSRC: ssrc}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			viewer, own := newViewer(t), newTrack(vp8Codec)
+			if _, err := viewer.AddTrack(own); err != nil {
+				t.Fatal(err)
+			}
+			p, answer := answered(t, &door{}, offerOf(t, viewer))
+			// So that it begins to send, though nobody wants that.
+			answer = strings.ReplaceAll(answer, "a=sendonly", "a=sendrecv")
+			if err := viewer.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeAnswer, SDP: answer}); err != nil {
+				t.Fatal(err)
+			}
+			await(t, "connection", p.up)
+			tick := time.NewTicker(time.Millisecond)
+			defer tick.Stop()
+			patient := time.After(patience)
+			for ssrc := uint32(1); ; ssrc++ {
+				select {
+				case <-tick.C:
+					_ = talk(viewer, own, ssrc) // it may have been let go
+					continue
+				case <-p.down:
+				case <-patient:
+					t.Fatalf("it named %d sources, and is still there", ssrc)
+				}
+				if ssrc < maxStrangers/2 { // media counts twice, with its reports
+					t.Errorf("it was let go after %d", ssrc)
+				}
+				break
+			}
+			if n := len(p.conn.GetTransceivers()); n != 1 {
+				t.Errorf("%d tracks", n)
+			}
+		})
 	}
 }

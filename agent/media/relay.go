@@ -7,26 +7,28 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/pion/ice/v4"
+	"github.com/pion/stun/v4"
+	"github.com/pion/webrtc/v4"
 )
-
-//lint:file-ignore SA1019 the agent takes its servers as this type
 
 // dialTime bounds the way to a TURN server by TCP.
 const dialTime = 5 * time.Second
 
 // helpers reads the servers that a call brought. One that is not understood cannot
 // help, and others may.
-func helpers(servers []server) (all []*ice.URL) {
+func helpers(servers []server) (all []webrtc.ICEServer) {
 	for _, s := range servers {
-		u, err := ice.ParseURL(s.URL)
-		if err != nil {
+		u, err := stun.ParseURI(s.URL)
+		if err != nil || isTURN(u) && (s.Username == "" || s.Credential == "") {
 			continue
 		}
-		u.Username, u.Password = s.Username, s.Credential
-		all = append(all, u)
+		all = append(all, webrtc.ICEServer{URLs: []string{s.URL}, Username: s.Username, Credential: s.Credential})
 	}
 	return all
+}
+
+func isTURN(u *stun.URI) bool {
+	return u.Scheme == stun.SchemeTypeTURN || u.Scheme == stun.SchemeTypeTURNS
 }
 
 // dialer goes to TURN servers by TCP, or TLS where their address says so: who takes
@@ -35,10 +37,10 @@ type dialer struct {
 	secure map[string]string // address to the name in the certificate
 }
 
-func newDialer(urls []*ice.URL) dialer {
+func newDialer(servers []webrtc.ICEServer) dialer {
 	d := dialer{secure: map[string]string{}}
-	for _, u := range urls {
-		if u.IsSecure() {
+	for _, s := range servers {
+		if u, err := stun.ParseURI(s.URLs[0]); err == nil && u.IsSecure() {
 			d.secure[net.JoinHostPort(u.Host, strconv.Itoa(u.Port))] = u.Host
 		}
 	}

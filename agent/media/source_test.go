@@ -5,7 +5,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pion/interceptor"
 	"github.com/pion/rtp"
 
 	"github.com/handrail-dev/handrail/platform"
@@ -20,16 +19,20 @@ type narrow struct {
 
 func newNarrow() *narrow {
 	n := &narrow{came: make(chan struct{}, 1), open: make(chan struct{})}
-	out := interceptor.RTPWriterFunc(func(_ *rtp.Header, payload []byte, _ interceptor.Attributes) (int, error) {
-		select {
-		case n.came <- struct{}{}:
-		default:
-		}
-		<-n.open
-		return len(payload), nil
-	})
-	n.viewer = &viewer{peer: &peer{track: newTrack(out, 1, &offer{codec: vp8Codec}), rate: func() int { return startRate }, cancel: func() {}}}
+	t := newTrack(vp8Codec)
+	t.out = n
+	n.viewer = &viewer{peer: &peer{track: t, rate: func() int { return startRate }}}
 	return n
+}
+
+// WriteRTP takes a packet once the way is open.
+func (n *narrow) WriteRTP(_ *rtp.Header, payload []byte) (int, error) {
+	select {
+	case n.came <- struct{}{}:
+	default:
+	}
+	<-n.open
+	return len(payload), nil
 }
 
 // A look that was put off because nobody could take a frame is made once somebody can,

@@ -96,28 +96,11 @@ func only(answer, candidate string) string {
 	return b.String()
 }
 
-// A viewer by TCP that takes nothing any more holds up nobody: the other sees on, and
-// the stalled one is let go, as too slow.
-func TestStalledViewer(t *testing.T) {
-	desk := &still{news: make(chan platform.Rect, 1), noise: true}
-	h, err := New(Options{Opener: desk})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
-	healthy := watch(t, h)
-	await(t, "first frame", healthy.frames)
-	h.mu.Lock()
-	src := h.sources[""]
-	h.mu.Unlock()
-	viewers := func() map[*viewer]bool {
-		src.mu.Lock()
-		defer src.mu.Unlock()
-		return maps.Clone(src.viewers)
-	}
-	first := viewers()
+// watchByTCP is watch by a viewer whose only way is one that can be shut.
+func watchByTCP(t *testing.T, h *Handler) (*watching, *gate) {
+	t.Helper()
 	var way *gate
-	stuck := watchBy(t, h, newViewer(t, webrtc.NetworkTypeTCP4), func(answer string) string {
+	w := watchBy(t, h, newViewer(t, webrtc.NetworkTypeTCP4), func(answer string) string {
 		m := passiveCandidate.FindStringSubmatch(answer)
 		if m == nil {
 			t.Fatalf("no candidate by TCP:\n%s", answer)
@@ -125,10 +108,12 @@ func TestStalledViewer(t *testing.T) {
 		way = newGate(t, net.JoinHostPort("127.0.0.1", m[1]))
 		return only(answer, fmt.Sprintf("1 1 tcp 1671430143 127.0.0.1 %d typ host tcptype passive", way.listener.Addr().(*net.TCPAddr).Port))
 	})
-	await(t, "first frame by TCP", stuck.frames)
-	late := viewers()
-	maps.DeleteFunc(late, func(v *viewer, _ bool) bool { return first[v] })
+	await(t, "first frame by TCP", w.frames)
+	return w, way
+}
 
+// draw changes the screen until the test ends.
+func draw(t *testing.T, desk *still) {
 	over := make(chan struct{})
 	var drawing sync.WaitGroup
 	drawing.Go(func() {
@@ -143,8 +128,66 @@ func TestStalledViewer(t *testing.T) {
 			}
 		}
 	})
-	defer drawing.Wait()
-	defer close(over)
+	t.Cleanup(func() { close(over); drawing.Wait() })
+}
+
+// viewersOf are those who watch the screen now.
+func viewersOf(h *Handler) map[*viewer]bool {
+	h.mu.Lock()
+	src := h.sources[""]
+	h.mu.Unlock()
+	src.mu.Lock()
+	defer src.mu.Unlock()
+	return maps.Clone(src.viewers)
+}
+
+// The end of a session waits for nobody who takes nothing, though the viewer is to be told.
+func TestEndOfAStalledViewer(t *testing.T) {
+	desk := &still{news: make(chan platform.Rect, 1), noise: true}
+	h, err := New(Options{Opener: desk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	stuck, way := watchByTCP(t, h)
+	all := viewersOf(h)
+	draw(t, desk)
+	close(way.shut)
+	for v := range all {
+		// A frame that does not leave for so long is stuck.
+		for shown, since := int64(-1), time.Now(); time.Since(since) < frameShare; {
+			if n := v.shown.Load(); n != shown || v.free() {
+				shown, since = n, time.Now()
+			}
+			if err := pause(t.Context(), time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	asked := time.Now()
+	stuck.cancel()
+	await(t, "end", stuck.end)
+	if took := time.Since(asked); took > farewellTime+2*stalled {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// A viewer by TCP that takes nothing any more holds up nobody: the other sees on, and
+// the stalled one is let go, as too slow.
+func TestStalledViewer(t *testing.T) {
+	desk := &still{news: make(chan platform.Rect, 1), noise: true}
+	h, err := New(Options{Opener: desk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	healthy := watch(t, h)
+	await(t, "first frame", healthy.frames)
+	first := viewersOf(h)
+	stuck, way := watchByTCP(t, h)
+	late := viewersOf(h)
+	maps.DeleteFunc(late, func(v *viewer, _ bool) bool { return first[v] })
+	draw(t, desk)
 	close(way.shut)
 	if err := await(t, "end of the stalled one", stuck.end); err != nil {
 		t.Fatal(err)

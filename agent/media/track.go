@@ -2,13 +2,12 @@ package media
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
 
-	"github.com/pion/interceptor"
 	"github.com/pion/rtp"
 	"github.com/pion/rtp/codecs"
+	"github.com/pion/webrtc/v4"
 )
 
 const (
@@ -35,30 +34,66 @@ const (
 	trackID  = "screen"
 )
 
-// track is the video as one viewer gets it: RTP with numbers of its own. Only one
+// track is what is shown as one viewer gets it: RTP with numbers of its own. Only one
 // goroutine sends.
 type track struct {
-	out     interceptor.RTPWriter
+	codec   codec
+	out     packetWriter // set once the viewer and we agree
 	header  rtp.Header
 	delayID uint8
 	timeID  uint8
-	sound   bool
 	picture codecs.VP8Payloader
 	offset  uint32
 	began   time.Time
 	primed  bool // it has had a key frame
 }
 
-func newTrack(out interceptor.RTPWriter, ssrc uint32, o *offer) *track {
+// packetWriter is where they go.
+type packetWriter interface {
+	WriteRTP(h *rtp.Header, payload []byte) (int, error)
+}
+
+var _ webrtc.TrackLocal = (*track)(nil)
+
+func newTrack(c codec) *track {
 	return &track{
-		out: out, header: rtp.Header{Version: 2, PayloadType: o.payload, SSRC: ssrc, SequenceNumber: uint16(rand.Uint32())},
-		sound:   o.codec.kind == "audio",
-		delayID: o.extensions[playoutDelayURI], timeID: o.extensions[captureTimeURI],
+		codec: c, header: rtp.Header{Version: 2, SequenceNumber: uint16(rand.Uint32())},
 		picture: codecs.VP8Payloader{EnablePictureID: true}, offset: rand.Uint32(), began: time.Now(),
 	}
 }
 
-var errNoMore = errors.New("media: the viewer is gone")
+// Bind takes what the viewer and we agreed on; it is called before the answer.
+func (t *track) Bind(c webrtc.TrackLocalContext) (webrtc.RTPCodecParameters, error) {
+	agreed := c.CodecParameters()
+	if len(agreed) == 0 {
+		return webrtc.RTPCodecParameters{}, webrtc.ErrUnsupportedCodec
+	}
+	t.out, t.header.SSRC, t.header.PayloadType = c.WriteStream(), uint32(c.SSRC()), uint8(agreed[0].PayloadType)
+	for _, e := range c.HeaderExtensions() {
+		switch e.URI {
+		case playoutDelayURI:
+			t.delayID = uint8(e.ID)
+		case captureTimeURI:
+			t.timeID = uint8(e.ID)
+		}
+	}
+	return agreed[0], nil
+}
+
+// Unbind has nothing to give back: what is sent after the end is an error.
+func (t *track) Unbind(webrtc.TrackLocalContext) error { return nil }
+
+// ID names the track.
+func (t *track) ID() string { return trackID }
+
+// RID is empty: there is one encoding.
+func (t *track) RID() string { return "" }
+
+// StreamID names the stream that the track is alone in.
+func (t *track) StreamID() string { return streamID }
+
+// Kind is video or audio.
+func (t *track) Kind() webrtc.RTPCodecType { return webrtc.NewRTPCodecType(t.codec.kind) }
 
 // send writes a frame, not faster than about twice what the way carries. It reports
 // false for a frame that the viewer cannot use, having none before it.
@@ -70,7 +105,8 @@ func (t *track) send(ctx context.Context, f *frame, rate int) (sent bool, err er
 	t.primed = true
 	h.Timestamp = t.offset + uint32(f.at.Sub(t.began)*clockRate/time.Second)
 	var payloads [][]byte
-	if t.sound {
+	sound := t.codec.kind == "audio"
+	if sound {
 		h.Timestamp, payloads = t.offset+f.tick, [][]byte{f.data}
 	} else {
 		payloads = t.picture.Payload(mtu, f.data)
@@ -78,11 +114,11 @@ func (t *track) send(ctx context.Context, f *frame, rate int) (sent bool, err er
 	started, written := time.Now(), 0
 	for i, payload := range payloads {
 		h.Extension, h.Extensions = false, h.Extensions[:0]
-		h.Marker = i == len(payloads)-1 && !t.sound
+		h.Marker = i == len(payloads)-1 && !sound
 		if i == 0 {
 			t.extend(h, f)
 		}
-		if _, err := t.out.Write(h, payload, interceptor.Attributes{}); err != nil {
+		if _, err := t.out.WriteRTP(h, payload); err != nil {
 			return false, err
 		}
 		h.SequenceNumber++

@@ -252,3 +252,40 @@ func TestViewersShareOneEncoder(t *testing.T) {
 		t.Error("nothing was seen")
 	}
 }
+
+// As many as may watch see the screen at once, one more is refused, and all go at once.
+func TestManyViewers(t *testing.T) {
+	desk := &still{news: make(chan platform.Rect, 1)}
+	h, err := New(Options{Opener: desk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	var all []*watching
+	for range maxViewers {
+		all = append(all, watch(t, h))
+	}
+	for _, w := range all {
+		if f := await(t, "first frame", w.frames); !f.key {
+			t.Error("the first frame is no key frame")
+		}
+	}
+	args, err := json.Marshal(arguments{Offer: chrome})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Handle(t.Context(), capabilities.Invocation{Capability: screenLive, Args: args}); capabilities.CodeOf(err) != capabilities.CodeOverloaded {
+		t.Errorf("one more: %v", err)
+	}
+	for _, w := range all {
+		w.cancel()
+	}
+	for _, w := range all {
+		await(t, "end", w.end)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.sources) != 0 || h.viewers != 0 || h.door.users != 0 {
+		t.Errorf("nobody watches, and there are %d sources, %d viewers, %d at the door", len(h.sources), h.viewers, h.door.users)
+	}
+}
