@@ -9,7 +9,7 @@ export GOFLAGS := -buildvcs=false -trimpath $(GOFLAGS)
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 DATA    ?=
-PACKAGES ?= ./...
+PACKAGES ?=
 UP      := bin/handrail up --browser-sandbox auto $(if $(DATA),--data $(DATA))
 
 .PHONY: help setup build up demo test test-race check format lint arch fuzz cross suite conformance clients clean \
@@ -32,13 +32,13 @@ demo: setup build ## the same, and exit
 	@exec $(UP) --once
 
 # What failed is run again, alone, unless it cannot be chance (test/rerun). make lint
-# vets; without tables for a debugger a test links in half the time. One package more
-# than there are processors, since those with browsers and desktops in them mostly wait.
-RERUN = go run ./test/rerun -vet=off '-ldflags=-s -w' -p $$(($$(nproc) + 1)) -timeout 20m
+# vets; without tables for a debugger a test links in half the time. Packages with browsers,
+# desktops and whole sites in them mostly wait: two of those for each processor.
+RERUN = go run ./test/rerun -vet=off '-ldflags=-s -w' -p $$(($$(nproc) * 2)) -timeout 20m
 
 test: ## install what the tests need and run all of them; fuzz targets by their seeds (PACKAGES=./gateway/...)
 	@.ci/setup test
-	$(RERUN) -- $(PACKAGES)
+	$(RERUN) -- $(or $(PACKAGES),$$(.ci/packages all))
 
 # The scripts' engine is C made into Go; watched for races, it is twenty times slower and fits no bound on memory.
 test-race: ## the packages that have goroutines, race detector included; not those that drive browsers or desktops
