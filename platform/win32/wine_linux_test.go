@@ -41,7 +41,7 @@ func TestUnderWine(t *testing.T) {
 	}
 	dir := t.TempDir()
 	exe := filepath.Join(dir, "win32.test.exe")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", exe, ".")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", exe, ".")
 	build.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -45,9 +46,21 @@ type tree struct {
 
 func readTree(t *testing.T) tree {
 	t.Helper()
-	root, err := filepath.Abs(filepath.Join("..", ".."))
+	all, err := wholeTree()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(all.code) == 0 {
+		t.Fatal("no Go files found: the walk is broken")
+	}
+	return all
+}
+
+// wholeTree is read once for all tests, none of which changes it.
+var wholeTree = sync.OnceValues(func() (tree, error) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		return tree{}, err
 	}
 	all := tree{root: root, fset: token.NewFileSet()}
 	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
@@ -77,14 +90,8 @@ func readTree(t *testing.T) tree {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(all.code) == 0 {
-		t.Fatal("no Go files found: the walk is broken")
-	}
-	return all
-}
+	return all, err
+})
 
 func builtSomewhere(file string) bool {
 	return slices.ContainsFunc(targets, func(target struct{ goos, goarch string }) bool {
