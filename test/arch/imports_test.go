@@ -94,7 +94,7 @@ var fences = []struct {
 }{
 	{"github.com/quic-go/quic-go", []string{"agent/link", "gateway/nodes"}, "the transport can be exchanged only while two packages know it"},
 	{"github.com/pion", []string{"agent/media", "gateway/live"}, "the gateway hands offers and answers on as text, and makes credentials for TURN servers; only the edge speaks WebRTC"},
-	{"github.com/gofrs/flock", []string{"agent/journal"}, "locks that are handed to children are platform/procguard's own"},
+	{"github.com/gofrs/flock", []string{"agent/journal", "test/site"}, "locks that are handed to children are platform/procguard's own"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"gateway/front/**", "agent/provider", "cmd/handrail", "cmd/handrail/bridge", "cmd/handrail/connect", "suite/**"}, "MCP is one projection of the pipeline; nothing behind the front speaks it"},
 	{"github.com/cedar-policy/cedar-go", []string{"capabilities/policy"}, "there is one evaluator, used by gateway and node"},
 	{"github.com/chromedp", []string{"capabilities/browser"}, "only the browser handler drives Chrome"},

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -141,13 +140,9 @@ func theProgram(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		build := exec.CommandContext(t.Context(), "../../.ci/build", filepath.Join(dir, "handrail"))
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			_ = os.RemoveAll(dir)
-			t.Fatalf("%v\n%s", err, out)
-		}
-		built.dir, cleanUp = dir, func() { _ = os.RemoveAll(dir) }
+		cleanUp = func() { _ = os.RemoveAll(dir) }
+		site.Program(t, filepath.Join(dir, "handrail"))
+		built.dir = dir
 	}
 	return filepath.Join(built.dir, "handrail")
 }

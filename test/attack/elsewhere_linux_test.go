@@ -92,7 +92,7 @@ func newTown(t *testing.T) *town {
 		t.Skip("there is no 'ip' to make network namespaces with")
 	}
 	tag := fmt.Sprint(os.Getpid() % 100000)
-	w := &town{t: t, gateway: "hrg" + tag, desk: "hrd" + tag, another: "hra" + tag, dir: t.TempDir(), program: filepath.Join(t.TempDir(), "handrail")}
+	w := &town{t: t, gateway: "hrg" + tag, desk: "hrd" + tag, another: "hra" + tag, dir: t.TempDir(), program: theProgram(t)}
 	if out, err := exec.CommandContext(t.Context(), "ip", "netns", "add", w.gateway).CombinedOutput(); err != nil {
 		t.Skipf("network namespaces cannot be made here: %v %s", err, out)
 	}
@@ -101,7 +101,6 @@ func newTown(t *testing.T) *town {
 			_ = exec.Command("ip", "netns", "del", space).Run()
 		}
 	})
-	w.run("go", "build", "-buildvcs=false", "-o", w.program, "../../cmd/handrail")
 	w.run("ip", "-n", w.gateway, "link", "set", "lo", "up")
 	w.run("ip", "-n", w.gateway, "link", "add", "lan", "type", "bridge")
 	for i, space := range []string{w.desk, w.another} {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/handrail-dev/handrail/test/site"
 )
 
 // The real clients read what 'handrail connect' writes, and connect by it, over both
@@ -37,7 +39,7 @@ func TestRealClients(t *testing.T) {
 		}
 		return string(out)
 	}
-	build(t, handrail)
+	site.Program(t, handrail)
 	gateway := exec.CommandContext(t.Context(), handrail, "gateway", "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0")
 	gateway.Env = env
 	gateway.Cancel = func() error { return gateway.Process.Signal(os.Interrupt) }

@@ -22,6 +22,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front/fronttest"
 	"github.com/handrail-dev/handrail/gateway/front/mcp"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/test/site"
 )
 
 // packages is where .ci/conformance installed the npm packages.
@@ -235,38 +236,12 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// build makes the real program. The go command keeps a test's result for as long as
-// what the test itself read is unchanged, and does not see what a compiler read for it:
-// so each source of the program is looked at here, too.
-func build(t *testing.T, program string) {
-	t.Helper()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/handrail").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", `{{if .Module}}{{if .Module.Main}}{{.Dir}}{{end}}{{end}}`, "../../cmd/handrail")
-	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for dir := range strings.Lines(string(out)) {
-		files, err := os.ReadDir(strings.TrimSpace(dir))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range files {
-			if _, err := os.Stat(filepath.Join(strings.TrimSpace(dir), f.Name())); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-}
-
 // The inspector is the client most people try a server with first.
 func TestInspector(t *testing.T) {
 	dir := packages(t)
 	f, token := surface(t)
 	program := filepath.Join(t.TempDir(), "handrail")
-	build(t, program)
+	site.Program(t, program)
 	t.Setenv("HANDRAIL_URL", f.URL)
 	t.Setenv("HANDRAIL_TOKEN", token)
 	for name, target := range map[string][]string{

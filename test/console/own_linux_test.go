@@ -12,6 +12,7 @@ import (
 
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	screen "github.com/handrail-dev/handrail/test/desk"
+	"github.com/handrail-dev/handrail/test/site"
 )
 
 // A person alone with one machine, by the built program: they see their own camera in the
@@ -25,11 +26,7 @@ func TestAPersonAloneUsesTheirOwnDevice(t *testing.T) {
 	home := t.TempDir()
 	w := &walk{program: filepath.Join(home, "handrail"), env: append(d.Env, "HOME="+home, "HANDRAIL_DATA="+filepath.Join(home, "site"), "PATH="+os.Getenv("PATH"), "TMPDIR="+os.TempDir())}
 	w.browser = &browser{t: t}
-	build := exec.CommandContext(t.Context(), "../../.ci/build", w.program)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	site.Program(t, w.program)
 	must(t, os.MkdirAll(filepath.Join(home, "site", "node"), 0o700))
 	must(t, os.WriteFile(filepath.Join(home, "site", "node", "node.json"), []byte(`{"version": 1, "location": {"enabled": true, "fixed": {"latitude": 48.8566, "longitude": 2.3522, "accuracy_m": 20}}}`), 0o600))
 	w.start("up", "--browser-sandbox", "auto", "--no-task", "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0", "--fake-sensors", "--json")

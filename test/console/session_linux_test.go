@@ -176,11 +176,7 @@ func TestADeviceSeesHearsAndIsWatched(t *testing.T) {
 	w := &walk{program: filepath.Join(home, "handrail"), env: append(d.Env, "HOME="+home, "HANDRAIL_DATA="+filepath.Join(home, "site"), "PATH="+os.Getenv("PATH"), "PULSE_SERVER="+sound,
 		"TMPDIR="+os.TempDir())} // where root runs a node its browsers have an account of their own, which has to get there
 	w.browser = &browser{t: t}
-	build := exec.CommandContext(t.Context(), "../../.ci/build", w.program)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	site.Program(t, w.program)
 	gateway := exec.Command(w.program, "gateway", "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0", "--json")
 	gateway.Env = w.env
 	screen.Stay(t, gateway)

@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	screen "github.com/handrail-dev/handrail/test/desk"
+	"github.com/handrail-dev/handrail/test/site"
 )
 
 // walk is a person with a phone's screen and a keyboard, before a machine on which
@@ -106,12 +107,7 @@ func TestFromABareMachine(t *testing.T) {
 	home := t.TempDir()
 	w := &walk{program: filepath.Join(home, "handrail"), env: append(d.Env, "HOME="+home, "HANDRAIL_DATA="+filepath.Join(home, "site"), "PATH="+os.Getenv("PATH"))}
 	w.browser = &browser{t: t}
-	// As make build makes it, which the machine may have done already.
-	build := exec.CommandContext(t.Context(), "../../.ci/build", w.program)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	site.Program(t, w.program)
 	w.start("gateway", "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0", "--json")
 	link := w.command("", "login")
 	w.browser = startChrome(t)

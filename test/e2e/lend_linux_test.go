@@ -112,12 +112,8 @@ func TestADesktopIsLentAndTakenBack(t *testing.T) {
 	home := privateDir(t)
 	p := &person{t: t, program: filepath.Join(home, "handrail"), env: append(slices.Clone(d.Env), "HOME="+home, "HANDRAIL_DATA="+filepath.Join(home, "site"))}
 
-	// Install: one file, as make build makes it.
-	build := exec.CommandContext(t.Context(), "../../.ci/build", p.program)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	// Install: one file.
+	site.Program(t, p.program)
 	var ready struct {
 		HTTP string `json:"http"`
 	}
