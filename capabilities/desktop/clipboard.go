@@ -94,12 +94,11 @@ func (h *Handler) watchCleared(d *platform.Desktop, text string, due time.Time, 
 	h.mu.Unlock()
 	go func() {
 		defer h.wg.Done()
-		timer := time.NewTimer(time.Until(due))
-		defer timer.Stop()
+		over := h.o.After(time.Until(due))
 		for {
 			select {
 			case <-h.life.Done():
-			case <-timer.C:
+			case <-over:
 				select {
 				case <-h.life.Done():
 				case <-read:
@@ -115,7 +114,7 @@ func (h *Handler) watchCleared(d *platform.Desktop, text string, due time.Time, 
 				cleared()
 				return
 			}
-			timer.Reset(lookAgain)
+			over = time.After(lookAgain)
 		}
 	}()
 }

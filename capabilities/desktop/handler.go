@@ -39,6 +39,8 @@ type Options struct {
 	// newest word counts), and nowhere once it is over. It must not block. Default:
 	// nobody is told.
 	Acting func(call capabilities.CallID, at ...platform.Rect)
+	// After is by what a delivered secret's time in the clipboard ends. Default: time.After.
+	After func(time.Duration) <-chan time.Time
 	// Log. Default: discard.
 	Log *slog.Logger
 }
@@ -115,6 +117,9 @@ func New(o Options) (*Handler, error) {
 	}
 	if o.QuietTime == 0 {
 		o.QuietTime = DefaultQuietTime
+	}
+	if o.After == nil {
+		o.After = time.After
 	}
 	switch o.HotKey {
 	case "":
