@@ -11,7 +11,7 @@ import (
 )
 
 // An admin adds a person and makes the link that lets them in; it works once, as them, and
-// is shown once. They can be removed again.
+// is shown once. Their role can be changed, and they can be removed again.
 func TestAPersonIsAdded(t *testing.T) {
 	d := startSite(t)
 	d.enter(principal.RoleAdmin)
@@ -41,6 +41,11 @@ func TestAPersonIsAdded(t *testing.T) {
 	d.await(`document.getElementById("outcome").innerText.includes("Signed out everywhere")`)
 	if n := len(d.Tokens.Sessions("zoe")); n != 0 {
 		t.Errorf("%d sessions are left", n)
+	}
+	must(t, d.run(`document.querySelector("details[id$=-role]").open = true; document.querySelector("details[id$=-role] select").value = "operator"; document.querySelector("button[value=role]").click(); 1`, nil))
+	d.await(`document.getElementById("outcome").innerText.includes("Saved")`)
+	if u, err := d.Tokens.User("zoe"); err != nil || u.Role != principal.RoleOperator {
+		t.Errorf("zoe is %s: %v", u.Role, err)
 	}
 	must(t, d.run(`document.querySelector("details[id$=-remove]").open = true; document.querySelector("button[value=remove]").click(); 1`, nil))
 	d.await(`document.getElementById("outcome").innerText.includes("cannot sign in any more")`)
