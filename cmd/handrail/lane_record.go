@@ -13,18 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
-
-// filmView is a recording as the gateway tells of it.
-type filmView struct {
-	ID        string               `json:"recording_id"`
-	Lane      string               `json:"lane"`
-	Node      string               `json:"node_id"`
-	Principal string               `json:"principal"`
-	Since     time.Time            `json:"since"`
-	Until     time.Time            `json:"until"`
-	Result    *capabilities.Result `json:"result"`
-}
 
 // filmAskEvery is how often a recording is asked whether it is over.
 const filmAskEvery = time.Second
@@ -58,13 +48,13 @@ func newLaneRecordCmd() *cobra.Command {
 		order := body("lane", args[0], "node_id", on, "display", *display)
 		order["duration_ms"] = length.Milliseconds()
 		stop := showWaiting(cmd, "waiting for the first picture, or a person's word")
-		var film filmView
+		var film api.Recording
 		err = c.do(cmd.Context(), http.MethodPost, path("recordings"), order, &film)
 		stop()
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "Recording %s on %s until %s; Ctrl+C stops it.\n", plain(film.Lane), plain(film.Node), film.Until.Local().Format(clock))
+		fmt.Fprintf(cmd.ErrOrStderr(), "Recording %s on %s until %s; Ctrl+C stops it.\n", plain(string(film.Lane)), plain(string(film.Node)), film.Until.Local().Format(clock))
 		if film, err = awaitFilm(cmd.Context(), c, film); err != nil {
 			return err
 		}
@@ -75,7 +65,7 @@ func newLaneRecordCmd() *cobra.Command {
 
 // awaitFilm waits until a recording is over. An interruption stops it, and does not end
 // this command before its file is there.
-func awaitFilm(ctx context.Context, c *remote, film filmView) (filmView, error) {
+func awaitFilm(ctx context.Context, c *remote, film api.Recording) (api.Recording, error) {
 	at := path("recordings", film.ID)
 	method, asking := http.MethodGet, ctx
 	tick := time.NewTicker(filmAskEvery)
@@ -98,7 +88,7 @@ func awaitFilm(ctx context.Context, c *remote, film filmView) (filmView, error) 
 	return film, nil
 }
 
-func saveFilm(cmd *cobra.Command, c *remote, film filmView, out string) error {
+func saveFilm(cmd *cobra.Command, c *remote, film api.Recording, out string) error {
 	r := *film.Result
 	if err := resultError(r); err != nil {
 		return err
@@ -149,7 +139,7 @@ func newLaneRecordingsCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		all, done, err := listed[filmView](cmd, c, path("recordings"), "recordings")
+		all, done, err := listed[api.Recording](cmd, c, path("recordings"), "recordings")
 		if done || err != nil {
 			return err
 		}
@@ -166,7 +156,7 @@ func newLaneRecordingsCmd() *cobra.Command {
 					file = string(a.ID)
 				}
 			}
-			t.row(f.ID, f.Lane, f.Node, f.Principal, state, file)
+			t.row(f.ID, string(f.Lane), string(f.Node), string(f.Principal), state, file)
 		}
 		t.flush()
 		return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/live"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/secret"
@@ -52,6 +53,23 @@ func TestRoomsOnTheWire(t *testing.T) {
 				Withdrawn: true, UsedBy: []nodes.InviteUse{{Node: "n1", Host: "h", Platform: "linux", Fingerprint: "ab", At: at}},
 			}),
 			`{"invite_id":"i1","label":"l","trust":"owner","allow":["*"],"labels":["home"],"auto_approve":true,"uses":2,"used":1,"created_at":"2026-03-04T05:06:07Z","created_by":"ann","expires_at":"2026-03-04T05:06:07Z","withdrawn":true,"used_by":[{"node_id":"n1","host":"h","platform":"linux","key_fingerprint":"ab","at":"2026-03-04T05:06:07Z"}]}`,
+		},
+		{
+			front.ViewWatchers([]live.View{{ID: "s1", Node: "n1", Source: "screen", Principal: "ann", Since: at}}),
+			`[{"session_id":"s1","node_id":"n1","source":"screen","principal":"ann","since":"2026-03-04T05:06:07Z"}]`,
+		},
+		{
+			front.ViewControl(&live.Control{ID: "s1", Node: "n1", Principal: "ann", Since: at, Frame: &live.Frame{ID: "f1", Width: 2, Height: 3}}),
+			`{"session_id":"s1","node_id":"n1","principal":"ann","since":"2026-03-04T05:06:07Z","paused":false,"frame":{"frame_id":"f1","width":2,"height":3}}`,
+		},
+		{front.ViewControl(&live.Control{Node: "n1", Principal: "ann", Since: at, Paused: true}), `{"node_id":"n1","principal":"ann","since":"2026-03-04T05:06:07Z","paused":true}`},
+		{
+			front.ViewRecording(&live.Recording{ID: "r1", Lane: "main", Node: "n1", Principal: "ann", Since: at, Until: at, Result: &capabilities.Result{Call: "c1", Tool: "tool.a.b", Status: capabilities.StatusOK}}),
+			`{"recording_id":"r1","lane":"main","node_id":"n1","principal":"ann","since":"2026-03-04T05:06:07Z","until":"2026-03-04T05:06:07Z","result":{"call_id":"c1","tool_id":"tool.a.b","status":"ok","duration_ms":0}}`,
+		},
+		{
+			front.ViewMarks(&live.Marks{Node: "n1", Session: "s1", Marks: []capabilities.Mark{}, Version: 7}),
+			`{"node_id":"n1","session_id":"s1","marks":[]}`,
 		},
 	} {
 		text, err := json.Marshal(c.view)

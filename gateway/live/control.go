@@ -31,21 +31,21 @@ const controlLease = 16 * time.Minute
 
 // Frame is the picture that a person's mouse works in.
 type Frame struct {
-	ID     string `json:"frame_id"`
-	Width  int    `json:"width"`
-	Height int    `json:"height"`
+	ID     string
+	Width  int
+	Height int
 }
 
 // Control is one take-over, as others may see it.
 type Control struct {
-	ID        string                   `json:"session_id,omitempty"`
-	Node      capabilities.NodeID      `json:"node_id"`
-	Principal capabilities.PrincipalID `json:"principal"`
-	Since     time.Time                `json:"since"`
+	ID        string
+	Node      capabilities.NodeID
+	Principal capabilities.PrincipalID
+	Since     time.Time
 	// Paused says that mouse and keyboard rest: agents wait, and that is all.
-	Paused bool `json:"paused"`
+	Paused bool
 	// Frame is of the display as it is now; nil while paused.
-	Frame *Frame `json:"frame,omitempty"`
+	Frame *Frame
 }
 
 type control struct {
@@ -87,17 +87,18 @@ func (s *Sessions) Take(waiting, life context.Context, release func(), caller di
 		},
 		heard: func(data json.RawMessage) bool {
 			var word struct {
-				Taken bool `json:"taken"`
-				Frame
+				Taken  bool   `json:"taken"`
+				Frame  string `json:"frame_id"`
+				Width  int    `json:"width"`
+				Height int    `json:"height"`
 			}
 			if json.Unmarshal(data, &word) != nil || !word.Taken {
 				return false
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if word.ID != "" {
-				frame := word.Frame
-				one.Frame = &frame
+			if word.Frame != "" {
+				one.Frame = &Frame{ID: word.Frame, Width: word.Width, Height: word.Height}
 			}
 			return true
 		},

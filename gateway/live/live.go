@@ -52,11 +52,11 @@ type Sessions struct {
 
 // View is one session, as others may see it.
 type View struct {
-	ID        string                   `json:"session_id"`
-	Node      capabilities.NodeID      `json:"node_id"`
-	Source    string                   `json:"source"`
-	Principal capabilities.PrincipalID `json:"principal"`
-	Since     time.Time                `json:"since"`
+	ID        string
+	Node      capabilities.NodeID
+	Source    string
+	Principal capabilities.PrincipalID
+	Since     time.Time
 }
 
 type session struct {

@@ -11,11 +11,11 @@ const maxMarks, maxMarkedCall = 8, 128
 
 // Marks are the places where calls act on what one session shows, the newest last.
 type Marks struct {
-	Node    capabilities.NodeID `json:"node_id"`
-	Session string              `json:"session_id"`
-	Marks   []capabilities.Mark `json:"marks"`
+	Node    capabilities.NodeID
+	Session string
+	Marks   []capabilities.Mark
 	// Version differs from that of any other marks of the session.
-	Version uint64 `json:"-"`
+	Version uint64
 }
 
 // onPicture reports whether m is a place on a picture.

@@ -42,14 +42,14 @@ type Order struct {
 
 // Recording is one recording of a lane, as others may see it.
 type Recording struct {
-	ID        string                   `json:"recording_id"`
-	Lane      capabilities.LaneID      `json:"lane"`
-	Node      capabilities.NodeID      `json:"node_id"`
-	Principal capabilities.PrincipalID `json:"principal"`
-	Since     time.Time                `json:"since"`
-	Until     time.Time                `json:"until"` // at the latest
+	ID        string
+	Lane      capabilities.LaneID
+	Node      capabilities.NodeID
+	Principal capabilities.PrincipalID
+	Since     time.Time
+	Until     time.Time // at the latest
 	// Result is how it ended; nil while it runs. The frames so far are in its artifacts.
-	Result *capabilities.Result `json:"result,omitempty"`
+	Result *capabilities.Result
 }
 
 type recording struct {

@@ -14,20 +14,20 @@ import (
 
 	"github.com/handrail-dev/handrail/agent"
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/ledger"
-	"github.com/handrail-dev/handrail/gateway/live"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	x "github.com/handrail-dev/handrail/test/desk"
 )
 
 // asked begins a recording by the API; the answer comes once a person has given theirs.
-func (w *watched) asked(body string) (answer chan live.Recording, refused chan string) {
+func (w *watched) asked(body string) (answer chan api.Recording, refused chan string) {
 	w.t.Helper()
-	answer, refused = make(chan live.Recording, 1), make(chan string, 1)
+	answer, refused = make(chan api.Recording, 1), make(chan string, 1)
 	go func() {
 		got, text := w.whep("POST", "/v1/recordings", "application/json", body)
-		var r live.Recording
+		var r api.Recording
 		if got.StatusCode != 200 || json.Unmarshal([]byte(text), &r) != nil {
 			refused <- fmt.Sprint(got.StatusCode, " ", text)
 			return

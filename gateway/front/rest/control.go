@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/live"
@@ -34,25 +35,27 @@ func (s *Server) mayTakeOver(c *visit) (capabilities.NodeID, error) {
 
 // takeOver keeps a node to the caller. The session outlives the request, but not the
 // token.
-func (s *Server) takeOver(c *visit, in controlBody) (live.Control, error) {
+func (s *Server) takeOver(c *visit, in controlBody) (api.Control, error) {
 	node, err := s.mayTakeOver(c)
 	if err != nil {
-		return live.Control{}, err
+		return api.Control{}, err
 	}
 	lane := capabilities.LaneID(fmt.Sprintf("live-%s", c.who.Principal)) // of the person's hands, not of their agents
 	if err := s.opts.Lanes.Enter(c.r.Context(), c.who, lane); err != nil {
-		return live.Control{}, err
+		return api.Control{}, err
 	}
 	life, release := s.held.hold(context.WithoutCancel(c.r.Context()), c.who.TokenID, s.opts.Tokens.Valid)
-	return s.opts.Live.Take(c.r.Context(), life, release, front.Caller(c.who, lane), node, in.Pause)
+	taken, err := s.opts.Live.Take(c.r.Context(), life, release, front.Caller(c.who, lane), node, in.Pause)
+	return front.ViewControl(&taken), err
 }
 
-func (s *Server) hold(c *visit, _ none) (live.Control, error) {
+func (s *Server) hold(c *visit, _ none) (api.Control, error) {
 	node, err := s.mayTakeOver(c)
 	if err != nil {
-		return live.Control{}, err
+		return api.Control{}, err
 	}
-	return s.opts.Live.Hold(c.who.Principal, node, c.r.PathValue("session"))
+	held, err := s.opts.Live.Hold(c.who.Principal, node, c.r.PathValue("session"))
+	return front.ViewControl(&held), err
 }
 
 // useControl is one gesture or some keys of the person's.

@@ -161,10 +161,11 @@ func (s *Server) presences(known map[capabilities.NodeID]presence) []presence {
 // session's.
 func appendMarks(buf *bytes.Buffer, all []live.Marks, told map[string]uint64) map[string]uint64 {
 	now := make(map[string]uint64, len(all))
-	for _, m := range all {
+	for i := range all {
+		m := &all[i]
 		// A listener that was told nothing need not hear that there is none.
 		if now[m.Session] = m.Version; told[m.Session] != m.Version && (told[m.Session] > 0 || len(m.Marks) > 0) {
-			appendEvent(buf, "", "mark", m)
+			appendEvent(buf, "", "mark", front.ViewMarks(m))
 		}
 	}
 	return now

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/live"
@@ -151,18 +152,19 @@ func (s *Server) unwatch(c *visit) error {
 }
 
 type watchList struct {
-	Watching []live.View `json:"watching"`
+	Watching []api.Watcher `json:"watching"`
 	// Taken is who keeps the node: they have taken it over, or have agents wait.
-	Taken []live.Control `json:"taken"`
+	Taken []api.Control `json:"taken"`
 }
 
 func (s *Server) watching(c *visit, _ none) (watchList, error) {
 	node := capabilities.NodeID(c.r.PathValue("node"))
-	taken := s.opts.Live.Taken(node)
-	for i := range taken {
-		taken[i].ID = "" // it is its owner's to use
+	list := watchList{Watching: front.ViewWatchers(s.opts.Live.Watching(node)), Taken: []api.Control{}}
+	for _, c := range s.opts.Live.Taken(node) {
+		c.ID = "" // it is its owner's to use
+		list.Taken = append(list.Taken, front.ViewControl(&c))
 	}
-	return watchList{s.opts.Live.Watching(node), taken}, nil
+	return list, nil
 }
 
 // dark is a gateway on which nobody can watch.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/lane"
@@ -30,27 +31,27 @@ func handLane(c *visit) capabilities.LaneID {
 }
 
 // record begins a recording. It outlives the request, but not the token.
-func (s *Server) record(c *visit, in recordBody) (live.Recording, error) {
+func (s *Server) record(c *visit, in recordBody) (api.Recording, error) {
 	if !slices.ContainsFunc(s.opts.Lanes.List(""), func(l lane.Lane) bool { return l.Lane == in.Lane }) {
-		return live.Recording{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no lane %.128q", in.Lane).WithAction(capabilities.ActionListLanes, "GET /v1/lanes lists them.")
+		return api.Recording{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no lane %.128q", in.Lane).WithAction(capabilities.ActionListLanes, "GET /v1/lanes lists them.")
 	}
 	if in.Node == "" {
 		node, err := s.screenOf(in.Lane)
 		if err != nil {
-			return live.Recording{}, err
+			return api.Recording{}, err
 		}
 		in.Node = node
 	}
 	if in.DurationMS < 0 || in.DurationMS > live.MaxFilm.Milliseconds() {
-		return live.Recording{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "duration_ms: a recording lasts 1 s to %s", capabilities.Spoken(live.MaxFilm))
+		return api.Recording{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "duration_ms: a recording lasts 1 s to %s", capabilities.Spoken(live.MaxFilm))
 	}
 	own := handLane(c)
 	if err := s.opts.Lanes.Enter(c.r.Context(), c.who, own); err != nil {
-		return live.Recording{}, err
+		return api.Recording{}, err
 	}
 	life, release := s.held.hold(context.WithoutCancel(c.r.Context()), c.who.TokenID, s.opts.Tokens.Valid)
-	return s.opts.Live.Record(c.r.Context(), life, release, s.hands(c, own),
-		live.Order{Lane: in.Lane, Node: in.Node, Display: in.Display, Duration: time.Duration(in.DurationMS) * time.Millisecond})
+	return shownRecording(s.opts.Live.Record(c.r.Context(), life, release, s.hands(c, own),
+		live.Order{Lane: in.Lane, Node: in.Node, Display: in.Display, Duration: time.Duration(in.DurationMS) * time.Millisecond}))
 }
 
 // screenOf returns the node whose screen a lane works on: the one that is attached to it, or,
@@ -86,25 +87,34 @@ func (s *Server) screenOf(of capabilities.LaneID) (capabilities.NodeID, error) {
 }
 
 type recordingList struct {
-	Recordings []live.Recording `json:"recordings"`
+	Recordings []api.Recording `json:"recordings"`
 }
 
 func (s *Server) recordings(*visit, none) (recordingList, error) {
-	return recordingList{s.opts.Live.Recordings()}, nil
+	all := s.opts.Live.Recordings()
+	list := recordingList{Recordings: make([]api.Recording, 0, len(all))}
+	for i := range all {
+		list.Recordings = append(list.Recordings, front.ViewRecording(&all[i]))
+	}
+	return list, nil
 }
 
-func (s *Server) recording(c *visit, _ none) (live.Recording, error) {
-	return s.opts.Live.Recording(c.r.PathValue("recording"))
+func (s *Server) recording(c *visit, _ none) (api.Recording, error) {
+	return shownRecording(s.opts.Live.Recording(c.r.PathValue("recording")))
 }
 
-func (s *Server) stopRecording(c *visit, _ none) (live.Recording, error) {
+func (s *Server) stopRecording(c *visit, _ none) (api.Recording, error) {
 	own := handLane(c)
 	if err := s.opts.Lanes.Enter(c.r.Context(), c.who, own); err != nil {
-		return live.Recording{}, err
+		return api.Recording{}, err
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), endTime)
 	defer cancel()
-	return s.opts.Live.StopRecording(ctx, front.Caller(c.who, own), c.r.PathValue("recording"))
+	return shownRecording(s.opts.Live.StopRecording(ctx, front.Caller(c.who, own), c.r.PathValue("recording")))
+}
+
+func shownRecording(r live.Recording, err error) (api.Recording, error) {
+	return front.ViewRecording(&r), err
 }
 
 // Record refuses.
