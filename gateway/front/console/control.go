@@ -14,9 +14,6 @@ import (
 // (policy.Visible, S1-33): no template is taken that shows one without asking Offers.
 // surfaced.js tells the gateway what was shown.
 
-// offers reports whether the visitor could use a route of the REST surface.
-func (v *visit) offers(route string) bool { return v.con.opts.API.Offers(v.who, route) }
-
 // surfaced passes on what a page says that it offers.
 func (c *Console) surfaced(v *visit) {
 	body, err := io.ReadAll(v.r.Body)

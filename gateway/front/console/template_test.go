@@ -41,15 +41,6 @@ func rendered(t *testing.T, body string, data any) string {
 	return before
 }
 
-func parsed(t *testing.T, s string) *html.Node {
-	t.Helper()
-	doc, err := html.Parse(strings.NewReader("<!doctype html><body>" + s))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return doc.LastChild.LastChild
-}
-
 // Whatever is given as text is one text to a browser's parser, with nothing hidden in it;
 // what is given as the value of a form comes back as that value; no address leads away.
 func FuzzMarkup(f *testing.F) {
