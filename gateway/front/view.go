@@ -8,6 +8,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/push"
 	"github.com/handrail-dev/handrail/gateway/secret"
 	"github.com/handrail-dev/handrail/gateway/stop"
 	"github.com/handrail-dev/handrail/gateway/task"
@@ -152,6 +153,11 @@ func ViewPacket(p *ledger.Packet) api.Packet {
 		Seq: p.Seq, TimeUS: p.TimeUS, Kind: string(p.Kind), Call: p.Call, Tool: p.Tool, Principal: p.Principal, Lane: p.Lane, Node: p.Node, Body: p.Body,
 		Prev: p.Prev.String(), Hash: p.Hash.String(),
 	}
+}
+
+// ViewSubscription is a browser that is told when something waits.
+func ViewSubscription(s *push.Subscription) api.Subscription {
+	return api.Subscription{ID: s.ID, Principal: s.Principal, Name: s.Name, Service: s.Service, CreatedAt: s.CreatedAt}
 }
 
 // ViewGrant is a grant.

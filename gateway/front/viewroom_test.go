@@ -12,6 +12,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/live"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/push"
 	"github.com/handrail-dev/handrail/gateway/secret"
 	"github.com/handrail-dev/handrail/gateway/stop"
 )
@@ -66,6 +67,10 @@ func TestRoomsOnTheWire(t *testing.T) {
 		{
 			front.ViewRecording(&live.Recording{ID: "r1", Lane: "main", Node: "n1", Principal: "ann", Since: at, Until: at, Result: &capabilities.Result{Call: "c1", Tool: "tool.a.b", Status: capabilities.StatusOK}}),
 			`{"recording_id":"r1","lane":"main","node_id":"n1","principal":"ann","since":"2026-03-04T05:06:07Z","until":"2026-03-04T05:06:07Z","result":{"call_id":"c1","tool_id":"tool.a.b","status":"ok","duration_ms":0}}`,
+		},
+		{
+			front.ViewSubscription(&push.Subscription{ID: "b1", Principal: "ann", Name: "phone", Service: "push.example", CreatedAt: at}),
+			`{"subscription":"b1","principal":"ann","name":"phone","service":"push.example","created_at":"2026-03-04T05:06:07Z"}`,
 		},
 		{
 			front.ViewMarks(&live.Marks{Node: "n1", Session: "s1", Marks: []capabilities.Mark{}, Version: 7}),

@@ -93,11 +93,11 @@ type Options struct {
 
 // Subscription is a browser that is told, as its person sees it.
 type Subscription struct {
-	ID        string                   `json:"subscription"`
-	Principal capabilities.PrincipalID `json:"principal"`
-	Name      string                   `json:"name"`    // by its person
-	Service   string                   `json:"service"` // the push service's host
-	CreatedAt time.Time                `json:"created_at"`
+	ID        string
+	Principal capabilities.PrincipalID
+	Name      string // by its person
+	Service   string // the push service's host
+	CreatedAt time.Time
 }
 
 // subscription is one as it is kept in memory; replaced, never changed.

@@ -6,19 +6,19 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
 // account is what the visitor's page about themselves is made of.
 type account struct {
-	Principal  string         `json:"principal"`
-	Password   bool           `json:"password"`
-	Passkeys   []view.Passkey `json:"passkeys"`
-	Sessions   []view.Token   `json:"sessions"`
-	Session    string         `json:"session"`
-	FreshUntil time.Time      `json:"fresh_until"`
+	Principal  string        `json:"principal"`
+	Password   bool          `json:"password"`
+	Passkeys   []api.Passkey `json:"passkeys"`
+	Sessions   []api.Token   `json:"sessions"`
+	Session    string        `json:"session"`
+	FreshUntil time.Time     `json:"fresh_until"`
 }
 
 // account shows how the visitor signs in, and where they are signed in.
@@ -26,12 +26,12 @@ func (c *Console) account(v *visit) { v.showAccount(nil) }
 
 func (v *visit) showAccount(problem error) {
 	a := accountPage{visit: v, NoPasskeys: noPasskeys(v.r)}
-	if err := v.get(api("account"), &a.account); err != nil {
+	if err := v.get(v1("account"), &a.account); err != nil {
 		v.show(page{name: "problem", title: "Your account", here: "/console/account", fault: err})
 		return
 	}
 	var b browsers
-	if v.get(api("account", "push"), &b) == nil && b.Key != "" {
+	if v.get(v1("account", "push"), &b) == nil && b.Key != "" {
 		b.visit, a.Notices = v, &b
 	}
 	v.show(page{name: "account", title: "Your account", here: "/console/account", fault: problem, modules: []string{"passkey", "push"}, data: a})
@@ -52,11 +52,11 @@ func (a accountPage) Fresh() bool { return a.con.opts.Now().Before(a.FreshUntil)
 // keyboard.
 func (v *visit) offerPasskey() bool {
 	a := accountPage{visit: v}
-	return v.who.Role != principal.RoleViewer && passkeysAt(v.r) == nil && v.get(api("account"), &a.account) == nil && len(a.Passkeys) == 0 && a.Fresh()
+	return v.who.Role != principal.RoleViewer && passkeysAt(v.r) == nil && v.get(v1("account"), &a.account) == nil && len(a.Passkeys) == 0 && a.Fresh()
 }
 
 func (c *Console) setPassword(v *visit) {
-	if err := v.ask(http.MethodPut, api("account", "password"), map[string]any{"password": v.r.PostForm.Get("password")}, nil); err != nil {
+	if err := v.ask(http.MethodPut, v1("account", "password"), map[string]any{"password": v.r.PostForm.Get("password")}, nil); err != nil {
 		v.showAccount(err)
 		return
 	}
@@ -64,7 +64,7 @@ func (c *Console) setPassword(v *visit) {
 }
 
 // passkeyOptions is what a new passkey is made of, for passkey.js.
-func (c *Console) passkeyOptions(v *visit) { v.answerJSON(api("account", "passkey-options"), nil) }
+func (c *Console) passkeyOptions(v *visit) { v.answerJSON(v1("account", "passkey-options"), nil) }
 
 // approvalPasskey is what a passkey is asked about one answer to one question.
 func (c *Console) approvalPasskey(v *visit) {
@@ -74,7 +74,7 @@ func (c *Console) approvalPasskey(v *visit) {
 		return
 	}
 	delete(in, "passkey")
-	v.answerJSON(api("approvals", v.r.PathValue("approval"), "passkey"), in)
+	v.answerJSON(v1("approvals", v.r.PathValue("approval"), "passkey"), in)
 }
 
 func (v *visit) answerJSON(target string, in any) {
@@ -106,7 +106,7 @@ func credential(r *http.Request) (json.RawMessage, error) {
 func (c *Console) addPasskey(v *visit) {
 	made, err := credential(v.r)
 	if err == nil {
-		err = v.ask(http.MethodPost, api("account", "passkeys"), map[string]any{"name": v.r.PostForm.Get("name"), "credential": made}, nil)
+		err = v.ask(http.MethodPost, v1("account", "passkeys"), map[string]any{"name": v.r.PostForm.Get("name"), "credential": made}, nil)
 	}
 	if err != nil {
 		v.showAccount(err)
@@ -116,7 +116,7 @@ func (c *Console) addPasskey(v *visit) {
 }
 
 func (c *Console) removePasskey(v *visit) {
-	if err := v.ask(http.MethodDelete, api("account", "passkeys", v.r.PathValue("passkey")), nil, nil); err != nil {
+	if err := v.ask(http.MethodDelete, v1("account", "passkeys", v.r.PathValue("passkey")), nil, nil); err != nil {
 		v.showAccount(err)
 		return
 	}
@@ -124,7 +124,7 @@ func (c *Console) removePasskey(v *visit) {
 }
 
 func (c *Console) endSession(v *visit) {
-	if err := v.ask(http.MethodDelete, api("account", "sessions", v.r.PathValue("session")), nil, nil); err != nil {
+	if err := v.ask(http.MethodDelete, v1("account", "sessions", v.r.PathValue("session")), nil, nil); err != nil {
 		v.showAccount(err)
 		return
 	}
@@ -132,7 +132,7 @@ func (c *Console) endSession(v *visit) {
 }
 
 func (c *Console) endSessions(v *visit) {
-	if err := v.ask(http.MethodDelete, api("account", "sessions"), nil, nil); err != nil {
+	if err := v.ask(http.MethodDelete, v1("account", "sessions"), nil, nil); err != nil {
 		v.showAccount(err)
 		return
 	}

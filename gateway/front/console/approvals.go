@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 )
 
@@ -22,9 +22,9 @@ func (c *Console) approvals(v *visit) { v.showApprovals(nil) }
 
 func (v *visit) showApprovals(problem error) {
 	var list struct {
-		Approvals []view.Approval `json:"approvals"`
+		Approvals []api.Approval `json:"approvals"`
 	}
-	if err := v.get(api("approvals"), &list); err != nil {
+	if err := v.get(v1("approvals"), &list); err != nil {
 		v.show(page{name: "problem", title: "Approvals", here: "/console/approvals", fault: err})
 		return
 	}
@@ -40,7 +40,7 @@ type approvalsPage struct {
 
 // rule is one that answers a question for good.
 type rule struct {
-	view.Override
+	api.Override
 	Name string
 }
 
@@ -79,7 +79,7 @@ func (q question) Answers() []answerButton {
 
 // Leases reports whether it can be allowed for a while.
 func (q question) Leases() bool {
-	return slices.ContainsFunc(q.Choices, func(ch view.Choice) bool { return ch.Kind == string(consent.KindLease) })
+	return slices.ContainsFunc(q.Choices, func(ch api.Choice) bool { return ch.Kind == string(consent.KindLease) })
 }
 
 // Lends reports whether an answer for a while lends the device itself.
@@ -128,14 +128,14 @@ func (v *visit) answerFields() (map[string]any, error) {
 func (c *Console) answer(v *visit) {
 	in, err := v.answerFields()
 	if err == nil {
-		err = v.ask(http.MethodPost, api("approvals", v.r.PathValue("approval")), in, nil)
+		err = v.ask(http.MethodPost, v1("approvals", v.r.PathValue("approval")), in, nil)
 	}
 	v.answered(err, in["answer"] == "deny")
 }
 
 // moreTime keeps a question open for who needs longer to read it.
 func (c *Console) moreTime(v *visit) {
-	if err := v.ask(http.MethodPost, api("approvals", v.r.PathValue("approval"), "extend"), nil, nil); err != nil {
+	if err := v.ask(http.MethodPost, v1("approvals", v.r.PathValue("approval"), "extend"), nil, nil); err != nil {
 		v.showApprovals(err)
 		return
 	}
@@ -146,7 +146,7 @@ func (c *Console) moreTime(v *visit) {
 type soFar struct{ Calls []call }
 
 // soFar looks back a bounded way: a lane that was quiet for long has nothing recent.
-func (v *visit) soFar(a view.Approval) *soFar {
+func (v *visit) soFar(a api.Approval) *soFar {
 	calls, err := v.callsOf(url.Values{"lane": {string(a.Lane)}, "limit": {"8"}})
 	if err != nil {
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
@@ -18,7 +19,7 @@ import (
 
 // told is what the packets of one call say together.
 type told struct {
-	request, decision, dispatch, end *ledger.Packet
+	request, decision, dispatch, end *api.Packet
 
 	req packet.Request
 	dec packet.Decision
@@ -27,22 +28,22 @@ type told struct {
 	fin packet.End
 }
 
-func retold(packets []ledger.Packet) told {
+func retold(packets []api.Packet) told {
 	var t told
 	for i := range packets {
 		k := &packets[i]
-		switch { // what is missing in a body stays empty
-		case k.Kind == ledger.KindCallRequest:
+		switch kind := ledger.Kind(k.Kind); { // what is missing in a body stays empty
+		case kind == ledger.KindCallRequest:
 			t.request = k
 			_ = json.Unmarshal(k.Body, &t.req)
-		case k.Kind == ledger.KindCallDecision: // of several the last counts
+		case kind == ledger.KindCallDecision: // of several the last counts
 			t.decision, t.dec = k, packet.Decision{}
 			_ = json.Unmarshal(k.Body, &t.dec)
 			t.env = t.dec.Summary()
-		case k.Kind == ledger.KindCallDispatch:
+		case kind == ledger.KindCallDispatch:
 			t.dispatch = k
 			_ = json.Unmarshal(k.Body, &t.dis)
-		case k.Kind.Terminal() || k.Kind == ledger.KindCallPending:
+		case kind.Terminal() || kind == ledger.KindCallPending:
 			t.end, t.fin = k, packet.End{}
 			_ = json.Unmarshal(k.Body, &t.fin)
 		}
@@ -75,9 +76,9 @@ func (c *Console) callPage(v *visit) { v.showCall(nil) }
 func (v *visit) showCall(problem error) {
 	id := v.r.PathValue("call")
 	var list struct {
-		Packets []ledger.Packet `json:"packets"`
+		Packets []api.Packet `json:"packets"`
 	}
-	err := v.get(api("ledger", "packets")+"?"+url.Values{"call": {id}, "limit": {"100"}}.Encode(), &list)
+	err := v.get(v1("ledger", "packets")+"?"+url.Values{"call": {id}, "limit": {"100"}}.Encode(), &list)
 	if err != nil || len(list.Packets) == 0 {
 		pg := page{name: "problem", title: "A call", here: "/console/calls", live: "call", fault: err}
 		if err == nil {
@@ -93,7 +94,7 @@ func (v *visit) showCall(problem error) {
 type callPage struct {
 	*visit
 	ID      capabilities.CallID
-	First   *ledger.Packet
+	First   *api.Packet
 	Device  string
 	Step    stepOf
 	Running *running
@@ -116,7 +117,7 @@ type stepOf struct {
 	Parent capabilities.CallID
 }
 
-func (v *visit) callOf(packets []ledger.Packet) callPage {
+func (v *visit) callOf(packets []api.Packet) callPage {
 	t, first := retold(packets), &packets[0]
 	p := callPage{
 		visit: v, ID: first.Call, First: first, Device: t.device(), Step: stepOf{t.req.Step, t.req.Parent}, Running: t.running(), Verdict: t.verdict(),
@@ -153,7 +154,7 @@ func (t told) verdict() *verdict {
 	case t.fin.Status == capabilities.StatusPending:
 		mood = ""
 	}
-	return &verdict{mood, orElse(strings.TrimSuffix(says, "."), string(t.end.Kind)), t.fin.Code, took(t.fin.DurationMS), t.fin.Effect}
+	return &verdict{mood, orElse(strings.TrimSuffix(says, "."), t.end.Kind), t.fin.Code, took(t.fin.DurationMS), t.fin.Effect}
 }
 
 // walls says what an isolation class keeps in.
@@ -284,7 +285,7 @@ type detail struct {
 // hops tells where a call came through. A hop that was not reached says so: a refusal ends the
 // list's truth, not the list.
 func (t told) hops() []hop {
-	timeOf := func(k *ledger.Packet) time.Time {
+	timeOf := func(k *api.Packet) time.Time {
 		if k == nil {
 			return time.Time{}
 		}

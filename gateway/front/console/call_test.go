@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 )
 
@@ -19,9 +20,9 @@ func TestFrameIsNamed(t *testing.T) {
 	}
 	of := func(request, end string) string {
 		v := &visit{r: httptest.NewRequest(http.MethodGet, "/console/calls/c1", nil), con: c}
-		made, err := c.render("call", v.screen(page{data: v.callOf([]ledger.Packet{
-			{Kind: ledger.KindCallRequest, Body: json.RawMessage(request)},
-			{Kind: ledger.KindCallResult, Body: json.RawMessage(end)},
+		made, err := c.render("call", v.screen(page{data: v.callOf([]api.Packet{
+			{Kind: string(ledger.KindCallRequest), Body: json.RawMessage(request)},
+			{Kind: string(ledger.KindCallResult), Body: json.RawMessage(end)},
 		})}))
 		if err != nil {
 			t.Fatal(err)

@@ -6,12 +6,12 @@ import (
 	"strconv"
 	"strings"
 
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/naming"
 )
 
 // call is one call as the REST surface folds it from its packets.
-type call struct{ view.Call }
+type call struct{ api.Call }
 
 // Word is how it stands.
 func (c call) Word() string { return c.Outcome }
@@ -37,7 +37,7 @@ func (v *visit) callsOf(q url.Values) ([]call, error) {
 	var list struct {
 		Calls []call `json:"calls"`
 	}
-	err := v.get(api("calls")+"?"+q.Encode(), &list)
+	err := v.get(v1("calls")+"?"+q.Encode(), &list)
 	return list.Calls, err
 }
 
@@ -73,7 +73,7 @@ func (v *visit) showCalls(problem error) {
 	}
 	shown.Typed = typedFilters{Q: in.Get("q"), Principal: in.Get("principal"), Tool: in.Get("tool"), Node: in.Get("node"), Lane: in.Get("lane"), Device: q.Get("node")}
 	states := []string{"", "any"}
-	for _, state := range view.Outcomes() {
+	for _, state := range api.Outcomes() {
 		states = append(states, state, state)
 	}
 	shown.State = choose("f-state", "state", "State", in.Get("state"), states...)
@@ -86,7 +86,7 @@ func (v *visit) showCalls(problem error) {
 		q.Set("node", id)
 	}
 	if shown.Several = several; err == nil && len(several) == 0 {
-		err = v.get(api("calls")+"?"+q.Encode(), &list)
+		err = v.get(v1("calls")+"?"+q.Encode(), &list)
 	}
 	if shown.Failed = err != nil; problem == nil {
 		problem = err
@@ -136,7 +136,7 @@ func (v *visit) deviceMeant(typed string) (id string, several []meantDevice, err
 	var list struct {
 		Nodes []device `json:"nodes"`
 	}
-	if err := v.get(api("nodes"), &list); err != nil {
+	if err := v.get(v1("nodes"), &list); err != nil {
 		return "", nil, err
 	}
 	var all []naming.Thing
@@ -175,7 +175,7 @@ func olderCalls(in url.Values, before uint64) string {
 // more.
 func (c *Console) cancelCall(v *visit) {
 	if f := v.r.PostForm; f.Get("do") == "secrets-done" {
-		if err := v.ask(http.MethodPost, api("lanes", f.Get("lane"), "secrets-done"), map[string]any{}, nil); err != nil {
+		if err := v.ask(http.MethodPost, v1("lanes", f.Get("lane"), "secrets-done"), map[string]any{}, nil); err != nil {
 			v.showCall(err)
 			return
 		}
@@ -183,7 +183,7 @@ func (c *Console) cancelCall(v *visit) {
 		return
 	}
 	id, back := v.r.PathValue("call"), v.r.PostForm.Get("back") == "list"
-	err := v.ask(http.MethodDelete, api("calls", id), map[string]string{"reason": v.r.PostForm.Get("reason")}, nil)
+	err := v.ask(http.MethodDelete, v1("calls", id), map[string]string{"reason": v.r.PostForm.Get("reason")}, nil)
 	switch {
 	case err != nil && back:
 		v.showCalls(err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/mcpclient"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -40,13 +40,13 @@ func clientWanted(f url.Values) (request, error) {
 			WithHint("Choose the program handrail mcp.")
 	}
 	as := orElse(strings.TrimSpace(f.Get("principal")), c.Name)
-	return request{api("tokens"), map[string]any{"principal": as, "role": principal.RoleAgent}}, nil
+	return request{v1("tokens"), map[string]any{"principal": as, "role": principal.RoleAgent}}, nil
 }
 
 // connected makes a client's token and shows its entry, this once.
 func (c *Console) connected(v *visit) {
 	var made struct {
-		view.Token
+		api.Token
 		Secret string `json:"token"`
 	}
 	if err := v.sends("client", &made); err != nil {
@@ -58,7 +58,7 @@ func (c *Console) connected(v *visit) {
 	var site struct {
 		Fingerprint string `json:"fingerprint"`
 	}
-	_ = v.get(api("status"), &site) // without it the entry is as good where a certificate authority stands behind the address
+	_ = v.get(v1("status"), &site) // without it the entry is as good where a certificate authority stands behind the address
 	base := front.Origin(v.r)
 	fields, program := client.HTTP(base, made.Secret), f.Get("way") == byProgram
 	if program {

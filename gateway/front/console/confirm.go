@@ -43,7 +43,7 @@ func (c *Console) confirm(v *visit) {
 		front.WriteError(v.w, err)
 		return
 	}
-	v.answerJSON(api("confirmations"), map[string]any{"method": http.MethodPost, "path": wanted.target, "body": wanted.in})
+	v.answerJSON(v1("confirmations"), map[string]any{"method": http.MethodPost, "path": wanted.target, "body": wanted.in})
 }
 
 // sends has the REST surface do what the form asks, with what a passkey answered, if it did.
@@ -119,7 +119,7 @@ func (c *Console) approvalsPasskey(v *visit) {
 	}
 	delete(in, "passkey")
 	in["approvals"] = v.r.PostForm["approval"]
-	v.answerJSON(api("confirmations", "answers"), in)
+	v.answerJSON(v1("confirmations", "answers"), in)
 }
 
 func tokenWanted(f url.Values) (request, error) {
@@ -127,7 +127,7 @@ func tokenWanted(f url.Values) (request, error) {
 	if err != nil || days < 0 || days > 3650 {
 		return request{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "days must be a number from 0 to 3650")
 	}
-	return request{api("tokens"), map[string]any{"principal": strings.TrimSpace(f.Get("principal")), "role": f.Get("role"), "lane": strings.TrimSpace(f.Get("lane")), "ttl_s": int64(days) * 24 * 3600}}, nil
+	return request{v1("tokens"), map[string]any{"principal": strings.TrimSpace(f.Get("principal")), "role": f.Get("role"), "lane": strings.TrimSpace(f.Get("lane")), "ttl_s": int64(days) * 24 * 3600}}, nil
 }
 
 func grantWanted(f url.Values) (request, error) {
@@ -135,7 +135,7 @@ func grantWanted(f url.Values) (request, error) {
 	if err != nil || minutes < 1 || minutes > 60 {
 		return request{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "minutes must be a number from 1 to 60")
 	}
-	return request{api("grants"), map[string]any{"principal": strings.TrimSpace(f.Get("principal")), "tools": fields(f.Get("tools")), "node": f.Get("node"), "lane": strings.TrimSpace(f.Get("lane")),
+	return request{v1("grants"), map[string]any{"principal": strings.TrimSpace(f.Get("principal")), "tools": fields(f.Get("tools")), "node": f.Get("node"), "lane": strings.TrimSpace(f.Get("lane")),
 		"seconds": minutes * 60, "reason": f.Get("reason")}}, nil
 }
 
@@ -143,9 +143,9 @@ func activationWanted(f url.Values) (request, error) {
 	if f.Get("read") != "1" {
 		return request{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "say that you have read the difference")
 	}
-	return request{api("policy", "activate"), map[string]any{"to": f.Get("to"), "from": f.Get("from"), "reason": f.Get("reason")}}, nil
+	return request{v1("policy", "activate"), map[string]any{"to": f.Get("to"), "from": f.Get("from"), "reason": f.Get("reason")}}, nil
 }
 
 func resumeWanted(f url.Values) (request, error) {
-	return request{api("resume"), map[string]any{"reason": f.Get("reason")}}, nil
+	return request{v1("resume"), map[string]any{"reason": f.Get("reason")}}, nil
 }

@@ -256,8 +256,8 @@ func (v *visit) ask(method, target string, in, out any) error {
 // get reads from the REST surface as the visitor.
 func (v *visit) get(target string, out any) error { return v.ask(http.MethodGet, target, nil, out) }
 
-// api joins segments into an address of the REST surface, each escaped.
-func api(segments ...string) string {
+// v1 joins segments into an address of the REST surface, each escaped.
+func v1(segments ...string) string {
 	var b strings.Builder
 	b.WriteString("/v1")
 	for _, s := range segments {
@@ -269,7 +269,7 @@ func api(segments ...string) string {
 
 // at joins segments into an address of the console.
 func at(segments ...string) string {
-	return "/console" + strings.TrimPrefix(api(segments...), "/v1")
+	return "/console" + strings.TrimPrefix(v1(segments...), "/v1")
 }
 
 // seeOther ends a change: the browser asks for the page with the outcome, which is
@@ -322,5 +322,5 @@ func (c *Console) serveAsset(w http.ResponseWriter, r *http.Request) {
 // events is the REST surface's stream, under the session.
 func (c *Console) events(v *visit) {
 	guardHeaders(v.w)
-	c.opts.API.Pass(v.w, v.r, api("events"))
+	c.opts.API.Pass(v.w, v.r, v1("events"))
 }

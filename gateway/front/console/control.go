@@ -25,7 +25,7 @@ func (c *Console) surfaced(v *visit) {
 		front.WriteError(v.w, capabilities.Errorf(capabilities.CodeInvalidRequest, "the body must be a JSON object"))
 		return
 	}
-	if err := v.ask(http.MethodPost, api("surfaced"), json.RawMessage(body), nil); err != nil {
+	if err := v.ask(http.MethodPost, v1("surfaced"), json.RawMessage(body), nil); err != nil {
 		front.WriteError(v.w, err)
 		return
 	}

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/passkey"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
@@ -148,7 +148,7 @@ func fill(x reflect.Value, v *visit, m mode, depth int) {
 			x.SetFloat(2.5)
 		}
 	case reflect.Pointer:
-		if m.values || x.Type() == reflect.TypeFor[*ledger.Packet]() { // there is always one
+		if m.values || x.Type() == reflect.TypeFor[*api.Packet]() { // there is always one
 			x.Set(reflect.New(x.Type().Elem()))
 			fill(x.Elem(), v, m, depth+1)
 		}

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -13,9 +13,9 @@ func (c *Console) grants(v *visit) { v.showGrants(nil) }
 
 func (v *visit) showGrants(problem error) {
 	var list struct {
-		Grants []view.Grant `json:"grants"`
+		Grants []api.Grant `json:"grants"`
 	}
-	if err := v.get(api("grants"), &list); err != nil {
+	if err := v.get(v1("grants"), &list); err != nil {
 		v.show(page{name: "problem", title: "Grants", here: "/console/grants", fault: err})
 		return
 	}
@@ -24,7 +24,7 @@ func (v *visit) showGrants(problem error) {
 	}
 	names := map[capabilities.NodeID]string{}
 	var offered []string
-	if v.get(api("nodes"), &known) == nil { // without them the IDs tell
+	if v.get(v1("nodes"), &known) == nil { // without them the IDs tell
 		for _, d := range known.Nodes {
 			names[d.ID] = orElse(d.Label, d.Host)
 			if d.State == string(pairing.StateApproved) {
@@ -48,7 +48,7 @@ type grantsPage struct {
 
 type grant struct {
 	*visit
-	view.Grant
+	api.Grant
 	Name string // that people gave the device; empty if nobody knows one
 }
 
@@ -61,7 +61,7 @@ func (c *Console) giveGrant(v *visit) {
 }
 
 func (c *Console) endGrant(v *visit) {
-	if err := v.ask(http.MethodDelete, api("grants", v.r.PathValue("grant")), nil, nil); err != nil {
+	if err := v.ask(http.MethodDelete, v1("grants", v.r.PathValue("grant")), nil, nil); err != nil {
 		v.showGrants(err)
 		return
 	}

@@ -127,13 +127,13 @@ func (v *visit) Asset(name string) string { return v.con.assets[name].address }
 // Parts that the visitor may not see are not told.
 func (v *visit) glance() (stopped bool, waiting int) {
 	var state stopState
-	if v.get(api("stop"), &state) == nil {
+	if v.get(v1("stop"), &state) == nil {
 		stopped = state.Stopped
 	}
 	var list struct {
 		Approvals []struct{} `json:"approvals"`
 	}
-	if v.get(api("approvals"), &list) == nil {
+	if v.get(v1("approvals"), &list) == nil {
 		waiting = len(list.Approvals)
 	}
 	return stopped, waiting

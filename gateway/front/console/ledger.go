@@ -12,6 +12,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/chain"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/drift"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
@@ -50,7 +51,7 @@ type verified struct {
 
 func (v *visit) showLedger(problem error, shown ledgerPage) {
 	shown.visit = v
-	if err := v.get(api("ledger", "head"), &shown.Head); err != nil {
+	if err := v.get(v1("ledger", "head"), &shown.Head); err != nil {
 		v.show(page{name: "problem", title: "Ledger", here: "/console/ledger", fault: err})
 		return
 	}
@@ -62,9 +63,9 @@ func (v *visit) showLedger(problem error, shown ledgerPage) {
 		}
 	}
 	var list struct {
-		Packets []ledger.Packet `json:"packets"`
+		Packets []api.Packet `json:"packets"`
 	}
-	if err := v.get(api("ledger", "packets")+"?"+q.Encode(), &list); err != nil {
+	if err := v.get(v1("ledger", "packets")+"?"+q.Encode(), &list); err != nil {
 		problem = err
 	}
 	for i := len(list.Packets) - 1; i >= 0; i-- {
@@ -80,11 +81,11 @@ func (v *visit) showLedger(problem error, shown ledgerPage) {
 
 // packetRow is a packet as pages show it.
 type packetRow struct {
-	*ledger.Packet
+	*api.Packet
 	Text string // its body, indented
 }
 
-func rowOf(k *ledger.Packet) packetRow {
+func rowOf(k *api.Packet) packetRow {
 	var body bytes.Buffer
 	if json.Indent(&body, k.Body, "", "  ") != nil {
 		return packetRow{k, string(k.Body)}
@@ -95,7 +96,7 @@ func rowOf(k *ledger.Packet) packetRow {
 // verifyLedger checks all of it.
 func (c *Console) verifyLedger(v *visit) {
 	var r ledger.Report
-	err := v.get(api("ledger", "verify"), &r)
+	err := v.get(v1("ledger", "verify"), &r)
 	switch {
 	case capabilities.CodeOf(err) == capabilities.CodeLedgerCorrupt:
 		v.showLedger(err, ledgerPage{Verified: &verified{Corrupt: true}})
@@ -120,7 +121,7 @@ func (c *Console) compareLedger(v *visit) {
 		log += "\n"
 	}
 	var r ledger.Comparison
-	if err := v.ask(http.MethodPost, api("ledger", "compare"), map[string]string{"log": log}, &r); err != nil {
+	if err := v.ask(http.MethodPost, v1("ledger", "compare"), map[string]string{"log": log}, &r); err != nil {
 		v.showLedger(err, ledgerPage{})
 		return
 	}
@@ -143,9 +144,9 @@ func (d drifted) Mood() string {
 // drifted is what pages offered without a grant, of late.
 func (v *visit) drifted() []drifted {
 	var list struct {
-		Packets []ledger.Packet `json:"packets"`
+		Packets []api.Packet `json:"packets"`
 	}
-	if v.get(api("ledger", "packets")+"?kind=gateway.drift.&newest=1&limit=10", &list) != nil {
+	if v.get(v1("ledger", "packets")+"?kind=gateway.drift.&newest=1&limit=10", &list) != nil {
 		return nil
 	}
 	var all []drifted
@@ -166,7 +167,7 @@ func (v *visit) drifted() []drifted {
 // exportLedger passes the whole ledger on.
 func (c *Console) exportLedger(v *visit) {
 	guardHeaders(v.w)
-	c.opts.API.Pass(v.w, v.r, api("ledger", "export"))
+	c.opts.API.Pass(v.w, v.r, v1("ledger", "export"))
 }
 
 // query is an address's query of names and values in turn; empty ones are left out.

@@ -10,12 +10,12 @@ import (
 	"rsc.io/qr"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
 // device is a node as REST shows it.
-type device struct{ view.Node }
+type device struct{ api.Node }
 
 func (c *Console) nodes(v *visit) { v.showNodes(nil, nil) }
 
@@ -23,7 +23,7 @@ func (v *visit) showNodes(problem error, made *madePaste) {
 	var list struct {
 		Nodes []device `json:"nodes"`
 	}
-	if err := v.get(api("nodes"), &list); err != nil {
+	if err := v.get(v1("nodes"), &list); err != nil {
 		v.show(page{name: "problem", title: "Devices", here: "/console/nodes", fault: err})
 		return
 	}
@@ -149,7 +149,7 @@ func (d device) Idle() []string {
 	var idle []string
 	for _, a := range d.Allow {
 		base, all := strings.CutSuffix(a, "*")
-		if len(d.Capabilities) > 0 && !slices.ContainsFunc(d.Capabilities, func(c view.Capability) bool {
+		if len(d.Capabilities) > 0 && !slices.ContainsFunc(d.Capabilities, func(c api.Capability) bool {
 			return c.Reason != capabilities.ReasonNotAdvertised && (string(c.Capability) == a || all && strings.HasPrefix(string(c.Capability), base))
 		}) {
 			idle = append(idle, toolName(a))
@@ -175,14 +175,14 @@ func (c *Console) pair(v *visit) {
 		Paste   string    `json:"paste"`
 		Expires time.Time `json:"expires_at"`
 	}
-	if err := v.ask(http.MethodPost, api("invites"), map[string]any{"label": strings.TrimSpace(v.r.PostForm.Get("label"))}, &made); err != nil {
+	if err := v.ask(http.MethodPost, v1("invites"), map[string]any{"label": strings.TrimSpace(v.r.PostForm.Get("label"))}, &made); err != nil {
 		v.showNodes(err, nil)
 		return
 	}
 	var site struct {
 		Fingerprint string `json:"fingerprint"`
 	}
-	_ = v.get(api("status"), &site) // without it the paste is as good
+	_ = v.get(v1("status"), &site) // without it the paste is as good
 	v.showNodes(nil, &madePaste{
 		Expires: made.Expires, Code: once{"paste-code", "Pairing code", made.Paste}, HereOnly: onlyHere(made.Paste), Fingerprint: site.Fingerprint,
 		QR: qrOf(strings.ToUpper(made.Paste)), // it packs capitals denser; case does not matter
@@ -224,26 +224,26 @@ func (c *Console) changeNode(v *visit) {
 	var err error
 	switch form.Get("do") {
 	case "approve":
-		err = v.ask(http.MethodPost, api("nodes", id, "approve"), map[string]any{}, nil)
+		err = v.ask(http.MethodPost, v1("nodes", id, "approve"), map[string]any{}, nil)
 	case "deny", "revoke":
-		err = v.ask(http.MethodPost, api("nodes", id, form.Get("do")), map[string]any{"reason": form.Get("reason")}, nil)
+		err = v.ask(http.MethodPost, v1("nodes", id, form.Get("do")), map[string]any{"reason": form.Get("reason")}, nil)
 	case "widen":
 		var d device
-		if err = v.get(api("nodes", id), &d); err == nil {
+		if err = v.get(v1("nodes", id), &d); err == nil {
 			allow := d.Allow
 			for _, w := range d.Wants { // of what it wants now, and no more than was looked at
 				if slices.Contains(form["want"], string(w)) {
 					allow = append(allow, string(w))
 				}
 			}
-			err = v.ask(http.MethodPatch, api("nodes", id), map[string]any{"allow": slices.Compact(slices.Sorted(slices.Values(allow)))}, nil)
+			err = v.ask(http.MethodPatch, v1("nodes", id), map[string]any{"allow": slices.Compact(slices.Sorted(slices.Values(allow)))}, nil)
 		}
 	case "save":
-		err = v.ask(http.MethodPatch, api("nodes", id), map[string]any{
+		err = v.ask(http.MethodPatch, v1("nodes", id), map[string]any{
 			"label": form.Get("label"), "labels": fields(form.Get("labels")), "allow": allowList(form.Get("allow")),
 		}, nil)
 	case "owner":
-		err = v.ask(http.MethodPatch, api("nodes", id), map[string]any{"owner": form.Get("owner")}, nil)
+		err = v.ask(http.MethodPatch, v1("nodes", id), map[string]any{"owner": form.Get("owner")}, nil)
 	default:
 		err = capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no change")
 	}

@@ -3,7 +3,7 @@ package console
 import (
 	"slices"
 
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
@@ -31,10 +31,10 @@ func (d deviceCard) Owners() *choice {
 // persons are those who may answer questions.
 func (v *visit) persons() []string {
 	var list struct {
-		Tokens []view.Token `json:"tokens"`
+		Tokens []api.Token `json:"tokens"`
 	}
 	names := []string{}
-	if v.get(api("tokens"), &list) != nil {
+	if v.get(v1("tokens"), &list) != nil {
 		return names
 	}
 	now := v.con.opts.Now()

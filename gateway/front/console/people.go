@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/front"
 )
 
@@ -17,9 +17,9 @@ func (c *Console) people(v *visit) { v.showPeople(nil, nil) }
 
 func (v *visit) showPeople(problem error, made *welcome) {
 	var list struct {
-		Users []view.User `json:"users"`
+		Users []api.User `json:"users"`
 	}
-	if err := v.get(api("users"), &list); err != nil {
+	if err := v.get(v1("users"), &list); err != nil {
 		v.show(page{name: "problem", title: "People", here: "/console/people", fault: err})
 		return
 	}
@@ -39,7 +39,7 @@ type peoplePage struct {
 // person is somebody who was added, with what can be changed.
 type person struct {
 	*visit
-	view.User
+	api.User
 }
 
 // Ways are how they can sign in; empty: not yet.
@@ -74,7 +74,7 @@ type welcome struct {
 func (c *Console) addPerson(v *visit) {
 	f := v.r.PostForm
 	name := strings.TrimSpace(f.Get("principal"))
-	if err := v.ask(http.MethodPost, api("users"), map[string]any{"principal": name, "role": f.Get("role")}, nil); err != nil {
+	if err := v.ask(http.MethodPost, v1("users"), map[string]any{"principal": name, "role": f.Get("role")}, nil); err != nil {
 		v.showPeople(err, nil)
 		return
 	}
@@ -91,11 +91,11 @@ func (c *Console) changePerson(v *visit) {
 		v.welcome(name)
 		return
 	case "role":
-		done, err = "changed", v.ask(http.MethodPut, api("users", name, "role"), map[string]any{"role": v.r.PostForm.Get("role")}, nil)
+		done, err = "changed", v.ask(http.MethodPut, v1("users", name, "role"), map[string]any{"role": v.r.PostForm.Get("role")}, nil)
 	case "out":
-		done, err = "signedout", v.ask(http.MethodDelete, api("users", name, "sessions"), nil, nil)
+		done, err = "signedout", v.ask(http.MethodDelete, v1("users", name, "sessions"), nil, nil)
 	case "remove":
-		done, err = "gone", v.ask(http.MethodDelete, api("users", name), nil, nil)
+		done, err = "gone", v.ask(http.MethodDelete, v1("users", name), nil, nil)
 	default:
 		err = capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no change")
 	}
@@ -113,7 +113,7 @@ func (v *visit) welcome(name string) {
 		Public  string    `json:"public_url"`
 		Expires time.Time `json:"expires_at"`
 	}
-	if err := v.ask(http.MethodPost, api("users", name, "link"), map[string]any{}, &made); err != nil {
+	if err := v.ask(http.MethodPost, v1("users", name, "link"), map[string]any{}, &made); err != nil {
 		v.showPeople(err, nil)
 		return
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 func (v *visit) set(name string) (s rules.Set, err error) {
-	return s, v.get(api("policy", "sets", name), &s)
+	return s, v.get(v1("policy", "sets", name), &s)
 }
 
 // policies shows what is in force, what is staged, and what was.
@@ -85,10 +85,10 @@ func (v *visit) showPolicies(problem error, said *explanation, asked explained) 
 	var drafts struct {
 		Drafts []draft `json:"drafts"`
 	}
-	if err := v.get(api("policy", "history")+"?limit=50", &past); err != nil {
+	if err := v.get(v1("policy", "history")+"?limit=50", &past); err != nil {
 		problem = err
 	}
-	if err := v.get(api("policy", "drafts"), &drafts); err != nil {
+	if err := v.get(v1("policy", "drafts"), &drafts); err != nil {
 		problem = err
 	}
 	shown.History, shown.Drafts = past.Versions, drafts.Drafts
@@ -121,7 +121,7 @@ func (p *policiesPage) explainable() {
 	var tools struct {
 		Tools []knownTool `json:"tools"`
 	}
-	_, _ = p.get(api("nodes"), &nodes), p.get(api("tools")+"?all=1", &tools) // without them the fields take what is typed
+	_, _ = p.get(v1("nodes"), &nodes), p.get(v1("tools")+"?all=1", &tools) // without them the fields take what is typed
 	options := []string{"", "where it would go"}
 	for _, n := range nodes.Nodes {
 		options = append(options, string(n.ID), n.Called()+" ("+string(n.ID)+")")
@@ -146,7 +146,7 @@ func (c *Console) explain(v *visit) {
 		in["args"] = json.RawMessage(x.Args)
 	}
 	var said policy.Explanation
-	if err := v.ask(http.MethodPost, api("policy", "explain"), in, &said); err != nil {
+	if err := v.ask(http.MethodPost, v1("policy", "explain"), in, &said); err != nil {
 		v.showPolicies(err, nil, x)
 		return
 	}
@@ -225,7 +225,7 @@ func (c *Console) changePolicy(v *visit) {
 		v.seeOther("/console/policies", "activated")
 	case "replay":
 		var r rules.Replay
-		if err := v.ask(http.MethodPost, api("policy", "replay"), map[string]any{"set": v.r.PathValue("set")}, &r); err != nil {
+		if err := v.ask(http.MethodPost, v1("policy", "replay"), map[string]any{"set": v.r.PathValue("set")}, &r); err != nil {
 			v.showSet(err, nil)
 			return
 		}
@@ -312,7 +312,7 @@ func (c *Console) draft(v *visit) {
 		return
 	}
 	var made rules.Set
-	if err := v.ask(http.MethodPost, api("policy", "drafts"), in, &made); err != nil {
+	if err := v.ask(http.MethodPost, v1("policy", "drafts"), in, &made); err != nil {
 		v.showEdit(err, f)
 		return
 	}
@@ -336,7 +336,7 @@ func (c *Console) override(v *visit) {
 			Cedar  string `json:"cedar"`
 		} `json:"overrides"`
 	}
-	if err := v.get(api("approvals", id), &a); err != nil {
+	if err := v.get(v1("approvals", id), &a); err != nil {
 		v.showApprovals(err)
 		return
 	}
@@ -357,7 +357,7 @@ func (c *Console) override(v *visit) {
 		}
 		var made rules.Set
 		in := map[string]any{"base": active.Snapshot, "files": []rules.File{{Name: overrideFile, Text: before + "// Answers " + id + " for good.\n" + o.Cedar}}}
-		if err := v.ask(http.MethodPost, api("policy", "drafts"), in, &made); err != nil {
+		if err := v.ask(http.MethodPost, v1("policy", "drafts"), in, &made); err != nil {
 			v.showApprovals(err)
 			return
 		}

@@ -4,14 +4,14 @@ import (
 	"net/http"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/gateway/push"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // browsers are the visitor's browsers that are told what waits.
 type browsers struct {
 	*visit
-	Key           string              `json:"key"`
-	Subscriptions []push.Subscription `json:"subscriptions"`
+	Key           string             `json:"key"`
+	Subscriptions []api.Subscription `json:"subscriptions"`
 }
 
 // subscribe passes on what push.js put into the form.
@@ -21,7 +21,7 @@ func (c *Console) subscribe(v *visit) {
 	if f.Get("endpoint") == "" {
 		err = capabilities.Errorf(capabilities.CodeInvalidRequest, "the form holds no subscription").WithHint("The page needs script for notices.")
 	} else {
-		err = v.ask(http.MethodPost, api("account", "push"), map[string]any{
+		err = v.ask(http.MethodPost, v1("account", "push"), map[string]any{
 			"name": f.Get("name"), "endpoint": f.Get("endpoint"), "keys": map[string]string{"p256dh": f.Get("p256dh"), "auth": f.Get("auth")},
 		}, nil)
 	}
@@ -33,7 +33,7 @@ func (c *Console) subscribe(v *visit) {
 }
 
 func (c *Console) unsubscribe(v *visit) {
-	if err := v.ask(http.MethodDelete, api("account", "push", v.r.PathValue("subscription")), nil, nil); err != nil {
+	if err := v.ask(http.MethodDelete, v1("account", "push", v.r.PathValue("subscription")), nil, nil); err != nil {
 		v.showAccount(err)
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/front"
 )
@@ -14,7 +14,7 @@ import (
 // question is one approval with what the visitor is told of it.
 type question struct {
 	*visit
-	view.Approval
+	api.Approval
 	First  bool // of its task: it tells what was before
 	Before *soFar
 }
@@ -41,7 +41,7 @@ func (t task) Asked() bool {
 }
 
 // tasks puts the questions of one caller in one lane together.
-func (v *visit) tasks(all []view.Approval) []task {
+func (v *visit) tasks(all []api.Approval) []task {
 	var list []task
 	for _, a := range all {
 		q := question{visit: v, Approval: a}
@@ -109,7 +109,7 @@ func (q question) OnDemand(name string) string {
 // became of it.
 func (c *Console) oneApproval(v *visit) {
 	q := question{visit: v, First: true}
-	if err := v.get(api("approvals", v.r.PathValue("approval"))+"?args=1", &q.Approval); err != nil {
+	if err := v.get(v1("approvals", v.r.PathValue("approval"))+"?args=1", &q.Approval); err != nil {
 		v.show(page{name: "problem", title: "Approval", here: "/console/approvals", fault: err})
 		return
 	}
@@ -132,7 +132,7 @@ type approvalPage struct {
 // approvalFrame passes the picture on.
 func (c *Console) approvalFrame(v *visit) {
 	guardHeaders(v.w)
-	c.opts.API.Pass(v.w, v.r, api("approvals", v.r.PathValue("approval"), "frame"))
+	c.opts.API.Pass(v.w, v.r, v1("approvals", v.r.PathValue("approval"), "frame"))
 }
 
 // answerTogether passes one answer to several questions on.
@@ -145,7 +145,7 @@ func (c *Console) answerTogether(v *visit) {
 				Error front.ErrorView `json:"error"`
 			} `json:"failed"`
 		}
-		if err = v.ask(http.MethodPost, api("approvals"), in, &said); err == nil && len(said.Failed) > 0 {
+		if err = v.ask(http.MethodPost, v1("approvals"), in, &said); err == nil && len(said.Failed) > 0 {
 			e := said.Failed[0].Error
 			err = &capabilities.Error{Code: e.Code, Message: e.Message, Hint: e.Hint}
 		}
@@ -171,10 +171,10 @@ func (v *visit) answered(problem error, denied bool) {
 // waitingOn is what waits for a person about a device, answerable where it is watched.
 func (v *visit) waitingOn(node capabilities.NodeID) []task {
 	var list struct {
-		Approvals []view.Approval `json:"approvals"`
+		Approvals []api.Approval `json:"approvals"`
 	}
-	if v.get(api("approvals"), &list) != nil {
+	if v.get(v1("approvals"), &list) != nil {
 		return nil
 	}
-	return v.tasks(slices.DeleteFunc(list.Approvals, func(a view.Approval) bool { return a.Node != node }))
+	return v.tasks(slices.DeleteFunc(list.Approvals, func(a api.Approval) bool { return a.Node != node }))
 }

@@ -32,7 +32,7 @@ func (v *visit) showSecrets(problem error) {
 	var list struct {
 		Secrets []keptSecret `json:"secrets"`
 	}
-	if err := v.get(api("secrets"), &list); err != nil {
+	if err := v.get(v1("secrets"), &list); err != nil {
 		v.show(page{name: "problem", title: "Secrets", here: "/console/secrets", fault: err})
 		return
 	}
@@ -64,9 +64,9 @@ func (c *Console) changeSecret(v *visit) {
 	var err error
 	switch f.Get("do") {
 	case "allow":
-		err = v.ask(http.MethodPost, api("secrets", what, "references"), map[string]string{"principal": f.Get("principal"), "secret_alias": f.Get("alias"), "display_name": f.Get("display")}, nil)
+		err = v.ask(http.MethodPost, v1("secrets", what, "references"), map[string]string{"principal": f.Get("principal"), "secret_alias": f.Get("alias"), "display_name": f.Get("display")}, nil)
 	case "remove":
-		err = v.ask(http.MethodDelete, api("secrets", what), nil, nil)
+		err = v.ask(http.MethodDelete, v1("secrets", what), nil, nil)
 	default:
 		err = capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no change")
 	}

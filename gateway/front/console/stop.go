@@ -25,7 +25,7 @@ type stopPage struct {
 
 func (v *visit) showStop(problem error) {
 	var state stopState
-	if err := v.get(api("stop"), &state); err != nil {
+	if err := v.get(v1("stop"), &state); err != nil {
 		v.show(page{name: "problem", title: "Stop", here: "/console/stop", fault: err})
 		return
 	}
@@ -34,7 +34,7 @@ func (v *visit) showStop(problem error) {
 }
 
 func (c *Console) stop(v *visit) {
-	v.turned(v.ask(http.MethodPost, api("stop"), map[string]string{"reason": v.r.PostForm.Get("reason")}, nil), "stopped")
+	v.turned(v.ask(http.MethodPost, v1("stop"), map[string]string{"reason": v.r.PostForm.Get("reason")}, nil), "stopped")
 }
 
 func (c *Console) resume(v *visit) { v.turned(v.sends("resume", nil), "resumed") }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/mcpclient"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
@@ -33,7 +33,7 @@ type tokenPart struct {
 
 type token struct {
 	*visit
-	view.Token
+	api.Token
 	Opener bool // this browser was signed in by it: revoking it is a step further away
 }
 
@@ -52,7 +52,7 @@ func (t token) good(now time.Time) bool {
 
 // madeToken is a token that was just made: its secret is shown this once.
 type madeToken struct {
-	view.Token
+	api.Token
 	Secret once
 }
 
@@ -62,9 +62,9 @@ func (v *visit) showTokens(problem error, shown tokensPage) {
 		confirms = "client"
 	}
 	var list struct {
-		Tokens []view.Token `json:"tokens"`
+		Tokens []api.Token `json:"tokens"`
 	}
-	if err := v.get(api("tokens"), &list); err != nil {
+	if err := v.get(v1("tokens"), &list); err != nil {
 		v.show(page{name: "problem", title: "Agents and tokens", here: "/console/tokens", fault: err})
 		return
 	}
@@ -79,7 +79,7 @@ func (v *visit) showTokens(problem error, shown tokensPage) {
 	shown.People = tokenPart{Name: "People", Says: "They use the command line, and sign in by its links. A role does what the one before it does, and more."}
 	shown.Sessions = tokenPart{Name: "Signed-in browsers", Says: "Sessions of these pages. Each ends with the token that opened it."}
 	shown.Ended = tokenPart{Name: "Tokens that are over"}
-	slices.SortFunc(list.Tokens, func(a, b view.Token) int {
+	slices.SortFunc(list.Tokens, func(a, b api.Token) int {
 		return cmp.Or(cmp.Compare(a.Principal, b.Principal), b.CreatedAt.Compare(a.CreatedAt))
 	})
 	for _, one := range list.Tokens {
@@ -101,7 +101,7 @@ func (v *visit) showTokens(problem error, shown tokensPage) {
 
 func (c *Console) newTokenMade(v *visit) {
 	var made struct {
-		view.Token
+		api.Token
 		Secret string `json:"token"`
 	}
 	if err := v.sends("token", &made); err != nil {
@@ -113,7 +113,7 @@ func (c *Console) newTokenMade(v *visit) {
 
 func (c *Console) revokeToken(v *visit) {
 	id := v.r.PathValue("token")
-	if err := v.ask(http.MethodDelete, api("tokens", id), nil, nil); err != nil {
+	if err := v.ask(http.MethodDelete, v1("tokens", id), nil, nil); err != nil {
 		v.showTokens(err, tokensPage{})
 		return
 	}

@@ -29,7 +29,7 @@ func (c *Console) watchPage(v *visit) { v.showWatch(capabilities.NodeID(v.r.Path
 
 func (v *visit) showWatch(node capabilities.NodeID, problem error) {
 	var d device
-	if err := v.get(api("nodes", string(node)), &d); err != nil {
+	if err := v.get(v1("nodes", string(node)), &d); err != nil {
 		v.show(page{name: "problem", title: "Live", here: "/console/nodes", fault: err})
 		return
 	}
@@ -138,7 +138,7 @@ func (v *visit) recordable(d device) *choice {
 			Nodes []capabilities.NodeID `json:"nodes"`
 		} `json:"lanes"`
 	}
-	if err := v.get(api("lanes"), &all); err != nil {
+	if err := v.get(v1("lanes"), &all); err != nil {
 		return nil
 	}
 	// Those that are attached here come first; a lane may work here without that.
@@ -169,5 +169,5 @@ func (c *Console) control(v *visit) { c.whep(v) }
 
 func (c *Console) watching(v *visit) {
 	guardHeaders(v.w)
-	c.opts.API.Pass(v.w, v.r, api("live", v.r.PathValue("node")))
+	c.opts.API.Pass(v.w, v.r, v1("live", v.r.PathValue("node")))
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/push"
 )
@@ -26,12 +28,16 @@ func (s *Server) pushTable() []*endpoint {
 }
 
 type pushView struct {
-	Key           string              `json:"key"` // base64url; empty: nobody can be told
-	Subscriptions []push.Subscription `json:"subscriptions"`
+	Key           string             `json:"key"` // base64url; empty: nobody can be told
+	Subscriptions []api.Subscription `json:"subscriptions"`
 }
 
 func (s *Server) pushes(c *visit, _ none) (pushView, error) {
-	return pushView{s.opts.Push.Key(), s.opts.Push.List(c.who.Principal)}, nil
+	v := pushView{Key: s.opts.Push.Key(), Subscriptions: []api.Subscription{}}
+	for _, one := range s.opts.Push.List(c.who.Principal) {
+		v.Subscriptions = append(v.Subscriptions, front.ViewSubscription(&one))
+	}
+	return v, nil
 }
 
 // pushBody is a PushSubscription as its toJSON returns it, and a name.
@@ -46,8 +52,9 @@ type pushKeys struct {
 	Auth   string `json:"auth"`   // base64url
 }
 
-func (s *Server) subscribe(c *visit, in pushBody) (push.Subscription, error) {
-	return s.opts.Push.Subscribe(c.r.Context(), c.who, push.Wish{Name: in.Name, Endpoint: in.Endpoint, P256dh: in.Keys.P256dh, Auth: in.Keys.Auth})
+func (s *Server) subscribe(c *visit, in pushBody) (api.Subscription, error) {
+	made, err := s.opts.Push.Subscribe(c.r.Context(), c.who, push.Wish{Name: in.Name, Endpoint: in.Endpoint, P256dh: in.Keys.P256dh, Auth: in.Keys.Auth})
+	return front.ViewSubscription(&made), err
 }
 
 type unsubscribedView struct {
