@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -17,10 +16,10 @@ import (
 	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/target"
+	"github.com/chromedp/chromedp/remote"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/egress"
-	"github.com/handrail-dev/handrail/platform"
 )
 
 // Attached, a lane works in a Chrome that the person runs, in the person's own
@@ -80,11 +79,11 @@ func (h *Handler) attachTo(ctx context.Context, l *lane) (*chrome, error) {
 	if err != nil {
 		return refuse(err)
 	}
-	ws, err := dialWebsocket(ctx, h.attach.Host, path)
+	ws, err := remote.DialContext(ctx, (&url.URL{Scheme: "ws", Host: h.attach.Host, Path: path}).String())
 	if err != nil {
 		return refuse(err)
 	}
-	c, err := h.speakTo(&remote{websocket: ws, done: make(chan struct{})}, chromeStart{own: l, attached: true})
+	c, err := h.speakTo(&theirs{ws: ws, done: make(chan struct{})}, ws, chromeStart{own: l, attached: true})
 	if err != nil {
 		return nil, err
 	}
@@ -204,30 +203,27 @@ func (c *chrome) leave() {
 	c.close()
 }
 
-// remote is a Chrome that somebody else started.
-type remote struct {
-	*websocket
+// theirs is the process of a Chrome that somebody else started: what there is of it here
+// is the connection.
+type theirs struct {
+	ws   *remote.Conn
 	once sync.Once
 	done chan struct{}
 }
 
-var _ platform.Process = (*remote)(nil)
+func (t *theirs) PID() int              { return 0 }
+func (t *theirs) Scratch() string       { return "" }
+func (t *theirs) Done() <-chan struct{} { return t.done }
+func (t *theirs) Output() string        { return "" }
 
-func (r *remote) In() io.Writer         { return r.websocket }
-func (r *remote) Out() io.Reader        { return r.websocket }
-func (r *remote) PID() int              { return 0 }
-func (r *remote) Scratch() string       { return "" }
-func (r *remote) Done() <-chan struct{} { return r.done }
-func (r *remote) Output() string        { return "" }
-
-func (r *remote) Owns(netip.AddrPort, netip.AddrPort) (bool, error) {
+func (t *theirs) Owns(netip.AddrPort, netip.AddrPort) (bool, error) {
 	return false, errors.ErrUnsupported
 }
 
-func (r *remote) Close() (err error) {
-	r.once.Do(func() {
-		err = r.websocket.conn.Close()
-		close(r.done)
+func (t *theirs) Close() (err error) {
+	t.once.Do(func() {
+		err = t.ws.Close()
+		close(t.done)
 	})
 	return err
 }

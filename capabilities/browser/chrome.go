@@ -14,8 +14,10 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
 	"github.com/chromedp/cdproto/target"
+	"github.com/chromedp/chromedp"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/egress"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -26,7 +28,7 @@ type chrome struct {
 	own      bool        // one lane's: its default context is contexts[""]
 	attached bool        // and a person's: nothing but our own tabs is ours
 	leaving  atomic.Bool // it is being closed; its profile goes home
-	proc     platform.Process
+	proc     process
 	conn     *conn
 	root     *session
 	version  string
@@ -39,6 +41,18 @@ type chrome struct {
 	arrived   chan struct{}        // closed and replaced whenever a tab arrives or goes
 	workers   map[string]*session  // that are held and no page's, by session
 }
+
+// process is what a Chrome's pages live in.
+type process interface {
+	egress.Process
+	PID() int
+	Scratch() string
+	Done() <-chan struct{}
+	Output() string
+	Close() error
+}
+
+var _ process = platform.Process(nil)
 
 // chrome returns the running Chrome of that mode, started if there is none.
 func (h *Handler) chrome(ctx context.Context, headless bool) (*chrome, error) {
@@ -119,7 +133,7 @@ func (h *Handler) startChrome(ctx context.Context, how chromeStart) (*chrome, er
 	if err != nil {
 		return nil, notStarted(err)
 	}
-	c, err := h.speakTo(proc, how)
+	c, err := h.speakTo(proc, overPipe(proc.Out(), proc.In()), how)
 	if err != nil {
 		return nil, err
 	}
@@ -143,9 +157,9 @@ func (h *Handler) startChrome(ctx context.Context, how chromeStart) (*chrome, er
 }
 
 // speakTo opens the protocol with a Chrome.
-func (h *Handler) speakTo(proc platform.Process, how chromeStart) (*chrome, error) {
+func (h *Handler) speakTo(proc process, t chromedp.Transport, how chromeStart) (*chrome, error) {
 	c := &chrome{
-		h: h, headless: how.headless, own: how.own != nil, attached: how.attached, proc: proc, conn: newConn(proc.In()),
+		h: h, headless: how.headless, own: how.own != nil, attached: how.attached, proc: proc, conn: newConn(t),
 		contexts: map[cdp.BrowserContextID]*lane{}, tabs: map[target.ID]*tab{}, downloads: map[string]*download{}, arrived: make(chan struct{}),
 		workers: map[string]*session{},
 	}
@@ -160,7 +174,7 @@ func (h *Handler) speakTo(proc platform.Process, how chromeStart) (*chrome, erro
 			h.running[c] = true
 		}
 		h.wg.Go(func() {
-			err := c.conn.run(proc.Out(), c.onEvent)
+			err := c.conn.run(c.onEvent)
 			h.mu.Lock()
 			delete(h.running, c)
 			h.mu.Unlock()

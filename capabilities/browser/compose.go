@@ -75,11 +75,11 @@ func (r row) parts() (role, name, ref string) {
 		return role, "", ""
 	}
 	if strings.HasPrefix(rest, ` "`) {
-		end, err := skipString([]byte(rest), 1)
-		if err != nil {
+		quoted := quotedPrefix(rest[1:])
+		if quoted == "" {
 			return role, "", ""
 		}
-		name, rest = unquote(rest[1:end]), rest[end:]
+		name, rest = unquote(quoted), rest[1+len(quoted):]
 	}
 	for strings.HasPrefix(rest, " [") {
 		end := strings.Index(rest, "]")
@@ -92,6 +92,20 @@ func (r row) parts() (role, name, ref string) {
 		rest = rest[end+1:]
 	}
 	return role, name, ""
+}
+
+// quotedPrefix returns the string, as JavaScript quotes it, that s begins with; empty if
+// it does not end. strconv's own refuses halves of surrogate pairs.
+func quotedPrefix(s string) string {
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '"':
+			return s[:i+1]
+		}
+	}
+	return ""
 }
 
 // ends returns for each row the index after the last row below it.

@@ -1,30 +1,33 @@
 package browser
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strconv"
 	"sync"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/cdp"
 	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
+	"github.com/chromedp/cdproto/target"
+	"github.com/chromedp/chromedp"
 )
 
-// conn speaks the DevTools protocol over Chrome's debugging pipe: JSON messages,
-// each ended by a zero byte, both ways; "flat" sessions named in each message.
+// conn speaks the DevTools protocol with a Chrome: "flat" sessions, named in each
+// message. The transport, a pipe or a WebSocket, is chromedp's, and the protocol's types
+// are cdproto's; what lies between is our own.
 //
-// It is our own because actions are pipelined: start puts a command in the queue
-// in the caller's order and wait collects its answer, so that a click's hit test,
-// three input events and the observer of their outcome cost one trip, not five.
-// The protocol's types are cdproto's.
+// For actions are pipelined: start puts a command in the queue in the caller's order and
+// wait collects its answer, so that a click's hit test, three input events and the
+// observer of their outcome cost one trip, not five. chromedp's own browser waits for each
+// answer, and drops what sessions say that it did not open itself, such as those of
+// frames of other sites, of workers and of popups that are held before their first script.
 type conn struct {
-	w     io.Writer
-	queue chan []byte
-	done  chan struct{} // closed when the pipe ended; err says why
+	t     chromedp.Transport
+	queue chan *cdproto.Message
+	done  chan struct{} // closed when the transport ended; err says why
 
 	mu       sync.Mutex
 	next     int64
@@ -33,34 +36,31 @@ type conn struct {
 	err      error
 }
 
-// maxMessage bounds one message from Chrome before it is held in memory: a
-// full-page image in base64 is the largest there is.
-const maxMessage = 96 << 20
+var (
+	errConnClosed = errors.New("the browser closed its connection")
+	errMessage    = errors.New("malformed protocol message")
+)
 
-var errConnClosed = errors.New("the browser closed its pipe")
-
-// newConn makes a connection; run has to be started for it to live.
-func newConn(w io.Writer) *conn {
+// newConn makes a connection; run has to be started for it to live. It never closes the
+// transport: who opened that does.
+func newConn(t chromedp.Transport) *conn {
 	return &conn{
-		w: w, queue: make(chan []byte, 256), done: make(chan struct{}),
+		t: t, queue: make(chan *cdproto.Message, 256), done: make(chan struct{}),
 		pending: map[int64]*pending{}, sessions: map[string]*session{},
 	}
 }
 
-// run reads until the pipe ends. onEvent is called for events of no session, on
+// run reads until the transport ends. onEvent is called for events of no session, on
 // the reading goroutine: it must not block.
-func (c *conn) run(r io.Reader, onEvent func(method string, params []byte)) error {
+func (c *conn) run(onEvent func(method string, params []byte)) error {
 	var writer sync.WaitGroup
 	writer.Go(c.write)
-	in := messages{r: r}
 	var err error
 	for err == nil {
-		var b []byte
-		if b, err = in.next(); err == nil && len(b) > 0 {
-			err = c.take(b, onEvent)
-		}
+		m := new(cdproto.Message) // its parts are the receiver's
+		err = c.take(m, c.t.Read(context.Background(), m), onEvent)
 	}
-	if err == io.EOF {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		err = errConnClosed
 	}
 	c.fail(err)
@@ -68,115 +68,55 @@ func (c *conn) run(r io.Reader, onEvent func(method string, params []byte)) erro
 	return err
 }
 
-// messages takes the stream apart. Nearly all messages fit into the buffer; one that
-// does not, an image or a body, is read into room of its own, as large as the last
-// such message from the start, for images mostly come in rows.
-type messages struct {
-	r          io.Reader
-	buf        [64 << 10]byte
-	start, end int // what of buf is not given yet
-	last       int // length of the last message that did not fit
-}
-
-// keptRoom bounds the room that is made because of the last message alone.
-const keptRoom = 8 << 20
-
-// next returns the message up to the zero byte, which it drops. The bytes are the
-// caller's. It fails as the reader does, also within a message.
-func (m *messages) next() ([]byte, error) {
-	for seen := m.start; ; {
-		if n := bytes.IndexByte(m.buf[seen:m.end], 0); n >= 0 {
-			b := bytes.Clone(m.buf[m.start : seen+n])
-			m.start = seen + n + 1
-			return b, nil
-		}
-		m.end = copy(m.buf[:], m.buf[m.start:m.end])
-		m.start, seen = 0, m.end
-		if m.end == len(m.buf) {
-			return m.large()
-		}
-		n, err := m.r.Read(m.buf[m.end:])
-		if m.end += n; n == 0 && err != nil {
-			return nil, err
-		}
-	}
-}
-
-// large goes on with a message whose beginning fills the buffer.
-func (m *messages) large() ([]byte, error) {
-	whole := append(make([]byte, 0, max(4*len(m.buf), min(m.last+1, keptRoom))), m.buf[:]...)
-	m.end = 0
-	for {
-		if len(whole) == cap(whole) {
-			whole = slices.Grow(whole, len(whole))
-		}
-		part := whole[len(whole):min(cap(whole), len(whole)+len(m.buf))] // what follows the message has to fit into buf
-		n, err := m.r.Read(part)
-		at := bytes.IndexByte(part[:n], 0)
-		if at >= 0 {
-			m.end = copy(m.buf[:], part[at+1:n])
-			n = at
-		}
-		whole = whole[:len(whole)+n]
-		switch {
-		case len(whole) > maxMessage:
-			return nil, fmt.Errorf("the browser sent a message larger than %d bytes", maxMessage)
-		case at >= 0:
-			m.last = len(whole)
-			return whole, nil
-		case n == 0 && err != nil:
-			return nil, err
-		}
-	}
-}
-
 // take hands one message to whom it is for.
-func (c *conn) take(b []byte, onEvent func(string, []byte)) error {
-	m, err := scanMessage(b)
-	if err != nil {
-		return err
+//
+// A message that cannot be decoded is one command's misfortune if its number was read, and
+// an event that never was if its name was: pages can make such ones, for example by an
+// object whose names differ in half a surrogate pair only, and the browser is not only
+// theirs. One without either ends the connection.
+func (c *conn) take(m *cdproto.Message, broken error, onEvent func(string, []byte)) error {
+	if m.ID == 0 && m.Method == "" {
+		return cmp.Or(broken, errMessage)
 	}
 	c.mu.Lock()
-	if m.id != 0 {
-		p := c.pending[m.id]
-		delete(c.pending, m.id)
+	if m.ID != 0 {
+		p := c.pending[m.ID]
+		delete(c.pending, m.ID)
 		c.mu.Unlock()
-		if p != nil {
-			p.result, p.fault = m.result, m.fault
-			close(p.done)
+		switch {
+		case p == nil:
+			return nil
+		case broken != nil:
+			p.err = fmt.Errorf("%s: %w: %w", p.method, errMessage, broken)
+		case m.Error != nil:
+			p.err = &protocolError{p.method, m.Error.Code, m.Error.Message}
 		}
+		p.result = m.Result
+		close(p.done)
 		return nil
 	}
-	s := c.sessions[m.session]
+	s := c.sessions[string(m.SessionID)]
 	c.mu.Unlock()
 	switch {
+	case broken != nil:
 	case s != nil:
-		s.onEvent(m.method, m.result)
-	case m.session == "":
-		onEvent(m.method, m.result)
+		s.onEvent(string(m.Method), m.Params)
+	case m.SessionID == "":
+		onEvent(string(m.Method), m.Params)
 	}
 	return nil
 }
 
-// write sends what is queued; several waiting messages go in one write.
+// write sends what is queued.
 func (c *conn) write() {
 	for {
-		var b []byte
 		select {
-		case b = <-c.queue:
-		case <-c.done:
-			return
-		}
-		for more := true; more && len(b) < 64<<10; {
-			select {
-			case next := <-c.queue:
-				b = append(b, next...)
-			default:
-				more = false
+		case m := <-c.queue:
+			if err := c.t.Write(context.Background(), m); err != nil {
+				c.fail(fmt.Errorf("%w: writing: %w", errConnClosed, err)) // it may be noticed here first
+				return
 			}
-		}
-		if _, err := c.w.Write(b); err != nil {
-			c.fail(fmt.Errorf("%w: writing: %w", errConnClosed, err)) // it may be noticed here first
+		case <-c.done:
 			return
 		}
 	}
@@ -264,16 +204,16 @@ func (c *conn) abandon(id string) {
 // root is the session of the browser itself.
 func (c *conn) root() *session { return &session{conn: c} }
 
-// pending is a command on its way. Its fields are valid after done is closed;
-// both empty then means that the connection ended.
+// pending is a command on its way. Its fields are valid after done is closed; both result
+// and err empty then mean that the connection ended.
 type pending struct {
-	conn          *conn
-	id            int64
-	method        string
-	session       string
-	done          chan struct{}
-	result, fault []byte
-	err           error // it was never sent
+	conn    *conn
+	id      int64
+	method  string
+	session string
+	done    chan struct{}
+	result  []byte
+	err     error // Chrome's refusal, or why there is no answer
 }
 
 // protocolError is Chrome's refusal of a command.
@@ -311,22 +251,14 @@ func (s *session) send(ctx context.Context, method string, params any) *pending 
 	c.pending[p.id] = p
 	c.mu.Unlock()
 
-	b := make([]byte, 0, len(body)+len(method)+len(s.id)+64)
-	b = append(b, `{"id":`...)
-	b = strconv.AppendInt(b, p.id, 10)
-	b = append(append(append(b, `,"method":"`...), method...), `","params":`...)
-	b = append(b, body...)
-	if s.id != "" {
-		b = append(append(append(b, `,"sessionId":"`...), s.id...), '"')
-	}
-	b = append(b, '}', 0)
+	m := &cdproto.Message{ID: p.id, SessionID: target.SessionID(s.id), Method: cdproto.MethodType(method), Params: body}
 	select {
-	case c.queue <- b:
+	case c.queue <- m:
 		return p
 	default:
 	}
 	select {
-	case c.queue <- b:
+	case c.queue <- m:
 	case <-c.done:
 	case <-ctx.Done():
 		if c.drop(p) {
@@ -371,15 +303,6 @@ func (p *pending) wait(ctx context.Context) ([]byte, error) {
 	switch {
 	case p.err != nil:
 		return nil, p.err
-	case p.fault != nil:
-		var e struct {
-			Code    int64  `json:"code"`
-			Message string `json:"message"`
-		}
-		if err := jsonv2.Unmarshal(p.fault, &e, jsonv2.AllowInvalidUTF8(true)); err != nil {
-			return nil, fmt.Errorf("%s: %w", p.method, errMessage)
-		}
-		return nil, &protocolError{p.method, e.Code, e.Message}
 	case p.result == nil:
 		p.conn.mu.Lock()
 		defer p.conn.mu.Unlock()

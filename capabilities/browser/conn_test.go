@@ -7,58 +7,103 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto"
+	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
 )
 
-func TestScanMessage(t *testing.T) {
-	for in, want := range map[string]message{
-		`{"id":7,"result":{"a":"}\"]"},"sessionId":"S"}`:      {id: 7, session: "S", result: []byte(`{"a":"}\"]"}`)},
-		`{"method":"Page.x","params":{}}`:                     {method: "Page.x", result: []byte(`{}`)},
-		` { "id" : 1 , "error" : {"code":-1,"message":"m"} }`: {id: 1, fault: []byte(`{"code":-1,"message":"m"}`)},
+// What is broken costs the command or the event it belongs to; what belongs to nobody is
+// no browser's.
+func TestBrokenMessages(t *testing.T) {
+	for _, broken := range []string{
+		`{"id":7,"result":{"a":{"\ud800":1,"\ud801":2}}}`, // two names in one: pages can do that
+		`{"id":7,"result":{"a":1,"a":2}}`, `{"id":7,"error":{"code":"x"}}`, `{"id":7,"result":{"a"}`, `{"id":7,"result":"\`, `{"id":7,}`,
 	} {
-		m, err := scanMessage([]byte(in))
-		if err != nil || m.id != want.id || m.method != want.method || m.session != want.session ||
-			!bytes.Equal(m.result, want.result) || !bytes.Equal(m.fault, want.fault) {
-			t.Errorf("%s: %+v, %v", in, m, err)
+		c := newConn(overPipe(strings.NewReader(broken+"\x00"+`{"id":8,"result":{}}`+"\x00"), io.Discard))
+		hit := &pending{conn: c, method: "M", done: make(chan struct{})}
+		next := &pending{conn: c, done: make(chan struct{})}
+		c.pending[7], c.pending[8] = hit, next
+		c.run(func(string, []byte) {})
+		if raw, err := hit.wait(t.Context()); !errors.Is(err, errMessage) || raw != nil {
+			t.Errorf("%s: %s, %v", broken, raw, err)
+		}
+		if raw, err := next.wait(t.Context()); err != nil || string(raw) != "{}" {
+			t.Errorf("after %s: %s, %v", broken, raw, err)
 		}
 	}
-	for _, in := range []string{``, `{`, `[]`, `{}`, `{"id":"x"}`, `{"id":1}x`, `{"id":1,}`, `{"method":"a\u0062"}`, `{"id":1,"result":{"a"}`, `{"id":1,"result":"\`, `nul`} {
-		if m, err := scanMessage([]byte(in)); err == nil || m.id != 0 || m.result != nil {
-			t.Errorf("%s: %+v, %v; want nothing and an error", in, m, err)
+	for _, broken := range []string{`{"method":"E","params":{"a":{"\ud800":1,"\ud801":2}}}`, `{"method":"E","sessionId":"S","params":{"a"`} {
+		c := newConn(overPipe(strings.NewReader(broken+"\x00"+`{"method":"F","params":{"b":"\ud800"}}`+"\x00"), io.Discard))
+		c.open("S", func(method string, _ []byte) { t.Error(method) })
+		var got []string
+		if err := c.run(func(method string, params []byte) { got = append(got, method+string(params)) }); !errors.Is(err, errConnClosed) || !slices.Equal(got, []string{`F{"b":"\ud800"}`}) {
+			t.Errorf("%s: %q, %v", broken, got, err)
+		}
+	}
+	for _, nobodys := range []string{`{`, `[]`, `{}`, `{"id":"x"}`, `{"id":0,"result":{}}`, `nul`, `7`, "\xff", `{"result":{}}`} {
+		c := newConn(overPipe(strings.NewReader(nobodys+"\x00"+`{"method":"F"}`+"\x00"), io.Discard))
+		if err := c.run(func(method string, _ []byte) { t.Error("after", nobodys, "came", method) }); err == nil || errors.Is(err, errConnClosed) {
+			t.Errorf("%s: %v", nobodys, err)
 		}
 	}
 }
 
-// What is valid JSON comes out as encoding/json sees it; nothing panics.
-func FuzzScanMessage(f *testing.F) {
-	for _, seed := range []string{`{"id":1,"result":{"a":[1,"\\\""]}}`, `{"method":"m","params":{},"sessionId":"s"}`, `{"id":1,"error":{}}`, `{"id":`, `{"id":1,"result":"\`} {
+// Whatever comes down the pipe, what is taken from it is what our own reader took.
+func FuzzPipe(f *testing.F) {
+	for _, seed := range []string{
+		`{"id":1,"result":{"a":[1,"\\\""]}}` + "\x00" + `{"method":"m","params":{},"sessionId":"s"}` + "\x00", "\x00\x00" + `{"id":1,"error":{"code":-1,"message":"m"}}` + "\x00{",
+		`{"id":`, `{"id":1,"result":"\` + "\x00", ` { "id" : 1 , "result" : { } } ` + "\x00",
+	} {
 		f.Add([]byte(seed))
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := scanMessage(b)
-		if err != nil {
-			if m.id != 0 || m.method != "" || m.result != nil {
-				t.Fatal("a value came with an error")
+	f.Fuzz(func(t *testing.T, in []byte) {
+		now, before := overPipe(bytes.NewReader(in), io.Discard), messages{r: bytes.NewReader(in)}
+		for {
+			raw, end := before.next()
+			if len(bytes.TrimSpace(raw)) == 0 && end == nil {
+				continue
 			}
-			return
-		}
-		var want struct {
-			Result json.RawMessage `json:"result"`
-			Params json.RawMessage `json:"params"`
-			Keys   map[string]any  `json:"-"`
-		}
-		if !json.Valid(b) || bytes.Count(b, []byte("result"))+bytes.Count(b, []byte("params")) > 1 || bytes.Contains(b, []byte(`\u`)) || json.Unmarshal(b, &want) != nil {
-			return
-		}
-		if got := append(want.Result, want.Params...); got != nil && m.result != nil && !bytes.Equal(bytes.TrimSpace(got), m.result) {
-			t.Fatalf("%s: parts %q, want %q", b, m.result, got)
+			var m cdproto.Message
+			err := now.Read(t.Context(), &m)
+			if end != nil {
+				if err == nil || m.ID != 0 || m.Method != "" {
+					t.Fatalf("%+v, %v after the end", m, err)
+				}
+				return
+			}
+			same(t, raw, &m, err)
 		}
 	})
+}
+
+// same compares a message as chromedp decodes it with our own reading of it.
+func same(t *testing.T, raw []byte, m *cdproto.Message, err error) {
+	t.Helper()
+	want, wantErr := scanMessage(raw)
+	named := m.ID != 0 || m.Method != ""
+	if strings.Contains(string(raw), `\u`) {
+		return // names are unescaped now
+	}
+	switch {
+	case err != nil && wantErr == nil:
+		var shape cdproto.Message
+		if jsonv2.Unmarshal(raw, &shape, chromedp.DefaultUnmarshalOptions) == nil {
+			t.Fatalf("%q: %v", raw, err)
+		}
+	case err == nil && named && wantErr == nil:
+		if m.ID != want.id || string(m.Method) != want.method || string(m.SessionID) != want.session || (m.Error == nil) != (want.fault == nil || string(want.fault) == "null") {
+			t.Fatalf("%q: %+v, want %+v", raw, m, want)
+		}
+		if part := append(bytes.Clone(m.Result), m.Params...); want.result != nil && (m.Result == nil || m.Params == nil) && !bytes.Equal(part, want.result) {
+			t.Fatalf("%q: part %q, want %q", raw, part, want.result)
+		}
+	}
 }
 
 func FuzzUnescape(f *testing.F) {
@@ -103,11 +148,11 @@ func hex4(r rune) string {
 func fakeChrome(t *testing.T, answer func(request string) []string) (*conn, func()) {
 	toChrome, w := io.Pipe()
 	r, fromChrome := io.Pipe()
-	c := newConn(w)
+	c := newConn(overPipe(r, w))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		c.run(r, func(string, []byte) {})
+		c.run(func(string, []byte) {})
 		w.Close()
 	}()
 	go func() {
@@ -118,7 +163,8 @@ func fakeChrome(t *testing.T, answer func(request string) []string) (*conn, func
 				return
 			}
 			for _, a := range answer(strings.TrimSuffix(request, "\x00")) {
-				if a == "EOF" {
+				if cut, ends := strings.CutSuffix(a, "EOF"); ends {
+					io.WriteString(fromChrome, cut)
 					fromChrome.Close()
 					return
 				}
@@ -147,7 +193,7 @@ func TestConn(t *testing.T) {
 		case strings.Contains(request, "refuse"):
 			return []string{`{"id":` + id + `,"error":{"code":-32000,"message":"no"}}`}
 		}
-		return []string{"EOF"}
+		return []string{`{"id":` + id + `,"result":{"EOF`} // it is killed within a message
 	})
 	defer stop()
 	ctx := t.Context()
@@ -184,50 +230,53 @@ func TestConn(t *testing.T) {
 func mustJSON(v any) []byte { b, _ := json.Marshal(v); return b }
 
 func TestMessageBound(t *testing.T) {
-	in := messages{r: io.MultiReader(strings.NewReader("ab\x00"), zeros{})}
-	if b, err := in.next(); err != nil || string(b) != "ab" {
-		t.Fatal(b, err)
+	in := overPipe(io.MultiReader(strings.NewReader(`{"id":1}`+"\x00"), zeros{}), io.Discard)
+	var m cdproto.Message
+	if err := in.Read(t.Context(), &m); err != nil || m.ID != 1 {
+		t.Fatal(m, err)
 	}
-	if _, err := in.next(); err == nil || !strings.Contains(err.Error(), "larger") {
+	if err := in.Read(t.Context(), &m); err == nil || !strings.Contains(err.Error(), "larger") {
 		t.Fatal("an endless message was read:", err)
+	}
+	// It counts anew for each message, however they lie in what is read.
+	var many []io.Reader
+	for range 3 {
+		many = append(many, strings.NewReader(" "), io.LimitReader(zeros{}, maxMessage*2/3), strings.NewReader("\x00"))
+	}
+	if n, err := io.Copy(io.Discard, &bounded{r: bufio.NewReaderSize(io.MultiReader(many...), 64<<10)}); err != nil || n != 3*(maxMessage*2/3+2) {
+		t.Error(n, err)
 	}
 }
 
 // However the stream is cut, its messages are the same, and each is the caller's.
 func TestMessages(t *testing.T) {
 	t.Parallel()
-	buffer := len(messages{}.buf)
+	buffer := 64 << 10
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 40 {
-		var sent [][]byte
+		var sent []string
 		var stream []byte
 		for range 1 + random.IntN(12) {
 			n := random.IntN(300)
 			switch random.IntN(4) {
 			case 0: // about as large as the buffer
-				n = buffer - 2 + random.IntN(5)
+				n = buffer - 40 + random.IntN(50)
 			case 1:
 				n = random.IntN(6 * buffer)
 			}
 			m := make([]byte, n)
 			for i := range m {
-				m[i] = byte(1 + random.IntN(255))
+				m[i] = byte('a' + random.IntN(26))
 			}
-			sent = append(sent, m)
-			stream = append(append(stream, m...), 0)
+			sent = append(sent, `"`+string(m)+`"`)
+			stream = append(stream, `{"method":"m","params":"`+string(m)+"\"}\x00"...)
 		}
 		stream = append(stream, "cut of"...)
 		most := []int{1, 100, buffer, 3 * buffer}[random.IntN(4)]
-		in := messages{r: &pieces{rest: stream, next: func() int { return 1 + random.IntN(most) }}}
+		in := &pieces{rest: stream, next: func() int { return 1 + random.IntN(most) }}
 		var got [][]byte
-		var err error
-		for err == nil {
-			var m []byte
-			if m, err = in.next(); err == nil {
-				got = append(got, m)
-			}
-		}
-		if err != io.EOF || !slices.EqualFunc(sent, got, bytes.Equal) {
+		err := newConn(overPipe(in, io.Discard)).run(func(_ string, params []byte) { got = append(got, params) })
+		if err != errConnClosed || !slices.EqualFunc(sent, got, func(s string, g []byte) bool { return s == string(g) }) {
 			t.Fatalf("%d messages became %d (%v), pieces of at most %d", len(sent), len(got), err, most)
 		}
 	}
@@ -248,7 +297,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// zeros never gives a zero byte, endlessly.
+// zeros never ends, and never ends a message.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {
@@ -256,6 +305,25 @@ func (zeros) Read(p []byte) (int, error) {
 		p[i] = '0'
 	}
 	return len(p), nil
+}
+
+// The keys are those of before: names, codes, key codes, texts and places.
+func TestKeysOfBefore(t *testing.T) {
+	if !maps.Equal(namedKeys, oldNamedKeys) || !maps.Equal(otherNames, oldOtherNames) {
+		for name, k := range otherNames {
+			if old, ok := oldOtherNames[name]; old != k {
+				t.Errorf("%s is %+v, was %+v, %v", name, k, old, ok)
+			}
+		}
+		t.Error(len(namedKeys), len(oldNamedKeys), len(otherNames), len(oldOtherNames))
+	}
+	for r := rune(0); r < 0x1100; r++ {
+		k, ok := keyOf(r)
+		old, was := oldKeyOf(r)
+		if k != old || ok != was {
+			t.Errorf("%q is %+v, was %+v", r, k, old)
+		}
+	}
 }
 
 func TestKeyOf(t *testing.T) {

@@ -27,7 +27,7 @@ func dialogOf(a answer) string {
 // An answer that is given while a dialog comes is that one's: no dialog waits beside an
 // answer that waits for a dialog.
 func TestAnswerMeetsDialog(t *testing.T) {
-	c := &chrome{h: &Handler{}, conn: newConn(io.Discard)}
+	c := &chrome{h: &Handler{}, conn: newConn(overPipe(strings.NewReader(""), io.Discard))}
 	for range 2000 {
 		tab := newTab(newLane(c.h, "lane"), c, "T", "")
 		tab.s = c.conn.root()

@@ -13,9 +13,9 @@
 // reach.go (how a ref or selector finds its document), frames.go, foreign.go, closed.go and
 // internals.go (frames of other origins and processes, closed shadow roots, what custom elements
 // keep to themselves), tab.go (what a tab reports), chrome.go (the process), conn.go (the
-// protocol); the room egress is the way out to the network. Which browser a lane works in:
-// launch.go, then profile.go, attach.go (with websocket.go) and storage.go. Scripts of many steps:
-// code.go and the room script.
+// protocol) and pipe.go; the room egress is the way out to the network. Which browser a lane works
+// in: launch.go, then profile.go, attach.go and storage.go. Scripts of many steps: code.go and the
+// room script.
 //
 // Promises: Chrome never outlives the node; two lanes share nothing; dialogs, hanging scripts,
 // crashed tabs and a killed browser never block a call beyond its deadline; traffic leaves through
@@ -26,8 +26,9 @@
 //
 // It must never import an agent or gateway package, or a platform package but
 // the root: cmd hands it the finder and the launcher. It alone may import
-// chromedp and its protocol types. It uses those types (cdproto) and not chromedp
-// itself: chromedp waits for each command's answer before it sends the next, and
-// its allocator cannot start Chrome below a guard under another account. See
-// conn.go.
+// chromedp and its protocol types. It uses chromedp's transports and key codes, but
+// not its browser and contexts: those wait for each command's answer before they send
+// the next, know no sessions but their own, and their allocator cannot start Chrome
+// below a guard under another account. See conn.go. Tests ask all of chromedp what it
+// sees (oracle_test.go).
 package browser

@@ -223,3 +223,22 @@ func TestEgress(t *testing.T) {
 		t.Error("the unnamed origin was reached")
 	}
 }
+
+// What a page can make of a value is no fault of the browser's: the call fails, and others
+// go on in the same Chrome.
+func TestUndecodableValue(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.goTo("about:blank")
+	other, before := n.on("lane-2"), n.process()
+	other.goTo("about:blank")
+	for _, expression := range []string{`({"\ud800": 1, "\ud801": 2})`, `({a: [{"\udc00": 1, "\udc01": 2}]})`} {
+		n.refused(capabilities.CodeExecutionFailed, "evaluate", obj{"expression": expression})
+		if got := n.eval(`"\ud83d\ude42" + 1`); got != "🙂1" {
+			t.Errorf("after %s: %v", expression, got)
+		}
+	}
+	if other.eval("1+1") != 2.0 || n.process() != before || !before.alive() {
+		t.Error("it is another Chrome")
+	}
+}

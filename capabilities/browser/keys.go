@@ -3,12 +3,15 @@ package browser
 import (
 	"context"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -47,40 +50,25 @@ func modifiers(names []string) (bits int64) {
 }
 
 // namedKeys are the keys that are called by a name, by the names of the UI Events
-// specification.
+// specification. What stands for them is chromedp's, but for modifiers (it has the codes
+// of the left-hand keys, pages see those of either) and AltGraph, which it lacks.
 var namedKeys = func() map[string]key {
-	all := map[string]key{}
-	add := func(k key) {
-		all[k.name] = k
+	all := map[string]key{
+		"AltGraph": {name: "AltGraph", code: "AltRight", virtual: 18, location: 2},
 	}
-	for _, k := range []key{
-		{name: "Enter", code: "Enter", virtual: 13, text: "\r"}, {name: "Tab", code: "Tab", virtual: 9},
-		{name: "Escape", code: "Escape", virtual: 27}, {name: "Backspace", code: "Backspace", virtual: 8},
-		{name: "Delete", code: "Delete", virtual: 46}, {name: "Insert", code: "Insert", virtual: 45},
-		{name: "Home", code: "Home", virtual: 36}, {name: "End", code: "End", virtual: 35},
-		{name: "PageUp", code: "PageUp", virtual: 33}, {name: "PageDown", code: "PageDown", virtual: 34},
-		{name: "ArrowLeft", code: "ArrowLeft", virtual: 37}, {name: "ArrowUp", code: "ArrowUp", virtual: 38},
-		{name: "ArrowRight", code: "ArrowRight", virtual: 39}, {name: "ArrowDown", code: "ArrowDown", virtual: 40},
-		{name: "CapsLock", code: "CapsLock", virtual: 20}, {name: "NumLock", code: "NumLock", virtual: 144},
-		{name: "ScrollLock", code: "ScrollLock", virtual: 145}, {name: "Pause", code: "Pause", virtual: 19},
-		{name: "PrintScreen", code: "PrintScreen", virtual: 44}, {name: "ContextMenu", code: "ContextMenu", virtual: 93},
-		{name: "Help", code: "Help", virtual: 47}, {name: "Clear", code: "NumpadClear", virtual: 12},
-		{name: "AltGraph", code: "AltRight", virtual: 18, location: 2},
-		{name: "BrowserBack", code: "BrowserBack", virtual: 166}, {name: "BrowserForward", code: "BrowserForward", virtual: 167},
-		{name: "BrowserRefresh", code: "BrowserRefresh", virtual: 168}, {name: "BrowserSearch", code: "BrowserSearch", virtual: 170},
-		{name: "AudioVolumeMute", code: "AudioVolumeMute", virtual: 173}, {name: "AudioVolumeDown", code: "AudioVolumeDown", virtual: 174},
-		{name: "AudioVolumeUp", code: "AudioVolumeUp", virtual: 175}, {name: "MediaTrackNext", code: "MediaTrackNext", virtual: 176},
-		{name: "MediaTrackPrevious", code: "MediaTrackPrevious", virtual: 177}, {name: "MediaStop", code: "MediaStop", virtual: 178},
-		{name: "MediaPlayPause", code: "MediaPlayPause", virtual: 179},
-	} {
-		add(k)
+	for name, m := range modifierKeys {
+		all[name] = m.key
 	}
-	for i := range int64(24) {
-		name := "F" + itoa(i+1)
-		add(key{name: name, code: name, virtual: 112 + i})
+	names := strings.Fields(`Enter Tab Escape Backspace Delete Insert Home End PageUp PageDown ArrowLeft ArrowUp ArrowRight ArrowDown
+		CapsLock NumLock ScrollLock Pause PrintScreen ContextMenu Help Clear BrowserBack BrowserForward BrowserRefresh BrowserSearch
+		AudioVolumeMute AudioVolumeDown AudioVolumeUp MediaTrackNext MediaTrackPrevious MediaStop MediaPlayPause`)
+	for i := range 24 {
+		names = append(names, "F"+strconv.Itoa(i+1))
 	}
-	for _, m := range modifierKeys {
-		add(m.key)
+	for _, k := range kb.Keys {
+		if slices.Contains(names, k.Key) {
+			all[k.Key] = key{name: k.Key, code: k.Code, virtual: k.Windows, text: k.Text}
+		}
 	}
 	return all
 }()
@@ -108,17 +96,16 @@ var otherNames = func() map[string]key {
 		}
 		all[strings.ToLower(name)+"right"] = k
 	}
-	all["space"], _ = keyOf(' ')
+	for r := ' '; r <= '~'; r++ {
+		if k, ok := keyOf(r); ok && !k.shift {
+			all[strings.ToLower(k.code)] = k
+		}
+	}
 	all["spacebar"] = all["space"]
 	all["plus"], _ = keyOf('+')
-	for _, p := range punctuation {
-		all[strings.ToLower(p.code)], _ = keyOf(p.plain)
-	}
-	for r := 'a'; r <= 'z'; r++ {
-		all["key"+string(r)], _ = keyOf(r)
-	}
-	for i := range int64(10) {
-		all["numpad"+itoa(i)] = key{name: itoa(i), code: "Numpad" + itoa(i), virtual: 96 + i, text: itoa(i), location: 3}
+	for i := range 10 {
+		digit := strconv.Itoa(i)
+		all["numpad"+digit] = key{name: digit, code: "Numpad" + digit, virtual: 96 + int64(i), text: digit, location: 3}
 	}
 	for _, k := range []key{
 		{name: "*", code: "NumpadMultiply", virtual: 106, text: "*"}, {name: "+", code: "NumpadAdd", virtual: 107, text: "+"},
@@ -131,42 +118,13 @@ var otherNames = func() map[string]key {
 	return all
 }()
 
-func itoa(n int64) string {
-	if n >= 10 {
-		return string(rune('0'+n/10)) + string(rune('0'+n%10))
-	}
-	return string(rune('0' + n))
-}
-
-// punctuation gives the US keyboard's key and Shift for what is no letter or
-// digit: code, virtual key code, plain and shifted character.
-var punctuation = []struct {
-	code         string
-	virtual      int64
-	plain, shift rune
-}{
-	{"Space", 32, ' ', 0}, {"Minus", 189, '-', '_'}, {"Equal", 187, '=', '+'}, {"BracketLeft", 219, '[', '{'},
-	{"BracketRight", 221, ']', '}'}, {"Backslash", 220, '\\', '|'}, {"Semicolon", 186, ';', ':'}, {"Quote", 222, '\'', '"'},
-	{"Backquote", 192, '`', '~'}, {"Comma", 188, ',', '<'}, {"Period", 190, '.', '>'}, {"Slash", 191, '/', '?'},
-	{"Digit0", 48, '0', ')'}, {"Digit1", 49, '1', '!'}, {"Digit2", 50, '2', '@'}, {"Digit3", 51, '3', '#'}, {"Digit4", 52, '4', '$'},
-	{"Digit5", 53, '5', '%'}, {"Digit6", 54, '6', '^'}, {"Digit7", 55, '7', '&'}, {"Digit8", 56, '8', '*'}, {"Digit9", 57, '9', '('},
-}
-
 // keyOf returns the key that types r on a US keyboard.
 func keyOf(r rune) (key, bool) {
-	s := string(r)
-	switch {
-	case r >= 'a' && r <= 'z':
-		return key{name: s, code: "Key" + strings.ToUpper(s), virtual: int64(r - 'a' + 'A'), text: s}, true
-	case r >= 'A' && r <= 'Z':
-		return key{name: s, code: "Key" + s, virtual: int64(r), text: s, shift: true}, true
+	k := kb.Keys[r]
+	if k == nil || r < ' ' || r > '~' { // others are names, and keys of other keyboards
+		return key{}, false
 	}
-	for _, p := range punctuation {
-		if r != 0 && (r == p.plain || r == p.shift) {
-			return key{name: s, code: p.code, virtual: p.virtual, text: s, shift: r == p.shift}, true
-		}
-	}
-	return key{}, false
+	return key{name: k.Key, code: k.Code, virtual: k.Windows, text: k.Text, shift: k.Shift}, true
 }
 
 // chord is a key with the modifiers that are held meanwhile.
@@ -235,13 +193,8 @@ func (k key) shifted() key {
 	if len(k.text) != 1 || k.code == "" {
 		return k
 	}
-	if k.text[0] >= 'a' && k.text[0] <= 'z' {
-		up, _ := keyOf(rune(k.text[0] - 'a' + 'A'))
-		return up
-	}
-	for _, p := range punctuation {
-		if p.code == k.code && p.shift != 0 {
-			up, _ := keyOf(p.shift)
+	for r := '!'; r <= '~'; r++ {
+		if up, ok := keyOf(r); ok && up.shift && up.code == k.code {
 			return up
 		}
 	}

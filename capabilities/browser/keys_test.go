@@ -310,7 +310,7 @@ func TestKeysAhead(t *testing.T) {
 		var open []string // IDs of what is not answered yet
 		got := 0
 		r, fromChrome := io.Pipe()
-		conn := newConn(writerFunc(func(b []byte) (int, error) {
+		conn := newConn(overPipe(r, writerFunc(func(b []byte) (int, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			for m := range bytes.SplitSeq(bytes.TrimSuffix(b, []byte{0}), []byte{0}) {
@@ -319,9 +319,9 @@ func TestKeysAhead(t *testing.T) {
 				got++
 			}
 			return len(b), nil
-		}))
+		})))
 		var reader sync.WaitGroup
-		reader.Go(func() { conn.run(r, func(string, []byte) {}) })
+		reader.Go(func() { conn.run(func(string, []byte) {}) })
 		tab := &tab{s: conn.root()}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

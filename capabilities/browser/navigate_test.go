@@ -5,6 +5,7 @@ package browser
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -493,7 +494,7 @@ func TestNavigateWithinDocument(t *testing.T) {
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	for i := range 30 {
-		want := s.URL + "/#part" + itoa(int64(i))
+		want := s.URL + "/#part" + strconv.Itoa(i)
 		for range 2 { // the second time it is the same
 			if a := n.goTo(want); a.m["url"] != want {
 				t.Errorf("%v, want %s", a.m["url"], want)

@@ -61,9 +61,9 @@ func StartPrivate(ctx context.Context, o PrivateOptions) (*Private, error) {
 	if err != nil {
 		return nil, notStarted(err)
 	}
-	p := &Private{proc: proc, conn: newConn(proc.In())}
+	p := &Private{proc: proc, conn: newConn(overPipe(proc.Out(), proc.In()))}
 	p.reader.Go(func() {
-		err := p.conn.run(proc.Out(), func(string, []byte) {})
+		err := p.conn.run(func(string, []byte) {})
 		proc.Close()
 		o.Log.Info("browser.private.ended", "pid", proc.PID(), "error", err)
 	})

@@ -3,7 +3,6 @@ package browser
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"image"
@@ -147,13 +146,16 @@ func (c *call) shoot(args shotArgs, b bounds) (s shot, err error) {
 	if s.URL, _, err = c.tab.placeOf(c.ctx, c.tab.where(c.ctx)); err != nil {
 		return s, err
 	}
-	raw, err := taken.wait(c.ctx)
-	if err != nil {
+	image, err := taken.get(c.ctx)
+	switch {
+	case err != nil:
 		return s, err
+	case len(image.Data) == 0:
+		return s, errMessage
+	case len(image.Data) > maxBlob:
+		return s, errImageTooLarge
 	}
-	if s.data, err = imageBytes(raw); err != nil {
-		return s, err
-	}
+	s.data = image.Data
 	s.MIME = "image/" + args.Format
 	if args.Annotate {
 		if s.data, s.Legend, err = annotate(s.data, s.part, marks, args); err != nil {
@@ -292,27 +294,6 @@ func (c *call) frameShot(args shotArgs, b bounds, s *shot, p *page.CaptureScreen
 	s.part = page.Viewport{X: part.X - view.X, Y: part.Y - view.Y, Width: part.Width, Height: part.Height}
 	s.viewHeight = view.Height
 	return nil
-}
-
-// imageBytes takes the image out of the raw answer in one pass.
-func imageBytes(raw []byte) (out []byte, err error) {
-	err = scanObject(raw, func(key string, value []byte) error {
-		if key != "data" || len(value) < 2 {
-			return nil
-		}
-		encoded := value[1 : len(value)-1]
-		if base64.StdEncoding.DecodedLen(len(encoded)) > maxBlob {
-			return errImageTooLarge
-		}
-		out = make([]byte, base64.StdEncoding.DecodedLen(len(encoded)))
-		n, err := base64.StdEncoding.Decode(out, encoded)
-		out = out[:n]
-		return err
-	})
-	if err == nil && len(out) == 0 {
-		err = errMessage
-	}
-	return out, err
 }
 
 var errImageTooLarge = capabilities.Errorf(capabilities.CodeResultTooLarge, "The image is larger than %d MiB.", maxBlob>>20).

@@ -8,10 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -433,101 +430,6 @@ func TestAttachIsTheOwnersToAllow(t *testing.T) {
 	}
 	defer h.Close()
 	(&node{t: t, h: h, lane: "l", log: &syncBuffer{}}).refused(capabilities.CodeIsolationUnavailable, "launch", obj{"attach": true})
-}
-
-// The client against a server of the other end's rules.
-func TestWebsocket(t *testing.T) {
-	big := strings.Repeat("x", 70000)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Origin") != "" || r.URL.Path != "/devtools/browser/1" {
-			w.WriteHeader(403)
-			return
-		}
-		c, rw, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer c.Close()
-		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "+acceptKey(r.Header.Get("Sec-WebSocket-Key"))+"\r\n\r\n")
-		c.Write([]byte{0x01, 2, 'a', 'b', 0x89, 1, 'p', 0x80, 1, 'c', 0x81, 0, 0x81, 127, 0, 0, 0, 0, 0, 1, 0x11, 0x70})
-		io.WriteString(c, big)
-		// pong, then two messages
-		for _, want := range []string{"p", "one", big} {
-			var head [2]byte
-			io.ReadFull(rw, head[:])
-			n := int(head[1] & 127)
-			if n == 127 {
-				var l [8]byte
-				io.ReadFull(rw, l[:])
-				n = int(l[5])<<16 | int(l[6])<<8 | int(l[7])
-			}
-			var mask [4]byte
-			io.ReadFull(rw, mask[:])
-			p := make([]byte, n)
-			io.ReadFull(rw, p)
-			for i := range p {
-				p[i] ^= mask[i&3]
-			}
-			if string(p) != want {
-				t.Errorf("the server got %.20q of %d bytes, want %d", p, n, len(want))
-			}
-		}
-		c.Write([]byte{0x88, 0})
-	}))
-	defer server.Close()
-	host := strings.TrimPrefix(server.URL, "http://")
-	w, err := dialWebsocket(t.Context(), host, "/devtools/browser/1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.conn.Close()
-	r := messages{r: w}
-	for _, want := range []string{"abc", "", big} {
-		if got, err := r.next(); err != nil || string(got) != want {
-			t.Fatalf("%.20q, %v", got, err)
-		}
-	}
-	if _, err := w.Write([]byte("one\x00" + big + "\x00")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.next(); err != io.EOF {
-		t.Error(err)
-	}
-	if _, err := dialWebsocket(t.Context(), host, "/other"); err == nil {
-		t.Error("a refusal was taken for a connection")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") // which never answers
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := dialWebsocket(ctx, l.Addr().String(), "/"); err == nil {
-		t.Error("connected to nobody")
-	}
-}
-
-func FuzzWebsocket(f *testing.F) {
-	f.Add([]byte{0x81, 1, '{', 0x89, 0, 0x01, 2, 'a', 'b', 0x80, 0})
-	f.Add([]byte{0x81, 126, 0, 1, 'x'})
-	f.Add([]byte{0x80, 0})
-	f.Add([]byte{0x81, 0x80, 0, 0, 0, 0})
-	f.Fuzz(func(t *testing.T, in []byte) {
-		client, server := net.Pipe()
-		go io.Copy(io.Discard, server) // pongs
-		defer server.Close()
-		defer client.Close()
-		out, err := io.ReadAll(&websocket{conn: client, r: bufio.NewReader(bytes.NewReader(in))})
-		if len(out) > len(in) {
-			t.Fatalf("%d bytes became %d", len(in), len(out))
-		}
-		_ = err
-		if op, _, n, err := readHead(bytes.NewReader(in)); err != nil && (op != 0 || n != 0) {
-			t.Fatal("a value beside an error")
-		}
-	})
 }
 
 func FuzzState(f *testing.F) {

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/platform"
 )
 
 // Proxy is a lane's only way to the network: an HTTP proxy on a loopback port
@@ -39,7 +38,7 @@ type Proxy struct {
 	stopped context.Context
 
 	known   chan struct{} // closed once process is set
-	process platform.Process
+	process Process
 
 	mu sync.Mutex
 	//lint:ignore containedctx the life of its requests until the next cut
@@ -80,9 +79,17 @@ func New(rules *Rules, log *slog.Logger, onHost func(host string), granted func(
 	return p, nil
 }
 
+// Process is whose connections the proxy takes.
+type Process interface {
+	// Owns reports whether the TCP connection between those two addresses of this machine
+	// was opened, at from, by the process or what it started. The error says that the
+	// system does not tell.
+	Owns(from, to netip.AddrPort) (bool, error)
+}
+
 // Use says, once, which process the proxy is for; connections wait for that. With nil
 // they are anybody's.
-func (p *Proxy) Use(process platform.Process) {
+func (p *Proxy) Use(process Process) {
 	p.process = process
 	close(p.known)
 }
