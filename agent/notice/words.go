@@ -18,6 +18,10 @@ var words = []struct{ key, what string }{
 	{"data.read.clipboard", "your clipboard"},
 	{"data.write.clipboard", "your clipboard"},
 	{"privileged.secret.read", "a secret you stored"},
+	{"execution.proc.spawn", "programs on this device"},
+	{"data.write.workspace", "the files of your workspace"},
+	{"data.read.workspace", "the files of your workspace"},
+	{"privileged.admin.mutate_policy", "the providers of this device"},
 	{"network.browser.session", "a browser"},
 	{"execution.browser.script", "a browser"},
 }

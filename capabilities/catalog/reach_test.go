@@ -9,7 +9,7 @@ import (
 // The descriptors say what dispatch once read off the names of arguments: every recorded argument
 // that names an address, an application or files is one that is reached.
 func TestDescriptorsSayWhatTheyReach(t *testing.T) {
-	kinds := map[string]ReachKind{"url": ReachAddress, "app": ReachApp, "application": ReachApp, "path": ReachPath, "paths": ReachPath}
+	kinds := map[string]ReachKind{"url": ReachAddress, "app": ReachApp, "application": ReachApp, "path": ReachPath, "paths": ReachPath, "cwd": ReachPath}
 	cat, err := Embedded()
 	if err != nil {
 		t.Fatal(err)

@@ -85,7 +85,8 @@ func TestListedSchemasNameEveryField(t *testing.T) {
 				}
 			}
 			for _, word := range []string{"maxLength", "maxItems", "pattern", "minItems", "$ref"} {
-				if strings.Contains(string(pair[1]), `"`+word+`":`) {
+				_, field := full.Properties[word] // of that name
+				if !field && strings.Contains(string(pair[1]), `"`+word+`":`) {
 					t.Errorf("%s: %s is listed", d.Tool, word)
 				}
 			}

@@ -138,7 +138,7 @@ func TestSplitArgsRefusesLooseJSON(t *testing.T) {
 // S0-04: who has which routing field.
 func TestRoutingFields(t *testing.T) {
 	own := map[capabilities.ToolID]string{
-		"tool.desktop.wait-for": "dispatch_timeout_ms", "tool.location.get": "", "tool.browser.wait-for": "",
+		"tool.desktop.wait-for": "dispatch_timeout_ms", "tool.location.get": "", "tool.browser.wait-for": "", "tool.fs.bash": "",
 		"tool.secret.copy-to-node-clipboard": "", "tool.node.list": "",
 	}
 	for _, d := range embeddedCatalog(t).All() {

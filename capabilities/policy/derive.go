@@ -118,8 +118,8 @@ var keyConsents = map[string]catalog.Consent{
 	"data.read.clipboard":    catalog.ConsentLease,
 	"data.read.location":     catalog.ConsentLease,
 	"data.capture":           catalog.ConsentLease,
-	"data.capture.screen":    catalog.ConsentCall, // a film stays and travels; looking on ends
-	"execution.proc.spawn":   catalog.ConsentCall,
+	"data.capture.screen":    catalog.ConsentCall,  // a film stays and travels; looking on ends
+	"execution.proc.spawn":   catalog.ConsentLease, // behind walls; a command beyond them is privileged.system.command
 	"network.ingress":        catalog.ConsentCall,
 	"execution":              catalog.ConsentSession,
 	"ui":                     catalog.ConsentSession,

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -112,12 +113,14 @@ type nodeFlags struct {
 	desktopFlags
 	sensorFlags
 	hostProviders *bool
+	workspace     *string
 }
 
 func addNodeFlags(cmd *cobra.Command) nodeFlags {
 	return nodeFlags{
 		addBrowserFlags(cmd), addDesktopFlags(cmd), addSensorFlags(cmd),
 		cmd.Flags().Bool("host-providers", false, "let the gateway's admins have providers (commands, MCP servers, HTTP APIs) run on this device"),
+		cmd.Flags().String("workspace", "", "folder whose files agents may work with, and where their commands run (default: none)"),
 	}
 }
 
@@ -234,7 +237,7 @@ func offered() []capabilities.CapabilityID {
 	if err != nil {
 		return nil
 	}
-	return append(agent.Offers(hs), provider.Managing()...)
+	return slices.Concat(agent.Offers(hs), provider.Managing(), filesOffered())
 }
 
 // openNode puts the node agent of data together; warm: a call is about to come.
@@ -284,7 +287,11 @@ func openNode(data dataDir, flags nodeFlags, addrs, gateway []string, warm bool,
 	if err != nil {
 		return nil, err
 	}
-	hs = append(hs, hosted)
+	files, err := openFiles(*flags.workspace, config.read, procguard.New(procguard.Options{Log: log}))
+	if err != nil {
+		return nil, err
+	}
+	hs = append(hs, hosted, files)
 	a, err := agent.New(agent.Options{Dir: data.node(), Handlers: hs, Hosted: hosted, HostedChanged: hostedChanged, HearAnswers: hear, Yes: yes, No: no, Addrs: addrs, Version: programVersion(), UploadRoots: config.Browser.UploadRoots, OnState: onState, Warm: warm, Log: log, Notifier: localNotices(config.Desktop, log), HotKey: config.Desktop.hotKey()})
 	if err != nil {
 		return nil, err

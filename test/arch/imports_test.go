@@ -76,6 +76,8 @@ var rooms = []room{
 	{dir: "capabilities/sensor/sound", why: "what makes a file of samples knows nothing else of ours"},
 	{dir: "capabilities/sensor", may: []string{"capabilities", "capabilities/sensor/**", "platform"}, tests: []string{"platform/**", "capabilities/catalog", "capabilities/browser/**"},
 		why: "the family gets its backends handed in; its tests hold answers of the real ones against the real schemas"},
+	{dir: "capabilities/fs", may: []string{"capabilities"}, std: true, tests: []string{"platform/**", "capabilities/catalog"},
+		why: "what decides where files are is small, and read by auditors; what runs commands is handed in"},
 	{dir: "capabilities/**", may: []string{"capabilities", "platform"}, tests: []string{"platform/**"},
 		why: "a handler states what it needs as small interfaces; it knows neither wire nor policy nor the system it runs on"},
 	{dir: "pairing/**", may: []string{"capabilities", "pairing/**"}, std: true, why: "pairing works over any byte stream and is read by auditors"},

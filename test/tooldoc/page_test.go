@@ -374,22 +374,21 @@ func spaced(text []byte) string {
 	return b.String()
 }
 
-// others lists the families that have a page of their own, or that no node carries
-// out yet.
+// pageOf is the page of each family that has one of its own.
+var pageOf = map[string]string{
+	"desktop": "desktop.md", "camera": "sensors.md", "audio": "sensors.md", "fs": "files.md", "location": "location.md", "secret": "secrets.md",
+}
+
+// others lists the families that have a page of their own, and the gateway's tools.
 func (p *place) others(b *bytes.Buffer) {
-	b.WriteString("## The other families\n\nTheir names, fields and rules are fixed. Where it says so, no node carries them out yet, so they are in nobody's list.\n\n| tool | what it does | |\n|---|---|---|\n")
+	b.WriteString("## The other families\n\nTheir names, fields and rules are fixed.\n\n| tool | what it does | |\n|---|---|---|\n")
 	for _, d := range tools(p.t).All() {
 		if d.Tool.Family() == "browser" || !d.ModelFacing {
 			continue
 		}
-		where := "not on a node yet"
-		switch {
-		case d.NodeCapability() == "":
-			where = "the gateway itself"
-		case d.Tool.Family() == "desktop":
-			where = "[desktop.md](desktop.md)"
-		case d.Tool.Family() == "camera", d.Tool.Family() == "audio":
-			where = "[sensors.md](sensors.md)"
+		where := "the gateway itself"
+		if page := pageOf[d.Tool.Family()]; page != "" {
+			where = "[" + page + "](" + page + ")"
 		}
 		fmt.Fprintf(b, "| `%s` | %s | %s |\n", d.Tool, d.Description, where)
 	}

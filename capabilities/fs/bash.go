@@ -1,0 +1,126 @@
+package fs
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Bounds of a command.
+const (
+	maxOutput      = 256 << 10 // bytes that are returned: the beginning and the end
+	defaultCommand = 2 * time.Minute
+)
+
+// bash runs a command by bash, behind walls: it may write the workspace and nothing else, and
+// reaches no network.
+func (h *Handler) bash(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+	var args struct {
+		Command   string `json:"command"`
+		Cwd       string `json:"cwd"`
+		TimeoutMS int    `json:"timeout_ms"`
+	}
+	if err := arguments(inv, &args); err != nil {
+		return capabilities.Output{}, err
+	}
+	if h.opts.Start == nil {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeIsolationUnavailable, "commands cannot be confined on this system")
+	}
+	if args.Cwd == "" {
+		args.Cwd = "."
+	}
+	rel, err := h.local(args.Cwd)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	if info, err := h.root.Stat(rel); err != nil || !info.IsDir() {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no folder %.200q", args.Cwd)
+	}
+	limit := defaultCommand
+	if args.TimeoutMS > 0 {
+		limit = time.Duration(args.TimeoutMS) * time.Millisecond
+	}
+	began := time.Now()
+	own, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	// The folder is a word of its own: no name of one becomes a command.
+	p, err := h.opts.Start.Start(own, []string{"bash", "-c", `cd -- "$1" && eval "$2" 2>&1`, "bash", filepath.Join(h.dir, rel), args.Command}, h.dir)
+	if err != nil && own.Err() != nil && ctx.Err() == nil {
+		return timedOut(&output{}, began), nil
+	}
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	defer p.Kill()
+	_ = p.Stdin().Close() // nobody types
+	inv.Observe("execution.proc.spawn", "bash")
+	kept := keep(p.Stdout(), inv.Progress)
+	code, err := p.Wait()
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	if ctx.Err() != nil {
+		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, context.Cause(ctx)
+	}
+	if own.Err() != nil { // its own time, which the caller gave it
+		return timedOut(kept, began), nil
+	}
+	return capabilities.Output{Effect: capabilities.EffectUnverifiable, Evidence: "the command ended; what it did was not looked at", Result: map[string]any{
+		"output": kept.text(), "exit_code": code, "truncated": kept.cut, "duration_ms": time.Since(began).Milliseconds(),
+	}}, nil
+}
+
+// timedOut is the result of a command whose time was over.
+func timedOut(o *output, began time.Time) capabilities.Output {
+	return capabilities.Output{Effect: capabilities.EffectUnverifiable, Evidence: "the command was ended at its time", Result: map[string]any{
+		"output": o.text(), "exit_code": nil, "timed_out": true, "truncated": o.cut, "duration_ms": time.Since(began).Milliseconds(),
+	}}
+}
+
+// output is the beginning and the end of what a command wrote.
+type output struct {
+	head, tail []byte
+	cut        bool
+}
+
+func keep(r io.Reader, progress func(capabilities.Progress)) *output {
+	o := &output{}
+	buf := make([]byte, 32<<10)
+	total := 0
+	for {
+		n, err := r.Read(buf)
+		data := buf[:n]
+		if room := maxOutput/2 - len(o.head); room > 0 {
+			k := min(room, len(data))
+			o.head, data = append(o.head, data[:k]...), data[k:]
+		}
+		o.tail = append(o.tail, data...)
+		if over := len(o.tail) - maxOutput/2; over > 0 {
+			o.tail, o.cut = o.tail[over:], true
+		}
+		if total += n; n > 0 {
+			progress(capabilities.Progress{Done: float64(total), Message: lastLine(buf[:n])})
+		}
+		if err != nil {
+			return o
+		}
+	}
+}
+
+func (o *output) text() string {
+	middle := ""
+	if o.cut {
+		middle = "\n[…]\n"
+	}
+	return strings.ToValidUTF8(string(o.head)+middle+string(o.tail), "\uFFFD")
+}
+
+// lastLine is the last line of a piece of output, for the person who waits.
+func lastLine(text []byte) string {
+	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	return capabilities.Clip(capabilities.Printable(strings.ToValidUTF8(lines[len(lines)-1], "")), 200)
+}
