@@ -151,9 +151,8 @@ func slowSite(t testing.TB, pages map[string]string) *site {
 }
 
 // What never ends does not hold a page, and the result says what it was. What makes the
-// page is waited for.
+// page is waited for. It goes by the clock, so that no other test runs beside it.
 func TestPagesAreReadyWhenTheyCanBeWorkedWith(t *testing.T) {
-	t.Parallel()
 	const fetches = `<p id=p>before</p><script>fetch('/slow').then(r=>r.text()).then(x=>{p.textContent=x})</script>`
 	s := slowSite(t, map[string]string{
 		"/image":    html(`<p>here</p><img src=/hang>`),

@@ -266,9 +266,8 @@ func TestRefsThroughHistory(t *testing.T) {
 	}
 }
 
-// The large page as the peers were measured with.
+// The large page as the peers were measured with, alone with the machine as they were.
 func TestSnapshotOfALargePage(t *testing.T) {
-	t.Parallel()
 	pages := map[string]string{"/other": html(`<h2>Elsewhere</h2><button>Foreign</button>`)}
 	s := newSite(t, pages)
 	pages["/"] = largePage() + `<iframe src="` + elsewhere(s) + `/other"></iframe>`
