@@ -9,9 +9,9 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// On a page that changes all the time by itself, only what the input started counts.
+// On a page that changes all the time by itself, only what the input started counts. It
+// goes by the clock, so that no other test runs beside it.
 func TestActionsOnPagesThatTick(t *testing.T) {
-	t.Parallel()
 	const page = `<p id=clock>0</p><div id=dots><i></i><i></i><i></i><i></i></div><button id=dead>Dead</button>
 <button id=sync onclick="clock.textContent='pressed'">Sync</button><button id=late onclick="setTimeout(()=>document.title='late '+this.dataset.n,20)">Late</button>
 <button id=micro onclick="Promise.resolve().then(()=>clock.textContent='pressed')">Micro</button><script>var n=0;`
