@@ -58,7 +58,7 @@ func LoadCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, 
 		log = slog.New(slog.DiscardHandler)
 	}
 	c := &Certificate{certFile: certFile, keyFile: keyFile, log: log}
-	seen, err := c.look()
+	seen, err := c.stampsNow()
 	if err == nil {
 		err = c.readLocked(seen)
 	}
@@ -138,7 +138,7 @@ func (c *Certificate) Fingerprint() string {
 }
 
 // Sum is the fingerprint as bytes.
-func (c *Certificate) Sum() [sha256.Size]byte { return sha256.Sum256(c.take().Leaf.Raw) }
+func (c *Certificate) Sum() [sha256.Size]byte { return sha256.Sum256(c.latest().Leaf.Raw) }
 
 // Real reports whether an authority that this system trusts stands behind it.
 func (c *Certificate) Real() bool {
@@ -150,16 +150,16 @@ func (c *Certificate) Real() bool {
 // config is TLS with this certificate.
 func (c *Certificate) config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		return c.take(), nil
+		return c.latest(), nil
 	}}
 }
 
-// take returns the certificate as its files are now; what cannot be read leaves the
+// latest returns the certificate as its files are now; what cannot be read leaves the
 // last good one in use, and is said once.
-func (c *Certificate) take() *tls.Certificate {
+func (c *Certificate) latest() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	seen, err := c.look()
+	seen, err := c.stampsNow()
 	if err == nil && seen != c.seen {
 		if err = c.readLocked(seen); err == nil {
 			c.log.Info("front.certificate", "file", c.certFile, "until", c.current.Leaf.NotAfter)
@@ -176,7 +176,7 @@ func (c *Certificate) take() *tls.Certificate {
 
 type stamps = [2]stamp
 
-func (c *Certificate) look() (seen stamps, err error) {
+func (c *Certificate) stampsNow() (seen stamps, err error) {
 	for i, file := range []string{c.certFile, c.keyFile} {
 		info, err := os.Stat(file)
 		switch {

@@ -133,8 +133,8 @@ func (s *Sessions) listen(one *control) Control {
 	return one.Control
 }
 
-// look returns what others may see of it now.
-func (s *Sessions) look(one *control) Control {
+// shown returns what others may see of it now.
+func (s *Sessions) shown(one *control) Control {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return one.Control
@@ -159,7 +159,7 @@ func (s *Sessions) Hold(who capabilities.PrincipalID, node capabilities.NodeID, 
 	if err != nil {
 		return Control{}, err
 	}
-	return s.look(one), nil
+	return s.shown(one), nil
 }
 
 // Input makes one call of mouse or keyboard for whoever has taken over. It ends with

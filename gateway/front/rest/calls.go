@@ -424,7 +424,7 @@ func fold(packets []ledger.Packet) []*callView {
 		if p.Node != "" {
 			v.Node = p.Node
 		}
-		v.take(p)
+		v.addPacket(p)
 	}
 	for _, v := range order {
 		v.Outcome = v.outcome()
@@ -432,8 +432,8 @@ func fold(packets []ledger.Packet) []*callView {
 	return order
 }
 
-// take adds what a packet of the call says; what a body lacks stays empty.
-func (v *callView) take(p *ledger.Packet) {
+// addPacket adds what a packet of the call says; what a body lacks stays empty.
+func (v *callView) addPacket(p *ledger.Packet) {
 	switch {
 	case p.Kind == ledger.KindCallRequest:
 		var body packet.Request
