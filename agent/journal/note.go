@@ -20,7 +20,7 @@ func (j *Journal) Refused(t *wire.Ticket, code capabilities.Code) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !j.notes.take(j.opts.Now()) {
+	if !j.notes.spend(j.opts.Now()) {
 		return
 	}
 	j.noteLocked(KindRefused, string(t.Call), string(t.Tool), string(t.Lane), principal, string(code))
@@ -97,7 +97,7 @@ const (
 	notesEach   = 2 // second
 )
 
-func (b *budget) take(now time.Time) bool {
+func (b *budget) spend(now time.Time) bool {
 	if b.last.IsZero() {
 		b.left = notesAtOnce
 	} else if passed := now.Sub(b.last).Seconds(); passed > 0 {
