@@ -171,10 +171,25 @@ func (p *peer) parts() (*interceptor.Registry, error) {
 		return nil, err
 	}
 	all := &interceptor.Registry{}
-	for _, f := range []interceptor.Factory{control, number, resend, reports} {
+	for _, f := range []interceptor.Factory{control, number, unhindered{}, resend, reports} {
 		all.Add(f)
 	}
 	return all, nil
+}
+
+// unhindered keeps what control learned from the resender, which would hold lost packets back to
+// the rate. That is at its lowest after a blackout, when the picture waits for nothing else.
+type unhindered struct{ interceptor.NoOp }
+
+// NewInterceptor returns itself: it knows nothing.
+func (u unhindered) NewInterceptor(string) (interceptor.Interceptor, error) { return &u, nil }
+
+// BindRTCPReader passes packets on, without what was noted on them.
+func (*unhindered) BindRTCPReader(from interceptor.RTCPReader) interceptor.RTCPReader {
+	return interceptor.RTCPReaderFunc(func(b []byte, a interceptor.Attributes) (int, interceptor.Attributes, error) {
+		n, _, err := from.Read(b, a)
+		return n, interceptor.Attributes{}, err
+	})
 }
 
 // settings has the peer come by the door, and by the servers that help it.

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pion/interceptor"
 	"github.com/pion/rtcp"
+	"github.com/pion/rtp"
 	"github.com/pion/webrtc/v4"
 	"go.uber.org/goleak"
 )
@@ -234,5 +236,52 @@ func TestStrangeSources(t *testing.T) {
 				t.Errorf("%d tracks", n)
 			}
 		})
+	}
+}
+
+// Lost packets are sent again at once, more of them than the way carries in a while: the picture
+// waits for nothing else.
+func TestResent(t *testing.T) {
+	const lost = 17 * 24 // of mtu, which startRate takes in 1.5 s
+	all, err := (&peer{}).parts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain, err := all.Build("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer chain.Close()
+	sent := make(chan uint16, 2*lost)
+	out := chain.BindLocalStream(&interceptor.StreamInfo{
+		SSRC: 7, RTCPFeedback: []interceptor.RTCPFeedback{{Type: "nack"}}, RTPHeaderExtensions: []interceptor.RTPHeaderExtension{{URI: transportURI, ID: 3}},
+	}, interceptor.RTPWriterFunc(func(h *rtp.Header, payload []byte, _ interceptor.Attributes) (int, error) {
+		sent <- h.SequenceNumber
+		return len(payload), nil
+	}))
+	complaint := &rtcp.TransportLayerNack{MediaSSRC: 7}
+	for seq := range uint16(lost) {
+		if _, err := out.Write(&rtp.Header{Version: 2, SSRC: 7, SequenceNumber: seq}, make([]byte, mtu), nil); err != nil {
+			t.Fatal(err)
+		}
+		<-sent
+		if seq%17 == 0 {
+			complaint.Nacks = append(complaint.Nacks, rtcp.NackPair{PacketID: seq, LostPackets: 1<<16 - 1})
+		}
+	}
+	raw, err := complaint.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := chain.BindRTCPReader(interceptor.RTCPReaderFunc(func(b []byte, a interceptor.Attributes) (int, interceptor.Attributes, error) {
+		return copy(b, raw), a, nil
+	}))
+	if _, _, err := in.Read(make([]byte, len(raw)), nil); err != nil {
+		t.Fatal(err)
+	}
+	for seq := range uint16(lost) {
+		if again := await(t, "packet that was lost", sent); again != seq {
+			t.Fatalf("%d comes again where %d was due", again, seq)
+		}
 	}
 }
