@@ -75,9 +75,13 @@ func (g *Grant) live(now time.Time) bool {
 	return now.Before(g.Expires) && (g.MaxUses == 0 || g.Used < g.MaxUses)
 }
 
+// byOwnHand reports whether it is a person's word about what they did themselves: no agent of
+// the same name goes on with it.
+func (g *Grant) byOwnHand() bool { return g.Via == string(ViaOwner) || g.Via == string(ViaAsked) }
+
 // covers reports whether g is about this question.
 func (g *Grant) covers(a *Ask, args []byte) bool {
-	return g.Principal == a.Principal && (g.Via != string(ViaOwner) || a.Role != policy.RoleAgent) && g.Node == a.Node && (g.Lane == "" || g.Lane == a.Lane) && g.Snapshot == a.Snapshot &&
+	return g.Principal == a.Principal && (!g.byOwnHand() || a.Role != policy.RoleAgent) && g.Node == a.Node && (g.Lane == "" || g.Lane == a.Lane) && g.Snapshot == a.Snapshot &&
 		slices.ContainsFunc(g.Tools, func(t string) bool { return Names(t, a.Tool) && (t == string(a.Tool) || a.Longest != KindCall) }) &&
 		(g.Kind != KindCall || len(args) > 0 && hmac.Equal(g.args, args)) && g.Scope.covers(&a.Reach, a.at)
 }
