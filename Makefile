@@ -40,10 +40,13 @@ test: ## install what the tests need and run all of them; fuzz targets by their 
 	@.ci/setup test
 	$(RERUN) -- $(or $(PACKAGES),$$(.ci/packages all))
 
-# The scripts' engine is C made into Go; watched for races, it is twenty times slower and fits no bound on memory.
+# The scripts' engine and the database's are C made into Go; watched for races, the one is twenty
+# times slower and fits no bound on memory, and the other takes a third of what tests of the ledger do.
+UNWATCHED = $(addsuffix =-race=false,$(addprefix -gcflags=modernc.org/,libquickjs sqlite/lib libc/... memory))
+
 test-race: ## the packages that have goroutines, race detector included; not those that drive browsers or desktops
 	@.ci/setup test
-	CGO_ENABLED=1 $(RERUN) -race -gcflags=modernc.org/libquickjs=-race=false -- $$(.ci/packages race)
+	CGO_ENABLED=1 $(RERUN) -race $(UNWATCHED) -- $$(.ci/packages race)
 
 check: format lint arch ## format, vet, import rules and fast tests, in under two minutes
 	go test -short ./...
