@@ -330,7 +330,7 @@ func TestQuestionsAreAnsweredOnTheLivePage(t *testing.T) {
 	must(t, w.run(`document.getElementById("watch").click()`, nil))
 	w.await(`document.getElementById("watch-state").textContent === "Live."`)
 	asked := w.call("robot", string(site.ToolPress), `{"text":"x"}`)
-	w.await(`document.querySelectorAll("#live [data-question]").length === 1`)
+	w.await(`document.querySelectorAll("#live [data-question]").length === 1 && !("settling" in document.body.dataset)`)
 	w.shots("live-question")
 	must(t, w.run(`document.querySelector("#live [data-question] button[value=deny]").click()`, nil))
 	if got := w.result(asked); got.Status == capabilities.StatusOK {
