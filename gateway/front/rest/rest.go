@@ -209,7 +209,7 @@ func (s *Server) Mount(f *front.Server) {
 		}
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions} {
 			if !slices.Contains(methods, method) {
-				f.Handle(method+" "+path, front.Open, refuse)
+				f.Handle(method+" "+path, front.Bearer, refuse) // no page of the console asks for it
 			}
 		}
 	}
