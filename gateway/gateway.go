@@ -285,7 +285,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		Stop: g.Switch.Now, AwaitNodes: true,
 		Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
 	})
-	g.Providers.Serve(g.Dispatcher, g.Consent, approvals{g})
+	g.Providers.Serve(g.Dispatcher, g.Consent, approvals{g}, g.Nodes)
 	g.files = &front.Artifacts{Store: &shelf{Artifacts: g.Artifacts, g: g, read: map[reader]time.Time{}}, Tools: g.Dispatcher}
 	if g.Live, err = live.New(live.Options{Calls: g.Dispatcher, Grants: g.Consent, ICE: g.opts.ICE, Log: g.log}); err != nil {
 		return err
@@ -341,6 +341,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	act.Go(func() error { return g.Dispatcher.Run(actCtx) })
 	act.Go(func() error { return g.Tasks.Run(actCtx, g.Dispatcher) })
 	act.Go(func() error { return g.Lanes.Run(actCtx) })
+	act.Go(func() error { return g.Providers.Run(actCtx) })
 	act.Go(func() error { return g.Live.Run(actCtx) })
 	act.Go(func() error { return g.keepHeads(actCtx) })
 	act.Go(func() error { return g.tell(actCtx) })

@@ -15,12 +15,12 @@ import (
 // openRules loads the policy in force; the store must be open.
 func (g *Gateway) openRules(ctx context.Context) (err error) {
 	g.Rulebook, err = rules.Open(ctx, rules.Options{
-		Dir: g.path("policy"), Tools: g.Registry.Now(), Store: g.Store, Record: g.recordActivation, Refused: g.recordRefusal, Staged: g.recordDraft, Files: g.opts.PolicyFiles, Log: g.log,
+		Dir: g.path("policy"), Tools: g.Registry.Now().Known(), Store: g.Store, Record: g.recordActivation, Refused: g.recordRefusal, Staged: g.recordDraft, Files: g.opts.PolicyFiles, Log: g.log,
 	})
 	if err != nil {
 		return err
 	}
-	g.Registry.Accept(func(next *registry.View) error { return g.Rulebook.Adopt(next) })
+	g.Registry.Accept(func(next *registry.View) error { return g.Rulebook.Adopt(next.Known()) })
 	return nil
 }
 

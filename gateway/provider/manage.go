@@ -3,7 +3,7 @@ package provider
 import (
 	"context"
 	"encoding/json"
-	"slices"
+	"errors"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
@@ -54,8 +54,15 @@ func (b *Book) Add(ctx context.Context, who dispatch.Caller, p tools.Provider, h
 	if err := b.ask(ctx, who, &added); err != nil {
 		return Provider{}, err
 	}
-	added.describe(func(string) Tool { return Tool{State: Draft} })
-	return added, b.keep(ctx, who.Principal, kindAdded, &added)
+	delete(b.late, telling{added.Name, added.Host}) // that it had to drop an earlier one of the name
+	added.describe(nil)
+	if err := b.register(&added, nil); err != nil { // nothing is callable; rules may name them now
+		return Provider{}, err
+	}
+	if err := b.keep(ctx, who.Principal, kindAdded, &added); err != nil {
+		return Provider{}, errors.Join(err, b.opts.Registry.Hosted(added.Name, nil, nil, nil))
+	}
+	return added, nil
 }
 
 // known are the tools that a new name may not look like.
@@ -70,8 +77,9 @@ func (b *Book) known() []capabilities.ToolID {
 	return ids
 }
 
-// Check asks the host what a provider offers now. Tools that changed go into review and are
-// callable no more; those that are gone are retired.
+// Check asks the host what a provider offers now, and tells it what was decided. Tools that
+// changed go into review and are callable no more; those that are gone are what they were
+// should they come back.
 func (b *Book) Check(ctx context.Context, who dispatch.Caller, name string) (Provider, error) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
@@ -83,26 +91,17 @@ func (b *Book) Check(ctx context.Context, who dispatch.Caller, name string) (Pro
 	if err := b.ask(ctx, who, &p); err != nil {
 		return before, err
 	}
-	p.describe(func(upstream string) Tool {
-		for _, t := range before.Tools {
-			if t.Upstream == upstream {
-				return t
-			}
-		}
-		return Tool{State: Draft}
-	})
+	p.describe(before.lives())
 	for i := range p.Tools {
 		if t := &p.Tools[i]; t.Changed() && t.State.Callable() {
 			t.State = Review
 		}
 	}
+	kind := kindChanged
 	if p.Hash == before.Hash {
-		return p, b.keep(ctx, who.Principal, "", &p)
+		kind = ""
 	}
-	if err := b.keep(ctx, who.Principal, kindChanged, &p); err != nil {
-		return before, err
-	}
-	return p, b.enforce(ctx, who, &p)
+	return b.settle(ctx, who, kind, &before, &p)
 }
 
 // ask has the host take the provider up, and takes over what it offers.
@@ -153,104 +152,6 @@ func (b *Book) call(ctx context.Context, who dispatch.Caller, tool capabilities.
 	return r.Output, nil
 }
 
-// Choice is what somebody decides about a tool.
-type Choice struct {
-	State  State  // Active if empty
-	Effect string // the proposal if empty
-	Canary []capabilities.PrincipalID
-}
-
-// Approve has tools of a provider called from now on, as choices say for those that are named
-// by their ID, and as proposed for all others that are drafts or in review. hash is the
-// manifest that the person looked at: CodeConflict if there is another by now.
-func (b *Book) Approve(ctx context.Context, who dispatch.Caller, name, hash string, choices map[capabilities.ToolID]Choice) (Provider, error) {
-	b.changing.Lock()
-	defer b.changing.Unlock()
-	p, err := b.Get(name)
-	if err != nil {
-		return Provider{}, err
-	}
-	if p.Hash != hash {
-		return p, capabilities.Errorf(capabilities.CodeConflict, "the provider says other things of its tools than you looked at").WithHint("handrail provider show " + name)
-	}
-	p.Tools = slices.Clone(p.Tools)
-	named := 0
-	for i := range p.Tools {
-		t := &p.Tools[i]
-		c, ok := choices[t.Described.Tool]
-		if ok {
-			named++
-		} else if t.State != Draft && t.State != Review {
-			continue
-		}
-		if err := t.choose(c); err != nil {
-			return p, err
-		}
-	}
-	if named < len(choices) {
-		return p, capabilities.Errorf(capabilities.CodeUnknownTool, "the provider %s has not all of the tools that are named", name)
-	}
-	if err := b.keep(ctx, who.Principal, kindApproved, &p); err != nil {
-		return p, err
-	}
-	return p, b.enforce(ctx, who, &p)
-}
-
-// choose takes a choice over; what the provider says of the tool now is what is approved.
-func (t *Tool) choose(c Choice) error {
-	if c.State == "" {
-		c.State = Active
-	}
-	if c.Effect == "" {
-		c.Effect = t.Proposal()
-	}
-	switch {
-	case !slices.Contains([]string{EffectAllow, EffectAsk, EffectDeny}, c.Effect):
-		return capabilities.Errorf(capabilities.CodeInvalidRequest, "effect: allow, ask or deny")
-	case !slices.Contains(States(), c.State):
-		return capabilities.Errorf(capabilities.CodeInvalidRequest, "%.32q is no state of a tool", c.State)
-	case (c.State == Canary) != (len(c.Canary) > 0):
-		return capabilities.Errorf(capabilities.CodeInvalidRequest, "a canary names the principals that may call it")
-	}
-	if err := t.State.become(c.State); err != nil {
-		return err
-	}
-	t.State, t.Effect, t.Canary = c.State, c.Effect, c.Canary
-	if c.State.Callable() {
-		t.Approved = t.Hash
-	}
-	return nil
-}
-
-// enforce makes what was decided true everywhere: the tools are registered, policy lets agents
-// call them, the node offers them. Each part can be done again.
-func (b *Book) enforce(ctx context.Context, who dispatch.Caller, p *Provider) error {
-	if err := b.rules.Put(ctx, who, RuleFile(p.Name), "", "the tools of the provider "+p.Name+" change"); err != nil {
-		return err
-	}
-	if err := b.register(p); err != nil {
-		return err
-	}
-	approved := map[string]any{}
-	for _, t := range p.Tools {
-		if t.Callable() {
-			approved[t.Upstream] = t.Approved
-		}
-	}
-	if len(approved) > 0 {
-		if err := b.opts.Allow(ctx, who.Principal, p.Host, "tyrum."+p.Name+".*"); err != nil {
-			return err
-		}
-	}
-	if _, err := b.call(ctx, who, toolOffer, p.Host, map[string]any{"provider": p.Name, "approved": approved}); err != nil {
-		return err
-	}
-	if text := p.Rules(); text != "" {
-		return b.rules.Put(ctx, who, RuleFile(p.Name), text, "approved the provider "+p.Name)
-	}
-	return nil
-}
-
 // Remove ends a provider: its tools are gone at once, whether its host can be told or not.
 func (b *Book) Remove(ctx context.Context, who dispatch.Caller, name string) error {
 	b.changing.Lock()
@@ -262,7 +163,7 @@ func (b *Book) Remove(ctx context.Context, who dispatch.Caller, name string) err
 	if err := b.rules.Put(ctx, who, RuleFile(name), "", "removed the provider "+name); err != nil {
 		return err
 	}
-	if err := b.opts.Registry.Hosted(name, nil); err != nil {
+	if err := b.opts.Registry.Hosted(name, nil, nil, nil); err != nil {
 		return err
 	}
 	err = b.opts.Store.Write(ctx, func(tx *store.Tx) error {
@@ -279,8 +180,7 @@ func (b *Book) Remove(ctx context.Context, who dispatch.Caller, name string) err
 	b.mu.Lock()
 	delete(b.all, name)
 	b.mu.Unlock()
-	_, err = b.call(ctx, who, toolDrop, p.Host, map[string]any{"provider": name})
-	return err
+	return b.tell(ctx, who, &untold{provider: name, host: p.Host, gone: true})
 }
 
 // keep makes a provider durable, with its packet, and has everybody see it. kind "": nothing
@@ -307,13 +207,13 @@ func (b *Book) keep(ctx context.Context, by capabilities.PrincipalID, kind strin
 		if _, err := tx.Exec(`DELETE FROM provider_tool WHERE provider = $1`, p.Name); err != nil {
 			return err
 		}
-		for _, t := range p.Tools {
+		for upstream, t := range p.lives() {
 			canary, err := json.Marshal(append([]capabilities.PrincipalID{}, t.Canary...))
 			if err != nil {
 				return err
 			}
 			if _, err := tx.Exec(`INSERT INTO provider_tool (provider, upstream, state, approved, effect, canary) VALUES ($1, $2, $3, $4, $5, $6)`,
-				p.Name, t.Upstream, string(t.State), t.Approved, t.Effect, string(canary)); err != nil {
+				p.Name, upstream, string(t.State), t.Approved, t.Effect, string(canary)); err != nil {
 				return err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -85,9 +86,14 @@ type Book struct {
 	consent Consent
 	rules   Rules
 
+	hosts Hosts
+
 	changing sync.Mutex // one change of a provider at a time; taken before mu
-	mu       sync.Mutex
-	all      map[string]*Provider
+	late     map[telling]*untold
+	fresh    map[capabilities.ToolID]bool // approved anew; their host may not have said so yet
+
+	mu  sync.Mutex
+	all map[string]*Provider
 }
 
 // Provider is one provider with its tools. A copy that was handed out never changes.
@@ -101,6 +107,10 @@ type Provider struct {
 	By       capabilities.PrincipalID
 	Created  time.Time
 	Checked  time.Time // when it was asked last what it offers
+
+	// past is the life of tools that it does not offer now, by its own names: one that comes
+	// back is what it was.
+	past map[string]Tool
 }
 
 // Tool is one tool of a provider.
@@ -134,12 +144,12 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 	if o.Allow == nil {
 		o.Allow = func(context.Context, capabilities.PrincipalID, capabilities.NodeID, string) error { return nil }
 	}
-	b := &Book{opts: o, all: map[string]*Provider{}}
+	b := &Book{opts: o, all: map[string]*Provider{}, late: map[telling]*untold{}, fresh: map[capabilities.ToolID]bool{}}
 	if err := b.load(ctx); err != nil {
 		return nil, err
 	}
 	for _, p := range b.List() {
-		if err := b.register(&p); err != nil {
+		if err := b.register(&p, nil); err != nil {
 			o.Log.Error("provider.register", "provider", p.Name, "err", err)
 		}
 	}
@@ -147,17 +157,12 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 }
 
 // Serve sets what changes need; before the first of them.
-func (b *Book) Serve(calls Caller, consent Consent, rules Rules) {
-	b.calls, b.consent, b.rules = calls, consent, rules
+func (b *Book) Serve(calls Caller, consent Consent, rules Rules, hosts Hosts) {
+	b.calls, b.consent, b.rules, b.hosts = calls, consent, rules, hosts
 }
 
 func (b *Book) load(ctx context.Context) error {
-	type life struct {
-		state            State
-		approved, effect string
-		canary           []capabilities.PrincipalID
-	}
-	lives := map[string]life{}
+	lives := map[string]map[string]Tool{} // by provider and its own name of the tool
 	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT provider, upstream, state, approved, effect, canary FROM provider_tool`)
 	if err != nil {
 		return err
@@ -165,14 +170,17 @@ func (b *Book) load(ctx context.Context) error {
 	defer rows.Close()
 	for rows.Next() {
 		var provider, upstream, canary string
-		var l life
-		if err := rows.Scan(&provider, &upstream, &l.state, &l.approved, &l.effect, &canary); err != nil {
+		var t Tool
+		if err := rows.Scan(&provider, &upstream, &t.State, &t.Approved, &t.Effect, &canary); err != nil {
 			return err
 		}
-		if err := json.Unmarshal([]byte(canary), &l.canary); err != nil {
+		if err := json.Unmarshal([]byte(canary), &t.Canary); err != nil {
 			return err
 		}
-		lives[provider+"\x00"+upstream] = l
+		if lives[provider] == nil {
+			lives[provider] = map[string]Tool{}
+		}
+		lives[provider][upstream] = t
 	}
 	if err := rows.Err(); err != nil {
 		return err
@@ -193,40 +201,63 @@ func (b *Book) load(ctx context.Context) error {
 			return err
 		}
 		p.Created, p.Checked = time.UnixMilli(created).UTC(), time.UnixMilli(checked).UTC()
-		p.describe(func(upstream string) (t Tool) {
-			l, ok := lives[p.Name+"\x00"+upstream]
-			if t.State = l.state; !ok {
-				t.State = Draft
-			}
-			t.Approved, t.Effect, t.Canary = l.approved, l.effect, l.canary
-			return t
-		})
+		p.describe(lives[p.Name])
 		b.all[p.Name] = &p
 	}
 	return found.Err()
 }
 
-// describe works out the tools of the manifest; life says what is known of each.
-func (p *Provider) describe(life func(upstream string) Tool) {
+// describe works out the tools of the manifest; lives says what is known of each, by its
+// provider's own name.
+func (p *Provider) describe(lives map[string]Tool) {
 	p.Hash = p.Manifest.Hash()
 	list, refused := tools.Describe(&p.Provider, &p.Manifest)
-	p.Tools, p.Refused = make([]Tool, 0, len(list)), refused
+	p.Tools, p.Refused, p.past = make([]Tool, 0, len(list)), refused, map[string]Tool{}
+	for name, t := range lives {
+		if t.Approved != "" || t.State == Retired {
+			p.past[name] = t
+		}
+	}
 	for _, d := range list {
-		t := life(d.Upstream)
+		t, ok := lives[d.Upstream]
+		if !ok {
+			t.State = Draft
+		}
 		t.Described = d
 		p.Tools = append(p.Tools, t)
+		delete(p.past, d.Upstream)
 	}
 }
 
-// register has the registry hold what is callable of a provider.
-func (b *Book) register(p *Provider) error {
-	var list []*catalog.Descriptor
+// lives is what is known of each of its tools, those that it does not offer now among them.
+func (p *Provider) lives() map[string]Tool {
+	all := maps.Clone(p.past)
+	if all == nil {
+		all = map[string]Tool{}
+	}
+	for _, t := range p.Tools {
+		all[t.Upstream] = t
+	}
+	return all
+}
+
+// register has the registry hold the tools of a provider: those that are callable now, and were
+// before where that is given. Rules may name all others.
+func (b *Book) register(p, before *Provider) error {
+	var offered, withheld []*catalog.Descriptor
 	for i := range p.Tools {
-		if p.Tools[i].Callable() {
-			list = append(list, p.Tools[i].Descriptor)
+		t := &p.Tools[i]
+		if t.Callable() && (before == nil || before.callable(t.Described.Tool)) {
+			offered = append(offered, t.Descriptor)
+		} else {
+			withheld = append(withheld, t.Descriptor)
 		}
 	}
-	return b.opts.Registry.Hosted(p.Name, []capabilities.NodeID{p.Host}, list...)
+	return b.opts.Registry.Hosted(p.Name, []capabilities.NodeID{p.Host}, offered, withheld)
+}
+
+func (p *Provider) callable(id capabilities.ToolID) bool {
+	return slices.ContainsFunc(p.Tools, func(t Tool) bool { return t.Described.Tool == id && t.Callable() })
 }
 
 // List returns all providers, by name.

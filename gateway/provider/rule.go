@@ -33,22 +33,37 @@ func RuleFile(provider string) string { return "provider-" + provider + ".cedar"
 // Rules is the policy that lets agents call a provider's tools as they were approved; "" for
 // none. Lifecycle and effects compile to it: there is one evaluator.
 func (p *Provider) Rules() string {
-	var b strings.Builder
-	for i := range p.Tools {
-		t := &p.Tools[i]
-		if t.Callable() && t.Effect != EffectDeny {
-			t.rule(&b)
-		}
-	}
-	if b.Len() == 0 {
-		return ""
-	}
-	return "// The tools of the provider " + p.Name + ", as they were approved. An approval writes this file anew;\n// rules of your own go into another one.\n" + b.String()
+	return p.rules(func(capabilities.ToolID, string) bool { return true })
 }
 
-func (t *Tool) rule(b *strings.Builder) {
+// common is the part of Rules that before has, too: it allows nothing that was not allowed.
+func (p *Provider) common(before *Provider) string {
+	were := map[capabilities.ToolID]string{}
+	before.rules(func(id capabilities.ToolID, rule string) bool { were[id] = rule; return true })
+	return p.rules(func(id capabilities.ToolID, rule string) bool { return were[id] == rule })
+}
+
+func (p *Provider) rules(takes func(id capabilities.ToolID, rule string) bool) string {
+	var all strings.Builder
+	for i := range p.Tools {
+		t := &p.Tools[i]
+		if !t.Callable() || t.Effect == EffectDeny {
+			continue
+		}
+		if rule := t.rule(); takes(t.Described.Tool, rule) {
+			all.WriteString(rule)
+		}
+	}
+	if all.Len() == 0 {
+		return ""
+	}
+	return "// The tools of the provider " + p.Name + ", as they were approved. An approval writes this file anew;\n// rules of your own go into another one.\n" + all.String()
+}
+
+func (t *Tool) rule() string {
+	var b strings.Builder
 	id := t.Described.Tool
-	fmt.Fprintf(b, "\n@id(%s)\npermit (principal, action == Action::%s, resource)", strconv.Quote(ruleID(id)), strconv.Quote(string(id)))
+	fmt.Fprintf(&b, "\n@id(%s)\npermit (principal, action == Action::%s, resource)", strconv.Quote(ruleID(id)), strconv.Quote(string(id)))
 	var when []string
 	if t.Effect == EffectAsk || t.State == Restricted {
 		when = append(when, "context.consent")
@@ -64,6 +79,7 @@ func (t *Tool) rule(b *strings.Builder) {
 		b.WriteString("\nwhen { " + strings.Join(when, " && ") + " }")
 	}
 	b.WriteString(";\n")
+	return b.String()
 }
 
 func ruleID(id capabilities.ToolID) string {

@@ -108,28 +108,46 @@ func (r *Registry) Register(tools ...Tool) error {
 	return nil
 }
 
-// Hosted makes tools the only ones of a provider that nodes host: one change, in which those
-// that it had before go. No tools take the provider away. Errors as of Register, and
-// CodeInvalidRequest for a tool of another provider.
-func (r *Registry) Hosted(provider string, hosts []capabilities.NodeID, tools ...*catalog.Descriptor) error {
-	kept := make([]*catalog.Descriptor, 0, len(tools))
-	for _, t := range tools {
-		d, err := catalog.Settle(t)
-		if err != nil {
-			return capabilities.Errorf(capabilities.CodeInvalidRequest, "the tool cannot be registered: %v", err)
+// Hosted makes offered the only tools of a provider that nodes host: one change, in which those
+// that it had before go. withheld are tools of it that rules may name and nobody can call. No
+// tools take the provider away. Errors as of Register, and CodeInvalidRequest for a tool of
+// another provider.
+func (r *Registry) Hosted(provider string, hosts []capabilities.NodeID, offered, withheld []*catalog.Descriptor) error {
+	settle := func(tools []*catalog.Descriptor) ([]*catalog.Descriptor, error) {
+		kept := make([]*catalog.Descriptor, 0, len(tools))
+		for _, t := range tools {
+			d, err := catalog.Settle(t)
+			if err != nil {
+				return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the tool cannot be registered: %v", err)
+			}
+			if d.Provider != provider {
+				return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the tool %s is not of the provider %s", d.Tool, provider)
+			}
+			kept = append(kept, d)
 		}
-		if d.Provider != provider {
-			return capabilities.Errorf(capabilities.CodeInvalidRequest, "the tool %s is not of the provider %s", d.Tool, provider)
-		}
-		kept = append(kept, d)
+		return kept, nil
 	}
-	err := r.change(func(draft *View) error {
+	kept, err := settle(offered)
+	if err != nil {
+		return err
+	}
+	known, err := settle(withheld)
+	if err != nil {
+		return err
+	}
+	err = r.change(func(draft *View) error {
 		draft.drop(provider)
 		for _, d := range kept {
 			if err := draft.free(d); err != nil {
 				return err
 			}
 			draft.add(Tool{Descriptor: d})
+		}
+		for _, d := range known {
+			if err := draft.free(d); err != nil {
+				return err
+			}
+			draft.withhold(d)
 		}
 		if len(kept) > 0 {
 			draft.hosts[provider] = slices.Clone(hosts)

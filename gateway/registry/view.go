@@ -7,6 +7,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 )
 
 // View is all that is registered at one moment. It never changes.
@@ -18,6 +19,7 @@ type View struct {
 	byCapability map[capabilities.CapabilityID]*catalog.Descriptor
 	providers    map[capabilities.ToolID]Provider
 	hosts        map[string][]capabilities.NodeID // of each provider that nodes host
+	withheld     []*catalog.Descriptor            // of providers; rules may name them, nobody calls them
 	words        *index
 	news         bool // it holds other tools than the View before it
 }
@@ -28,7 +30,7 @@ func (v *View) draft() *View {
 	return &View{
 		version: v.version + 1, sorted: slices.Clone(v.sorted), byTool: maps.Clone(v.byTool), byWire: maps.Clone(v.byWire),
 		byCapability: maps.Clone(v.byCapability), providers: maps.Clone(v.providers),
-		hosts: maps.Clone(v.hosts),
+		hosts: maps.Clone(v.hosts), withheld: slices.Clone(v.withheld),
 	}
 }
 
@@ -56,6 +58,9 @@ func (v *View) add(t Tool) {
 
 // drop takes a provider and its tools out of a draft.
 func (v *View) drop(provider string) {
+	before := len(v.withheld)
+	v.withheld = slices.DeleteFunc(v.withheld, func(d *catalog.Descriptor) bool { return d.Provider == provider })
+	v.news = v.news || len(v.withheld) != before
 	v.sorted = slices.DeleteFunc(v.sorted, func(d *catalog.Descriptor) bool {
 		if d.Provider != provider {
 			return false
@@ -67,6 +72,12 @@ func (v *View) drop(provider string) {
 		return true
 	})
 	delete(v.hosts, provider)
+}
+
+// withhold puts a tool into a draft that only rules know.
+func (v *View) withhold(d *catalog.Descriptor) {
+	v.news = true
+	v.withheld = append(v.withheld, d)
 }
 
 // finish makes a View of a draft.
@@ -99,6 +110,18 @@ func (v *View) Version() uint64 { return v.version }
 
 // All returns every tool, sorted by ID. The slice is the caller's.
 func (v *View) All() []*catalog.Descriptor { return slices.Clone(v.sorted) }
+
+// Known is what rules can speak about: all that is registered, and the tools of providers that
+// nobody may call now. A rule that names one of those outlives that it is taken back.
+func (v *View) Known() Known { return Known{v} }
+
+// Known is the tools of a View that rules can name.
+type Known struct{ v *View }
+
+var _ policy.Tools = Known{}
+
+// All returns them in no order that means anything.
+func (k Known) All() []*catalog.Descriptor { return append(k.v.All(), k.v.withheld...) }
 
 // List returns the tools that carry every one of the tags and have those side
 // effects (S4-15, S4-38), sorted by ID. No tags and "" stand for any. The slice

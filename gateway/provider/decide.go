@@ -1,0 +1,100 @@
+package provider
+
+import (
+	"context"
+	"slices"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
+)
+
+// Choice is what somebody decides about a tool.
+type Choice struct {
+	State  State  // Active if empty
+	Effect string // the proposal if empty
+	Canary []capabilities.PrincipalID
+}
+
+// Approve has tools of a provider called from now on, as choices say for those that are named
+// by their ID, and as proposed for all others that are drafts or in review. hash is the
+// manifest that the person looked at: CodeConflict if there is another by now.
+func (b *Book) Approve(ctx context.Context, who dispatch.Caller, name, hash string, choices map[capabilities.ToolID]Choice) (Provider, error) {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	before, err := b.Get(name)
+	if err != nil {
+		return Provider{}, err
+	}
+	p := before
+	if p.Hash != hash {
+		return p, capabilities.Errorf(capabilities.CodeConflict, "the provider says other things of its tools than you looked at").WithHint("handrail provider show " + name)
+	}
+	p.Tools = slices.Clone(p.Tools)
+	named := 0
+	for i := range p.Tools {
+		t := &p.Tools[i]
+		c, ok := choices[t.Described.Tool]
+		if ok {
+			named++
+		} else if t.State != Draft && t.State != Review {
+			continue
+		}
+		if err := t.choose(c); err != nil {
+			return before, err
+		}
+	}
+	if named < len(choices) {
+		return before, capabilities.Errorf(capabilities.CodeUnknownTool, "the provider %s has not all of the tools that are named", name)
+	}
+	return b.settle(ctx, who, kindApproved, &before, &p)
+}
+
+// Decide is Approve for one tool. hash is that of the tool, as the person looked at it; retiring
+// one needs no look. An effect that is not said stays where the tool's words did.
+func (b *Book) Decide(ctx context.Context, who dispatch.Caller, id capabilities.ToolID, hash string, c Choice) (Provider, error) {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	before, t, err := b.Tool(id)
+	if err != nil {
+		return Provider{}, err
+	}
+	if hash != t.Hash && (hash != "" || c.State != Retired) {
+		return before, capabilities.Errorf(capabilities.CodeConflict, "the provider says other things of %s than you looked at", id).WithHint("handrail tools diff " + string(id))
+	}
+	if c.Effect == "" && !t.Changed() {
+		c.Effect = t.Effect
+	}
+	if err := t.choose(c); err != nil {
+		return before, err
+	}
+	p := before
+	p.Tools = slices.Clone(p.Tools)
+	p.Tools[slices.IndexFunc(p.Tools, func(o Tool) bool { return o.Described.Tool == id })] = t
+	return b.settle(ctx, who, kindApproved, &before, &p)
+}
+
+// choose takes a choice over; what the provider says of the tool now is what is approved.
+func (t *Tool) choose(c Choice) error {
+	if c.State == "" {
+		c.State = Active
+	}
+	if c.Effect == "" {
+		c.Effect = t.Proposal()
+	}
+	switch {
+	case !slices.Contains([]string{EffectAllow, EffectAsk, EffectDeny}, c.Effect):
+		return capabilities.Errorf(capabilities.CodeInvalidRequest, "effect: allow, ask or deny")
+	case !slices.Contains(States(), c.State):
+		return capabilities.Errorf(capabilities.CodeInvalidRequest, "%.32q is no state of a tool", c.State)
+	case (c.State == Canary) != (len(c.Canary) > 0):
+		return capabilities.Errorf(capabilities.CodeInvalidRequest, "a canary names the principals that may call it")
+	}
+	if err := t.State.become(c.State); err != nil {
+		return err
+	}
+	t.State, t.Effect, t.Canary = c.State, c.Effect, c.Canary
+	if c.State.Callable() {
+		t.Approved = t.Hash
+	}
+	return nil
+}
