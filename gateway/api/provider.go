@@ -85,3 +85,22 @@ type ToolChoice struct {
 	Effect string                     `json:"effect,omitempty"` // default: as proposed
 	Canary []capabilities.PrincipalID `json:"canary,omitempty"`
 }
+
+// ToolDiff is what a provider says of a tool now against what was approved.
+type ToolDiff struct {
+	Provider string `json:"provider"`
+	ProviderTool
+	// Lines begin with "  ", "- " (approved and gone) or "+ " (new); an empty line stands where
+	// unchanged ones are left out. All are new if nothing was approved.
+	Lines []string `json:"lines"`
+	// Unseen says that the host reports a change; a check of the provider shows it.
+	Unseen bool `json:"unseen"`
+}
+
+// ToolDecision moves one tool of a provider to another state.
+type ToolDecision struct {
+	State  string                     `json:"state"`            // canary, active, restricted, deprecated or retired
+	Effect string                     `json:"effect,omitempty"` // default: as it was, or as proposed for other words
+	Canary []capabilities.PrincipalID `json:"canary,omitempty"` // who may call it; with canary only
+	Hash   string                     `json:"hash,omitempty"`   // of the tool, as it was looked at; only retiring goes without
+}

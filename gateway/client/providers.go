@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -39,4 +40,14 @@ func (c *Client) ApproveProvider(ctx context.Context, name string, a api.Approve
 func (c *Client) RemoveProvider(ctx context.Context, name string) error {
 	_, err := do[struct{}](ctx, c, http.MethodDelete, Path("providers", name), nil)
 	return err
+}
+
+// ToolDiff compares what a provider says of a tool now with what was approved.
+func (c *Client) ToolDiff(ctx context.Context, tool capabilities.ToolID) (api.ToolDiff, error) {
+	return get[api.ToolDiff](ctx, c, Path("tools", string(tool), "diff"))
+}
+
+// DecideTool moves a provider's tool to another state; d.Hash is what was looked at.
+func (c *Client) DecideTool(ctx context.Context, tool capabilities.ToolID, d api.ToolDecision) (api.ProviderTool, error) {
+	return do[api.ProviderTool](ctx, c, http.MethodPost, Path("tools", string(tool), "state"), d)
 }

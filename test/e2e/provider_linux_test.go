@@ -18,13 +18,15 @@ import (
 )
 
 // hosting is a site with a node that hosts providers.
-func hosting(t *testing.T) (*house, *site.Node, *caller) {
+func hosting(t *testing.T) (*house, *site.Node, *caller) { return hostingBy(t, site.Options{}) }
+
+func hostingBy(t *testing.T, o site.Options) (*house, *site.Node, *caller) {
 	t.Helper()
 	walls, err := site.NewWalls()
 	if err != nil {
 		t.Skip(err)
 	}
-	h := start(t, site.Options{})
+	h := start(t, o)
 	n := h.AddNodeWith("desk", hosts(t, walls), site.NewHandler())
 	n.AwaitReady("tyrum.provider.host")
 	return h, n, newCaller(t, h.URL(), h.MustToken("admin", principal.RoleAdmin))

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -24,6 +25,8 @@ type Providers interface {
 	Add(ctx context.Context, who dispatch.Caller, p tools.Provider, host capabilities.NodeID) (provider.Provider, error)
 	Check(ctx context.Context, who dispatch.Caller, name string) (provider.Provider, error)
 	Approve(ctx context.Context, who dispatch.Caller, name, hash string, choices map[capabilities.ToolID]provider.Choice) (provider.Provider, error)
+	Decide(ctx context.Context, who dispatch.Caller, id capabilities.ToolID, hash string, c provider.Choice) (provider.Provider, error)
+	Diff(ctx context.Context, id capabilities.ToolID) (provider.Difference, error)
 	Remove(ctx context.Context, who dispatch.Caller, name string) error
 }
 
@@ -38,6 +41,8 @@ func (s *Server) providerTable() []*endpoint {
 		serveJSON(endpoint{method: post, path: "/v1/providers/{provider}/check", action: principal.ActProviders, summary: "Ask its host what it offers now; what changed waits to be looked at"}, s.checkProvider),
 		serveJSON(endpoint{method: post, path: "/v1/providers/{provider}/approve", action: principal.ActProviders, summary: "Let its tools be called: names the manifest that was looked at"}, s.approveProvider),
 		serveJSON(endpoint{method: remove, path: "/v1/providers/{provider}", action: principal.ActProviders, summary: "End a provider; its tools are gone at once"}, s.removeProvider),
+		serveJSON(endpoint{method: get, path: "/v1/tools/{tool}/diff", action: principal.ActReadProviders, summary: "What a provider says of a tool now against what was approved, by lines"}, s.toolDiff),
+		serveJSON(endpoint{method: post, path: "/v1/tools/{tool}/state", action: principal.ActProviders, summary: "Move a provider's tool to another state of its life: names the tool's words that were looked at"}, s.toolState),
 	}
 }
 
@@ -101,6 +106,27 @@ func (s *Server) approveProvider(c *visit, in api.ApproveProvider) (api.Provider
 	return s.shownProvider(p, err)
 }
 
+func (s *Server) toolDiff(c *visit, _ none) (api.ToolDiff, error) {
+	d, err := s.opts.Providers.Diff(c.r.Context(), capabilities.ToolID(c.r.PathValue("tool")))
+	if err != nil {
+		return api.ToolDiff{}, err
+	}
+	return api.ToolDiff{Provider: d.Provider, ProviderTool: viewProviderTool(&d.Tool, true), Lines: d.Lines, Unseen: d.Unseen}, nil
+}
+
+func (s *Server) toolState(c *visit, in api.ToolDecision) (api.ProviderTool, error) {
+	id := capabilities.ToolID(c.r.PathValue("tool"))
+	if in.State == "" {
+		return api.ProviderTool{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "state: canary, active, restricted, deprecated or retired")
+	}
+	p, err := s.opts.Providers.Decide(c.r.Context(), front.Caller(c.who, c.who.Lane), id, in.Hash, provider.Choice{State: provider.State(in.State), Effect: in.Effect, Canary: in.Canary})
+	if err != nil {
+		return api.ProviderTool{}, err
+	}
+	i := slices.IndexFunc(p.Tools, func(t provider.Tool) bool { return t.Described.Tool == id })
+	return viewProviderTool(&p.Tools[i], true), nil
+}
+
 type providerDone struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`
@@ -125,22 +151,26 @@ func viewProvider(p *provider.Provider, roster []route.Node, whole bool) api.Pro
 	}
 	for i := range p.Tools {
 		t := &p.Tools[i]
-		one := api.ProviderTool{
-			Tool: t.Described.Tool, Upstream: t.Upstream, Title: t.Title, Description: t.Description, State: string(t.State), Callable: t.Callable(),
-			Effect: t.Effect, Proposal: t.Proposal(), Canary: t.Canary, Hash: t.Hash, Approved: t.Approved, Keys: t.Descriptor.Manifest.Keys(),
-		}
-		for _, f := range t.Flags {
-			one.Flags = append(one.Flags, string(f))
-		}
-		if whole {
-			one.Input = t.Input
-		}
-		out.Tools = append(out.Tools, one)
+		out.Tools = append(out.Tools, viewProviderTool(t, whole))
 		if t.Callable() && out.Ready {
 			out.Ready, out.Reason, out.Fix = hostReady(p.Host, t, roster)
 		}
 	}
 	return out
+}
+
+func viewProviderTool(t *provider.Tool, whole bool) api.ProviderTool {
+	one := api.ProviderTool{
+		Tool: t.Described.Tool, Upstream: t.Upstream, Title: t.Title, Description: t.Description, State: string(t.State), Callable: t.Callable(),
+		Effect: t.Effect, Proposal: t.Proposal(), Canary: t.Canary, Hash: t.Hash, Approved: t.Approved, Keys: t.Descriptor.Manifest.Keys(),
+	}
+	for _, f := range t.Flags {
+		one.Flags = append(one.Flags, string(f))
+	}
+	if whole {
+		one.Input = t.Input
+	}
+	return one
 }
 
 // hostReady reports whether the host can carry a tool out now, and why not.
