@@ -99,7 +99,9 @@ func newProviderAddCmd() *cobra.Command {
 func approveAll(ctx context.Context, c *remote, p api.Provider) (api.Provider, error) {
 	a := api.ApproveProvider{ManifestHash: p.ManifestHash, Tools: map[capabilities.ToolID]api.ToolChoice{}}
 	for _, t := range p.Tools {
-		a.Tools[t.Tool] = api.ToolChoice{Effect: "allow"}
+		if t.State != "retired" { // that is for good
+			a.Tools[t.Tool] = api.ToolChoice{Effect: "allow"}
+		}
 	}
 	var out api.Provider
 	return out, c.do(ctx, http.MethodPost, path("providers", p.Name, "approve"), a, &out)
@@ -227,7 +229,7 @@ func newProviderApproveCmd() *cobra.Command {
 		for i := range p.Tools {
 			t := &p.Tools[i]
 			for effect, list := range effects {
-				if slices.Contains(*list, "all") || slices.Contains(*list, string(t.Tool)) {
+				if slices.Contains(*list, "all") && t.State != "retired" || slices.Contains(*list, string(t.Tool)) {
 					a.Tools[t.Tool] = api.ToolChoice{Effect: effect}
 					t.Proposal = effect
 				}
