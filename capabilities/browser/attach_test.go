@@ -197,10 +197,16 @@ func TestSocketEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := debugging(t, func(conn net.Conn, from *bufio.Reader) {
-				io.WriteString(conn, socketFrame(1, `{"id":1,"result":{"a":1,"a":2}}`)+socketFrame(9, "p")+socketFrame(1, `{"id":2,"result":{}}`)+c.says)
-				if !c.gone {
-					io.Copy(io.Discard, from)
+				for range 3 { // what it does not read would be a reset
+					var head [2]byte
+					io.ReadFull(from, head[:])
+					from.Discard(4 + int(head[1]&127))
 				}
+				io.WriteString(conn, socketFrame(1, `{"id":1,"result":{"a":1,"a":2}}`)+socketFrame(9, "p")+socketFrame(1, `{"id":2,"result":{}}`)+c.says)
+				if c.gone {
+					conn.(*net.TCPConn).CloseWrite()
+				}
+				io.Copy(io.Discard, from)
 			})
 			ws, err := remote.DialContext(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http")+"/devtools/browser/1")
 			if err != nil {
