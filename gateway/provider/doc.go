@@ -10,9 +10,8 @@
 //
 // Promises: a provider's tools are registered only once a person approved them, by the hash of
 // what they looked at; what a provider changes is not callable before somebody looked at that;
-// a decision holds at the gateway before
-// its host is told; every manifest that was approved stays readable by its hash; every change of a record is in
-// the ledger, in the same commit.
+// a decision holds at the gateway before its host is told; every manifest that was approved stays
+// readable by its hash; every change of a record is in the ledger, in the same commit.
 //
 // It must never import a surface (gateway/front) or the node plane (gateway/nodes): it asks the
 // pipeline, like everybody who wants something done.

@@ -202,6 +202,8 @@ func (c *Console) Mount(f *front.Server) {
 		"POST /console/policies/explain":                      c.explain,
 		"GET /console/policies/{set}":                         c.policySet,
 		"POST /console/policies/{set}":                        c.changePolicy,
+		"GET /console/providers":                              c.providers,
+		"POST /console/providers/{provider}":                  c.changeProvider,
 		"GET /console/secrets":                                c.secrets,
 		"POST /console/secrets/{secret}":                      c.changeSecret,
 		"GET /console/tokens":                                 c.tokens,

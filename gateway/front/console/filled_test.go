@@ -29,7 +29,7 @@ const hostile = "x\u202e</p><script>pwned()</script>\" onload='y\u200b"
 var specimens = map[string]any{
 	"account": &accountPage{}, "approval": &approvalPage{}, "approvals": &approvalsPage{}, "call": &callPage{}, "calls": &callsPage{}, "edit": &editPage{}, "grants": &grantsPage{},
 	"ledger": &ledgerPage{}, "live": &livePage{}, "login": &signIn{}, "nocall": nil, "nodes": &nodesPage{}, "nothing": nil, "people": &peoplePage{}, "policies": &policiesPage{},
-	"policy": &policyPage{}, "problem": nil, "secrets": &secretsPage{}, "stop": &stopPage{}, "tokens": &tokensPage{},
+	"policy": &policyPage{}, "problem": nil, "providers": &providersPage{}, "secrets": &secretsPage{}, "stop": &stopPage{}, "tokens": &tokensPage{},
 }
 
 // Each page, from all that it can show to as little as it can, is made without an

@@ -33,6 +33,7 @@ var places = []place{
 	{"Devices", "/console/nodes", "GET /v1/nodes"},
 	{"Grants", "/console/grants", "GET /v1/grants"},
 	{"Policies", "/console/policies", "GET /v1/policy"},
+	{"Providers", "/console/providers", "GET /v1/providers"},
 	{"Secrets", "/console/secrets", "GET /v1/secrets"},
 	{"Agents", "/console/tokens", "GET /v1/tokens"},
 	{"People", "/console/people", "GET /v1/users"},

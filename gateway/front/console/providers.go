@@ -1,0 +1,105 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
+)
+
+// maxDifferences is how many tools one page compares with what was approved of them.
+const maxDifferences = 50
+
+type providersPage struct {
+	*visit
+	Providers []shownProvider
+}
+
+// shownProvider is a provider with its health, its tools, and what waits for a person.
+type shownProvider struct {
+	*visit
+	api.Provider
+	Tools []shownTool
+	Waits int
+}
+
+type shownTool struct {
+	api.ProviderTool
+	Waits  bool
+	Effect choice
+	Diff   []diffLine
+	Unseen bool
+}
+
+type diffLine struct{ Sign, Text string }
+
+// providers shows what backs tools that are not built in, and what of it a person has to look at.
+func (c *Console) providers(v *visit) { v.showProviders(nil) }
+
+func (v *visit) showProviders(problem error) {
+	var list struct {
+		Providers []api.Provider `json:"providers"`
+	}
+	if err := v.get(v1("providers"), &list); err != nil {
+		v.show(page{name: "problem", title: "Providers", here: "/console/providers", fault: err})
+		return
+	}
+	shown, compared := providersPage{visit: v}, 0
+	for _, p := range list.Providers {
+		one := shownProvider{visit: v, Provider: p}
+		for i, t := range p.Tools {
+			tool := shownTool{ProviderTool: t, Waits: t.State == "draft" || t.State == "review"}
+			if tool.Waits {
+				one.Waits++
+				tool.Effect = choose(fmt.Sprintf("p-%s-%d", p.Name, i), "effect:"+string(t.Tool), string(t.Tool), t.Proposal,
+					"allow", "allow", "ask", "ask a person", "deny", "deny")
+			}
+			if tool.Waits && t.Approved != "" && compared < maxDifferences {
+				compared++
+				var d api.ToolDiff
+				if v.get(v1("tools", string(t.Tool), "diff"), &d) == nil {
+					tool.Unseen = d.Unseen
+					for _, line := range d.Lines {
+						if line == "" { // unchanged lines are left out
+							line = "  …"
+						}
+						tool.Diff = append(tool.Diff, diffLine{line[:1], line[2:]})
+					}
+				}
+			}
+			one.Tools = append(one.Tools, tool)
+		}
+		shown.Providers = append(shown.Providers, one)
+	}
+	v.show(page{name: "providers", title: "Providers", here: "/console/providers", live: "packet", fault: problem, data: shown})
+}
+
+// changeProvider approves what waits of a provider, as the form says it of each tool, has it
+// checked, or removes it.
+func (c *Console) changeProvider(v *visit) {
+	f, name := v.r.PostForm, v.r.PathValue("provider")
+	var err error
+	switch f.Get("do") {
+	case "approve":
+		a := api.ApproveProvider{ManifestHash: f.Get("manifest"), Tools: map[capabilities.ToolID]api.ToolChoice{}}
+		for field := range f {
+			if id, ok := strings.CutPrefix(field, "effect:"); ok {
+				a.Tools[capabilities.ToolID(id)] = api.ToolChoice{Effect: f.Get(field)}
+			}
+		}
+		err = v.ask(http.MethodPost, v1("providers", name, "approve"), a, nil)
+	case "check":
+		err = v.ask(http.MethodPost, v1("providers", name, "check"), map[string]any{}, nil)
+	case "remove":
+		err = v.ask(http.MethodDelete, v1("providers", name), nil, nil)
+	default:
+		err = capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no change")
+	}
+	if err != nil {
+		v.showProviders(err)
+		return
+	}
+	v.seeOther("/console/providers", "changed")
+}
