@@ -32,9 +32,9 @@ demo: setup build ## the same, and exit
 	@exec $(UP) --once
 
 # What failed is run again, alone, unless it cannot be chance (test/rerun). make lint
-# vets; without tables for a debugger a test links in half the time. Packages with browsers,
-# desktops and whole sites in them mostly wait: two of those for each processor.
-RERUN = go run ./test/rerun -vet=off '-ldflags=-s -w' -p $$(($$(nproc) * 2)) -timeout 20m
+# vets; without tables for a debugger a test links in half the time. One package runs for each
+# processor: with more of them browsers starve, and what goes by the clock fails.
+RERUN = go run ./test/rerun -vet=off '-ldflags=-s -w' -p $$(nproc) -timeout 20m
 
 test: ## install what the tests need and run all of them; fuzz targets by their seeds (PACKAGES=./gateway/...)
 	@.ci/setup test
