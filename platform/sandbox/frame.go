@@ -15,12 +15,18 @@ import (
 //	| u8   | big endian    |      |
 //	+------+---------------+------+
 const (
-	frameData  = 1 // of standard input or output
-	frameError = 2 // of standard error
-	frameEnd   = 3 // standard input is over
-	frameExit  = 4 // the exit code, int32
-	frameWall  = 5 // the walls or the program could not be had: why
+	frameData    = 1 // of standard input or output
+	frameError   = 2 // of standard error
+	frameEnd     = 3 // standard input is over
+	frameExit    = 4 // the exit code, int32
+	frameWall    = 5 // the walls or the program could not be had: why; before frameStarted only
+	frameStarted = 6 // the program runs
+	frameOrder   = 7 // a piece of the order
+	frameGo      = 8 // the order is whole
 )
+
+// maxOrder bounds an order, which holds a command's words.
+const maxOrder = 2 << 20
 
 const maxFrame = 64 << 10
 

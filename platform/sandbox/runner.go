@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -14,23 +13,22 @@ import (
 // Main turns this process into a runner if it was started as one, and then does not return.
 // Call it in main, after procguard.Main, and in TestMain of packages that start programs.
 func Main() {
-	if len(os.Args) == 3 && os.Args[1] == runnerWord {
-		os.Exit(runner(os.Args[2], os.NewFile(3, "orders"), os.NewFile(4, "reports")))
+	if len(os.Args) == 2 && os.Args[1] == runnerWord {
+		// The program must not have them: what it wrote there would be the runner's word.
+		keepFromProgram(3)
+		keepFromProgram(4)
+		os.Exit(runner(os.NewFile(3, "orders"), os.NewFile(4, "reports")))
 	}
 }
 
 // runner puts the walls up, runs the program and reports.
-func runner(text string, in io.Reader, out io.Writer) int {
+func runner(in io.Reader, out io.Writer) int {
 	report := &frames{w: out}
 	fail := func(err error) int {
 		_ = report.write(frameWall, []byte(err.Error()))
 		return 1
 	}
-	data, err := base64.StdEncoding.DecodeString(text)
-	var o order
-	if err == nil {
-		err = json.Unmarshal(data, &o)
-	}
+	o, err := readOrder(in)
 	if err != nil {
 		return fail(err)
 	}
@@ -41,12 +39,13 @@ func runner(text string, in io.Reader, out io.Writer) int {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return fail(err)
 	}
-	if err := raise(&o); err != nil {
+	if err := raise(o); err != nil {
 		return fail(err)
 	}
 	if err := cmd.Start(); err != nil {
 		return fail(err)
 	}
+	_ = report.write(frameStarted, nil)
 	go feed(in, stdin)
 	var readers sync.WaitGroup
 	readers.Go(func() { pass(report, frameData, stdout) })
@@ -55,6 +54,25 @@ func runner(text string, in io.Reader, out io.Writer) int {
 	_ = cmd.Wait() // its state says it
 	_ = report.write(frameExit, binary.BigEndian.AppendUint32(nil, uint32(int32(cmd.ProcessState.ExitCode()))))
 	return 0
+}
+
+func readOrder(in io.Reader) (*order, error) {
+	var text []byte
+	buf := make([]byte, maxFrame)
+	for {
+		kind, data, err := readFrame(in, buf)
+		switch {
+		case err != nil:
+			return nil, err
+		case kind == frameOrder && len(text)+len(data) <= maxOrder:
+			text = append(text, data...)
+		case kind == frameGo:
+			o := &order{}
+			return o, json.Unmarshal(text, o)
+		default:
+			return nil, errors.New("an order that cannot be read")
+		}
+	}
 }
 
 // feed passes standard input on until it is over.

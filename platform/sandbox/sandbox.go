@@ -2,7 +2,7 @@ package sandbox
 
 import (
 	"context"
-	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"io"
 	"os"
@@ -36,12 +36,12 @@ func New(launcher platform.Launcher) *Sandbox { return &Sandbox{launcher} }
 func (s *Sandbox) Class() (capabilities.IsolationClass, error) {
 	if err := walls(); err != nil {
 		return capabilities.ClassNone, capabilities.Wrap(capabilities.CodeIsolationUnavailable, err, "Programs cannot be confined on this system: "+err.Error()).
-			WithHint("It takes a Linux kernel from 5.13 with Landlock switched on.")
+			WithHint("It takes a Linux kernel from 6.12 with Landlock switched on.")
 	}
 	return capabilities.ClassT1, nil
 }
 
-// order is what the runner is told, on its command line.
+// order is what the runner is told.
 type order struct {
 	Path  string   `json:"path"`
 	Argv  []string `json:"argv"`
@@ -74,18 +74,38 @@ func (s *Sandbox) Start(ctx context.Context, p Program) (*Process, error) {
 	child, err := s.launcher.Start(ctx, platform.Command{
 		Path: self, Name: "runner",
 		Build: func(scratch string) (args, env []string) {
-			o := order{Path: path, Argv: p.Argv, Env: environment(scratch, p.Env), Dir: p.Dir, Read: p.Read, Write: append(slices.Clone(p.Write), scratch)}
-			if o.Dir == "" {
-				o.Dir = scratch
-			}
-			text, _ := json.Marshal(o) // strings alone
-			return []string{runnerWord, base64.StdEncoding.EncodeToString(text)}, []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + scratch}
+			return []string{runnerWord}, []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + scratch}
 		},
 	})
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program could not be started.")
 	}
-	return newProcess(ctx, child), nil
+	o := order{Path: path, Argv: p.Argv, Env: environment(child.Scratch(), p.Env), Dir: p.Dir, Read: p.Read, Write: append(slices.Clone(p.Write), child.Scratch())}
+	if o.Dir == "" {
+		o.Dir = child.Scratch()
+	}
+	process := newProcess(ctx, child)
+	if err := process.tell(o); err != nil {
+		process.Kill()
+		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program could not be started.")
+	}
+	return process, nil
+}
+
+// tell gives the runner its order. It goes by the pipe: the words of a command line are for
+// every process of the machine to read.
+func (p *Process) tell(o order) error {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	if len(text) > maxOrder {
+		return capabilities.Errorf(capabilities.CodeInvalidArguments, "the command has more than %d bytes", maxOrder)
+	}
+	if err := p.stdin.to.write(frameOrder, text); err != nil {
+		return err
+	}
+	return p.stdin.to.write(frameGo, nil)
 }
 
 // environment is all that a program finds there.
@@ -131,12 +151,15 @@ func newProcess(ctx context.Context, child platform.Process) *Process {
 func (p *Process) listen(to *io.PipeWriter) {
 	defer to.Close()
 	buf := make([]byte, maxFrame)
+	started := false
 	for {
 		kind, data, err := readFrame(p.child.Out(), buf)
 		if err != nil {
 			return
 		}
 		switch kind {
+		case frameStarted:
+			started = true
 		case frameData:
 			_, _ = to.Write(data) // whoever does not read any more does not want it
 		case frameError:
@@ -145,11 +168,17 @@ func (p *Process) listen(to *io.PipeWriter) {
 			p.stderr = p.stderr[max(0, len(p.stderr)-maxStderr):]
 			p.mu.Unlock()
 		case frameExit:
+			if !started || len(data) != 4 {
+				return
+			}
 			p.mu.Lock()
-			p.code = int(int32(uint32(data[0])<<24 | uint32(data[1])<<16 | uint32(data[2])<<8 | uint32(data[3])))
+			p.code = int(int32(binary.BigEndian.Uint32(data)))
 			p.mu.Unlock()
 			return
 		case frameWall:
+			if started {
+				return
+			}
 			p.mu.Lock()
 			p.wall = string(data)
 			p.mu.Unlock()

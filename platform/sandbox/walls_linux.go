@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
+	"slices"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -21,11 +21,20 @@ func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: tru
 
 // walls reports what the kernel lacks; asked once.
 var walls = sync.OnceValue(func() error {
-	if v := landlockVersion(); v < 1 {
+	switch v := landlockVersion(); {
+	case v < 1:
 		return errors.New("the kernel has no Landlock")
+	case v < leastVersion:
+		return fmt.Errorf("the kernel's Landlock (version %d) does not keep signals and sockets inside", v)
 	}
 	return nil
 })
+
+// leastVersion is the first Landlock that scopes signals and abstract sockets, beside files.
+const leastVersion = 6
+
+// keepFromProgram has a descriptor closed in what this process starts.
+func keepFromProgram(fd int) { unix.CloseOnExec(fd) }
 
 // landlockVersion is the kernel's Landlock ABI; 0: none.
 func landlockVersion() int {
@@ -42,8 +51,13 @@ func raise(o *order) error {
 	for _, l := range []struct {
 		resource int
 		max      uint64
-	}{{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, 1 << 30}, {unix.RLIMIT_NOFILE, 1024}, {unix.RLIMIT_MEMLOCK, 0}} {
-		if err := unix.Setrlimit(l.resource, &unix.Rlimit{Cur: l.max, Max: l.max}); err != nil {
+	}{{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, 1 << 30}, {unix.RLIMIT_NOFILE, 1024}, {unix.RLIMIT_MEMLOCK, 0}, {unix.RLIMIT_DATA, 4 << 30}, {unix.RLIMIT_NPROC, 4096}} {
+		var now unix.Rlimit
+		if err := unix.Getrlimit(l.resource, &now); err != nil {
+			return fmt.Errorf("limit %d: %w", l.resource, err)
+		}
+		most := min(l.max, now.Max) // nobody raises what the system gave
+		if err := unix.Setrlimit(l.resource, &unix.Rlimit{Cur: most, Max: most}); err != nil {
 			return fmt.Errorf("limit %d: %w", l.resource, err)
 		}
 	}
@@ -70,7 +84,7 @@ const (
 // files there.
 var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
 	"/etc/alternatives", "/etc/fonts", "/etc/ssl", "/etc/ca-certificates", "/etc/pki", "/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group",
-	"/etc/hosts", "/etc/resolv.conf", "/etc/mime.types", "/etc/magic", "/etc/ImageMagick-6", "/etc/ImageMagick-7", "/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat",
+	"/etc/hosts", "/etc/resolv.conf", "/etc/mime.types", "/etc/magic", "/etc/ImageMagick-6", "/etc/ImageMagick-7", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat",
 	"/proc/version", "/proc/sys/vm/overcommit_memory", "/sys/devices/system/cpu", "/sys/fs/cgroup", "/dev/urandom", "/dev/random", "/dev/zero"}
 
 type rulesetAttr struct{ fs, net, scoped uint64 }
@@ -80,24 +94,12 @@ type pathAttr [12]byte
 
 // fence restricts this thread to the files of o.
 func fence(o *order) error {
-	version := landlockVersion()
-	handled := uint64(everything)
-	attr := rulesetAttr{}
-	size := unsafe.Sizeof(attr.fs)
-	if version >= 2 {
-		handled |= unix.LANDLOCK_ACCESS_FS_REFER
+	handled := uint64(everything | unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_TRUNCATE)
+	attr := rulesetAttr{
+		fs: handled, net: unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP,
+		scoped: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL,
 	}
-	if version >= 3 {
-		handled |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
-	}
-	if version >= 4 {
-		attr.net, size = unix.LANDLOCK_ACCESS_NET_BIND_TCP|unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, 16
-	}
-	if version >= 6 {
-		attr.scoped, size = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET|unix.LANDLOCK_SCOPE_SIGNAL, 24
-	}
-	attr.fs = handled
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
 	if errno != 0 {
 		return errno
 	}
@@ -131,7 +133,7 @@ func fence(o *order) error {
 	if err := add("/dev/null", readFile|unix.LANDLOCK_ACCESS_FS_WRITE_FILE); err != nil {
 		return err
 	}
-	for _, path := range append(programFolders(o.Path), o.Read...) {
+	for _, path := range append(programFiles(o.Path), o.Read...) {
 		if err := add(path, readAll); err != nil {
 			return err
 		}
@@ -147,15 +149,12 @@ func fence(o *order) error {
 	return nil
 }
 
-// programFolders are what a program outside the system's folders brings: the file itself, what
-// a link leads to, and for a script its interpreter, which /usr/bin/env finds in PATH.
-func programFolders(path string) []string {
+// programFiles are what a program outside the system's folders is: the file itself, and the one
+// that a link leads to. Whatever else it reads the caller names.
+func programFiles(path string) []string {
 	list := []string{path}
 	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
-		list = append(list, filepath.Dir(real))
-	}
-	if strings.HasPrefix(path, "/usr/") || strings.HasPrefix(path, "/bin/") {
-		return list[:1]
+		list = append(list, real)
 	}
 	return list
 }
@@ -177,8 +176,19 @@ var refusedCalls = []uint32{
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF,
 	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
-	unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SYSLOG, unix.SYS_VHANGUP, unix.SYS_MEMFD_SECRET, unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_MSGGET, unix.SYS_SEMGET,
+	unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SYSLOG, unix.SYS_VHANGUP, unix.SYS_MEMFD_SECRET,
+	// Memory, messages and semaphores that the account's other programs have.
+	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_MSGGET, unix.SYS_MSGRCV, unix.SYS_MSGSND, unix.SYS_MSGCTL,
+	unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
+	// Landlock knows no modes, owners and attributes: nobody's files are changed by name.
+	unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR,
+	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
+	// A connected pair stays one.
+	unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_IOPRIO_SET,
 }
+
+// ownOnly are what a program may do to itself (its first argument is 0) and to no other.
+var ownOnly = []uint32{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR}
 
 // filter refuses refusedCalls, and every socket: a program has no way to the network, nor to
 // services of the machine. A pair of connected sockets, which programs use inside, is none.
@@ -198,9 +208,20 @@ func filter() error {
 		jump(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1), end(unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)),
 		jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 1), end(unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)),
 	}
-	for _, number := range refusedCalls {
+	for _, number := range append(slices.Clone(refusedCalls), olderRefused...) {
 		program = append(program, jump(unix.BPF_JEQ, number, 0, 1), refuse)
 	}
+	for _, number := range ownOnly {
+		program = append(program, jump(unix.BPF_JEQ, number, 0, 4), load(offArgs), jump(unix.BPF_JEQ, 0, 1, 0), refuse, end(unix.SECCOMP_RET_ALLOW))
+	}
+	// Another's place in the queue: setpriority(which, who, …).
+	program = append(program, jump(unix.BPF_JEQ, unix.SYS_SETPRIORITY, 0, 4), load(offArgs+8), jump(unix.BPF_JEQ, 0, 1, 0), refuse, end(unix.SECCOMP_RET_ALLOW))
+	// A pair of datagram sockets sends to any socket that has a path; only streams are pairs.
+	program = append(program,
+		jump(unix.BPF_JEQ, unix.SYS_SOCKETPAIR, 0, 8),
+		load(offArgs), jump(unix.BPF_JEQ, unix.AF_UNIX, 1, 0), refuse,
+		load(offArgs+8), unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf},
+		jump(unix.BPF_JEQ, unix.SOCK_STREAM, 1, 0), refuse, end(unix.SECCOMP_RET_ALLOW))
 	// New namespaces by clone would hold new rights.
 	program = append(program, jump(unix.BPF_JEQ, unix.SYS_CLONE, 0, 3), load(offArgs), jump(unix.BPF_JSET, unix.CLONE_NEWUSER|unix.CLONE_NEWNS|unix.CLONE_NEWNET|unix.CLONE_NEWPID, 0, 1), refuse,
 		// Typing into the terminal that somebody started us from.
