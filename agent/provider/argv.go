@@ -172,7 +172,7 @@ func (p *param) check() (err error) {
 }
 
 // remote is the template as a tool of its provider.
-func (t *template) remote() (tools.RemoteTool, error) {
+func (t *template) remote(p *tools.Provider) (tools.RemoteTool, error) {
 	props := map[string]any{}
 	for name, p := range t.Params {
 		if p.Type != "output" {
@@ -189,7 +189,7 @@ func (t *template) remote() (tools.RemoteTool, error) {
 	}
 	return tools.RemoteTool{
 		Name: t.Name, Title: t.Title, Description: t.Description, Input: data, ReadOnly: t.ReadOnly, Destructive: t.Destructive,
-		Idempotent: t.Idempotent, Tags: t.Tags, TimeoutMS: t.TimeoutMS,
+		Idempotent: t.Idempotent, Tags: t.Tags, TimeoutMS: t.TimeoutMS, Runs: t.Argv, Origin: tools.OriginOf(p, t),
 	}, nil
 }
 

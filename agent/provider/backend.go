@@ -26,6 +26,7 @@ type backend interface {
 type call struct {
 	id       capabilities.CallID
 	upstream string
+	hash     string          // of what a person approved of it
 	args     json.RawMessage // canonical
 	progress func(capabilities.Progress)
 	inv      capabilities.Invocation

@@ -38,7 +38,7 @@ func newCommand(p *tools.Provider, start Starter) (*command, error) {
 		if c.templates[t.Name] != nil {
 			return nil, badManifest("two tools are called %s", t.Name)
 		}
-		remote, err := t.remote()
+		remote, err := t.remote(p)
 		if err != nil {
 			return nil, badManifest("%s: %v", t.Name, err)
 		}
@@ -90,7 +90,7 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 	case err != nil:
 		return capabilities.Output{}, err
 	case ctx.Err() != nil:
-		return capabilities.Output{}, context.Cause(ctx)
+		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, context.Cause(ctx)
 	case !whole:
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeResultTooLarge, "the program wrote more than %d bytes", maxStdout)
 	case code != 0:

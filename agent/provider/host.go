@@ -96,18 +96,19 @@ func (h *Host) backend(p *tools.Provider) (backend, error) {
 	case tools.KindCommand:
 		return newCommand(p, h.opts.Start)
 	case tools.KindMCP:
-		name := p.Name
-		return newServer(p, h.opts.Start, func(m *tools.ToolManifest) { h.noticed(name, m) })
+		return newServer(p, h.opts.Start, h.noticed)
 	}
 	return nil, capabilities.Errorf(capabilities.CodeNotSupported, "this node hosts no providers of the kind %q", p.Kind)
 }
 
 // noticed takes over that a provider offers other things than it did. Tools whose words changed
 // are called no more, from now on.
-func (h *Host) noticed(name string, m *tools.ToolManifest) {
+func (h *Host) noticed(by *server, m *tools.ToolManifest) {
+	name := by.record.Name
 	h.mu.Lock()
 	p := h.providers[name]
-	if p == nil || p.seen != nil && p.seen.Hash() == m.Hash() {
+	// What a server said that is hosted no more is nothing about the one in its place.
+	if p == nil || p.backend != backend(by) || p.seen != nil && p.seen.Hash() == m.Hash() {
 		h.mu.Unlock()
 		return
 	}
@@ -229,7 +230,7 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 	case t.changed: // the look at what is ready and the call are not one moment
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNodeNotReady, "the provider changed what it says of %s", t.Tool)
 	}
-	out, err := t.of.backend.call(ctx, call{id: inv.Call, upstream: t.Upstream, args: inv.Args, progress: inv.Progress, inv: inv})
+	out, err := t.of.backend.call(ctx, call{id: inv.Call, upstream: t.Upstream, hash: t.Hash, args: inv.Args, progress: inv.Progress, inv: inv})
 	out.Untrusted = true // whoever wrote the provider wrote what it says
 	if err != nil {
 		return out, err

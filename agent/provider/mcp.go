@@ -36,7 +36,7 @@ const (
 type server struct {
 	record *tools.Provider
 	start  Starter
-	news   func(*tools.ToolManifest) // told what it offers when it says that this changed
+	news   func(*server, *tools.ToolManifest) // told what it offers on each connection, and when that changed
 
 	mu      sync.Mutex // above what follows; never held while the server is waited for
 	live    *live
@@ -49,16 +49,19 @@ type server struct {
 
 // live is one connection to a server.
 type live struct {
-	session *mcp.ClientSession
-	process Process // nil: it is at a URL
+	session *mcp.ClientSession // set before ready is closed
+	process Process            // nil: it is at a URL
+	ready   chan struct{}
 	gone    chan struct{}
 
 	mu       sync.Mutex
 	progress map[string]func(capabilities.Progress) // by token
 	looking  bool                                   // it is asked what it offers, or will be
+	pause    time.Duration                          // before it is asked again
+	words    map[string]string                      // the hash of what it says of each tool
 }
 
-func newServer(p *tools.Provider, start Starter, news func(*tools.ToolManifest)) (*server, error) {
+func newServer(p *tools.Provider, start Starter, news func(*server, *tools.ToolManifest)) (*server, error) {
 	if len(p.Env) > 0 {
 		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "this node gives MCP servers no credentials yet")
 	}
@@ -158,16 +161,18 @@ func (l *live) unavailable(cause error) *capabilities.Error {
 }
 
 func (l *live) end() {
-	_ = l.session.Close()
 	if l.process != nil {
-		l.process.Kill()
+		l.process.Kill() // first: a server that reads no more would keep a farewell waiting
+	}
+	if l.session != nil {
+		go func() { _ = l.session.Close() }() // one at a URL is told, if it listens
 	}
 }
 
 // open starts the server and shakes hands with it. Its life is not that of the call for which
 // it is started.
 func (s *server) open() (*live, error) {
-	l := &live{gone: make(chan struct{}), progress: map[string]func(capabilities.Progress){}}
+	l := &live{ready: make(chan struct{}), gone: make(chan struct{}), progress: map[string]func(capabilities.Progress){}}
 	client := mcp.NewClient(&mcp.Implementation{Name: "handrail", Version: "1"}, &mcp.ClientOptions{
 		Capabilities:                &mcp.ClientCapabilities{}, // no roots, no sampling, no questions
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { l.heard(r.Params) },
@@ -183,11 +188,19 @@ func (s *server) open() (*live, error) {
 	}
 	if l.session, err = client.Connect(ctx, transport, nil); err != nil {
 		e := l.unavailable(err)
-		if l.process != nil {
-			l.process.Kill()
-		}
+		close(l.gone)
+		l.end()
 		return nil, e
 	}
+	close(l.ready)
+	// A server may have changed its words while nobody listened.
+	m, err := s.list(ctx, l)
+	if err != nil {
+		close(l.gone)
+		l.end()
+		return nil, err
+	}
+	s.news(s, m)
 	return l, nil
 }
 
@@ -211,10 +224,10 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 // record names.
 func onlyTo(at *url.URL) *http.Client {
 	return &http.Client{
-		Transport: &http.Transport{
+		Transport: bounded{&http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 5 * time.Minute, MaxIdleConns: 4, MaxResponseHeaderBytes: 64 << 10,
-		},
+		}},
 		CheckRedirect: func(r *http.Request, _ []*http.Request) error {
 			if r.URL.Scheme != at.Scheme || r.URL.Host != at.Host {
 				return errors.New("the server redirects to another place")
@@ -224,9 +237,23 @@ func onlyTo(at *url.URL) *http.Client {
 	}
 }
 
-// lookPause is how long a server that says that its list changed is not asked again: one that
-// says so all the time keeps nobody busy.
+// lookPause is how long a server that says that its list changed is not asked at first; each time
+// it is twice as long: one that says so all the time keeps nobody busy.
 const lookPause = time.Second
+
+// bounded bounds what one answer brings, but for a stream of events, whose events are bounded.
+type bounded struct{ http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.RoundTripper.RoundTrip(r)
+	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, maxMessage), resp.Body}
+	}
+	return resp, err
+}
 
 // look asks the server what it offers after it said that this changed.
 func (s *server) look(l *live) {
@@ -238,7 +265,16 @@ func (s *server) look(l *live) {
 		return
 	}
 	select {
-	case <-time.After(lookPause):
+	case <-l.ready: // it may say so before it has introduced itself
+	case <-l.gone:
+		return
+	}
+	l.mu.Lock()
+	l.pause = min(max(2*l.pause, lookPause), lastPause)
+	pause := l.pause
+	l.mu.Unlock()
+	select {
+	case <-time.After(pause):
 	case <-l.gone:
 		return
 	}
@@ -248,7 +284,7 @@ func (s *server) look(l *live) {
 	ctx, cancel := context.WithTimeout(context.Background(), listTime)
 	defer cancel()
 	if m, err := s.list(ctx, l); err == nil {
-		s.news(m)
+		s.news(s, m)
 	}
 }
 
@@ -268,29 +304,43 @@ func (s *server) list(ctx context.Context, l *live) (*tools.ToolManifest, error)
 	if info := l.session.InitializeResult(); info != nil && info.ServerInfo != nil {
 		m.Version = capabilities.Clip(capabilities.Printable(info.ServerInfo.Version), 64)
 	}
-	cursor := ""
+	cursor, size, origin := "", 0, tools.OriginOf(s.record, nil)
+	words := map[string]string{}
 	for page := 0; ; page++ {
 		r, err := l.session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
 		if err != nil {
 			return nil, l.unavailable(err)
 		}
 		for _, t := range r.Tools {
-			one, err := remoteOf(t)
+			one, n, err := remoteOf(t)
 			if err != nil {
 				return nil, err
 			}
+			one.Origin = origin
+			if size += n; size > maxListed {
+				return nil, capabilities.Errorf(capabilities.CodeResultTooLarge, "the server's list has more than %d bytes", maxListed)
+			}
+			words[one.Name] = one.Hash()
 			m.Tools = append(m.Tools, one)
 		}
 		if len(m.Tools) > tools.MaxTools || page == maxPages {
 			return nil, capabilities.Errorf(capabilities.CodeResultTooLarge, "the server lists more than %d tools", tools.MaxTools)
 		}
 		if cursor = r.NextCursor; cursor == "" {
+			l.mu.Lock()
+			l.words = words
+			l.mu.Unlock()
 			return m, nil
 		}
 	}
 }
 
-func remoteOf(t *mcp.Tool) (tools.RemoteTool, error) {
+// maxListed bounds what a server says of its tools together.
+const maxListed = 4 << 20
+
+// remoteOf returns a tool in its server's words, and how many bytes they are. One that has too
+// many keeps its name alone, and what is made of it is a refusal.
+func remoteOf(t *mcp.Tool) (tools.RemoteTool, int, error) {
 	one := tools.RemoteTool{Name: t.Name, Title: t.Title, Description: t.Description}
 	for _, s := range []struct {
 		from any
@@ -301,7 +351,7 @@ func remoteOf(t *mcp.Tool) (tools.RemoteTool, error) {
 		}
 		data, err := json.Marshal(s.from)
 		if err != nil {
-			return one, capabilities.AsError(err)
+			return one, 0, capabilities.AsError(err)
 		}
 		*s.to = data
 	}
@@ -311,7 +361,11 @@ func remoteOf(t *mcp.Tool) (tools.RemoteTool, error) {
 			one.Title = a.Title
 		}
 	}
-	return one, nil
+	size := len(one.Name) + len(one.Title) + len(one.Description) + len(one.Input) + len(one.Output)
+	if size > tools.MaxToolBytes {
+		return tools.RemoteTool{Name: capabilities.Clip(t.Name, 256), Input: json.RawMessage(`"too large"`)}, size, nil
+	}
+	return one, size, nil
 }
 
 func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) {
@@ -319,18 +373,39 @@ func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) 
 	if err != nil {
 		return capabilities.Output{}, err
 	}
+	l.mu.Lock()
+	same := l.words[c.upstream] == c.hash
+	l.mu.Unlock()
+	if !same {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNodeNotReady, "the server says something else of this tool than was approved").
+			WithHint("An admin has to look at the change: handrail tools diff")
+	}
 	token := string(c.id)
 	l.listen(token, c.progress)
 	defer l.listen(token, nil)
 	params := &mcp.CallToolParams{Name: c.upstream, Arguments: c.args}
 	params.SetProgressToken(token)
-	r, err := l.session.CallTool(ctx, params)
-	switch {
-	case ctx.Err() != nil:
-		return capabilities.Output{}, context.Cause(ctx) // the server was told
-	case err == nil:
-		return resultOf(r)
+	type answer struct {
+		result *mcp.CallToolResult
+		err    error
 	}
+	answered := make(chan answer, 1)
+	go func() { // beside the call's end: a server that reads no more keeps nobody
+		r, err := l.session.CallTool(ctx, params)
+		answered <- answer{r, err}
+	}()
+	var a answer
+	select {
+	case a = <-answered:
+	case <-ctx.Done():
+	}
+	switch {
+	case ctx.Err() != nil: // the server was told
+		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, context.Cause(ctx)
+	case a.err == nil:
+		return resultOf(a.result)
+	}
+	err = a.err
 	var refused *jsonrpc.Error
 	if errors.As(err, &refused) {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "the server: %s", said(refused.Message))

@@ -47,8 +47,10 @@ type ProviderTool struct {
 	Hash     string                     `json:"hash"`
 	Approved string                     `json:"approved_hash,omitempty"`
 	Flags    []string                   `json:"flags,omitempty"` // what a person should look at
-	Keys     []string                   `json:"capability_keys"`
-	Input    json.RawMessage            `json:"input,omitempty"`
+	// Argv are the words of a command, as its template has them.
+	Argv  []string        `json:"argv,omitempty"`
+	Keys  []string        `json:"capability_keys"`
+	Input json.RawMessage `json:"input,omitempty"`
 }
 
 // RefusedTool is a tool that cannot be taken, and why.

@@ -24,9 +24,10 @@ const (
 // Described is one tool of a provider, ready for a registry.
 type Described struct {
 	*catalog.Descriptor
-	Upstream string // what the provider calls it
-	Hash     string // of the provider's own words
-	Flags    []Flag // what a person should look at
+	Upstream string   // what the provider calls it
+	Runs     []string // the words of a command, as its template has them
+	Hash     string   // of the provider's own words
+	Flags    []Flag   // what a person should look at
 }
 
 // Refused is a tool that cannot be taken, and why.
@@ -91,7 +92,7 @@ func describe(p *Provider, t *RemoteTool) (*Described, error) {
 	}
 	hash := t.Hash()
 	if hash == "" {
-		return nil, fmt.Errorf("its schema is no JSON")
+		return nil, fmt.Errorf("its schema is no JSON, or has more than %d bytes", MaxToolBytes)
 	}
 	input, lostInput, err := safeSchema(t.Input)
 	if err != nil {
@@ -131,7 +132,7 @@ func describe(p *Provider, t *RemoteTool) (*Described, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Described{Descriptor: settled, Upstream: t.Name, Hash: hash, Flags: flags}, nil
+	return &Described{Descriptor: settled, Upstream: t.Name, Runs: t.Runs, Hash: hash, Flags: flags}, nil
 }
 
 // effects says what a tool leaves behind. A hint that it only reads is taken for the words

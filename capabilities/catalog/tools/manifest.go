@@ -33,6 +33,19 @@ type RemoteTool struct {
 	Keys []string `json:"keys,omitempty"`
 	// TimeoutMS bounds a call; 0: 60 s.
 	TimeoutMS int `json:"timeout_ms,omitempty"`
+	// Runs are the words of a command, as its template has them.
+	Runs []string `json:"runs,omitempty"`
+	// Origin is a digest of what carries the tool out: its provider's record with all that it
+	// may reach, and a command's whole template. It makes an approval one of that, too.
+	Origin string `json:"origin,omitempty"`
+}
+
+// OriginOf is the Origin of a tool: of its provider's record, without its name and manifest, and
+// of what else of the provider's carries the tool out; nil for nothing.
+func OriginOf(p *Provider, more any) string {
+	record := *p
+	record.Manifest = nil
+	return hashOf(map[string]any{"record": record, "more": more})
 }
 
 // Hash is "sha256:" and the hex digest of the tool's canonical form: every word of it counts.
