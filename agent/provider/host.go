@@ -107,7 +107,7 @@ func (h *Host) noticed(by *server, m *tools.ToolManifest) {
 	name := by.record.Name
 	h.mu.Lock()
 	p := h.providers[name]
-	// What a server said that is hosted no more is nothing about the one in its place.
+	// A server that is hosted no more says nothing about the one in its place.
 	if p == nil || p.backend != backend(by) || p.seen != nil && p.seen.Hash() == m.Hash() {
 		h.mu.Unlock()
 		return

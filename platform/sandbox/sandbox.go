@@ -92,7 +92,7 @@ func (s *Sandbox) Start(ctx context.Context, p Program) (*Process, error) {
 	return process, nil
 }
 
-// tell gives the runner its order. It goes by the pipe: the words of a command line are for
+// tell writes the runner its order. It goes by the pipe: the words of a command line are for
 // every process of the machine to read.
 func (p *Process) tell(o order) error {
 	text, err := json.Marshal(o)

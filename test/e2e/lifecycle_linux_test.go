@@ -129,9 +129,9 @@ func decision(t *testing.T, d api.ToolDecision) string {
 	return string(body)
 }
 
-// A tool that its provider changes is not callable before somebody looked at the line that changed; a
-// restricted tool asks about every call; a retired one is gone for good, whatever its provider
-// says then (S4-42).
+// A tool that its provider changes is not callable before somebody looked at the line that
+// changed; a restricted tool asks about every call; a retired one is gone for good, whatever its
+// provider says then (S4-42).
 func TestTheLifeOfATool(t *testing.T) {
 	h, n, admin, w := callable(t)
 	w.say(saying("Echoes, and reads your\u202email."))
