@@ -110,3 +110,6 @@ func (a *Agent) refused(t *wire.Ticket, e *capabilities.Error) {
 
 // Read is what the owner's file says about a page's reading that file; nil: it may.
 func (a *Agent) Read(path string) *capabilities.Error { return a.rules.Read(path) }
+
+// Whole is what the owner's file says about giving a program that whole folder; nil: it may be.
+func (a *Agent) Whole(folder string) *capabilities.Error { return a.rules.Whole(folder) }

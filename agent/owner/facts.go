@@ -9,6 +9,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/address"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/folder"
 )
 
 // factsOf finds out what Cedar cannot. roots are the folders that relative paths
@@ -61,8 +62,8 @@ func (l *Limits) mode(is func(entry string) bool) Mode {
 }
 
 // folder is what the file says of one path, wherever it may lead: below each root
-// if it is relative, and behind links as they are now. Never is never as soon as
-// one of these places is; so is "not in only".
+// if it is relative, and behind links as they are now, also where it is not there yet.
+// Never is never as soon as one of these places is; so is "not in only".
 func (f *File) folder(path string, roots []string) Mode {
 	if f.Folders.empty() {
 		return ModeAllow
@@ -83,16 +84,21 @@ func (f *File) folder(path string, roots []string) Mode {
 	}
 	for _, place := range places {
 		m = stricter(m, f.Folders.mode(func(entry string) bool { return within(entry, place) }))
-		if real, err := filepath.EvalSymlinks(place); err == nil {
-			m = stricter(m, f.Folders.mode(func(entry string) bool {
-				if behind, err := filepath.EvalSymlinks(entry); err == nil {
-					entry = behind
-				}
-				return within(entry, real)
-			}))
-		}
+		m = stricter(m, f.Folders.mode(func(entry string) bool { return folder.Holds(entry, place) }))
 	}
 	return m
+}
+
+// whole is the strictest that the file says of anything in a folder.
+func (f *File) whole(dir string) Mode {
+	meets := func(entry string) bool { return folder.Meet(entry, dir) }
+	switch l := &f.Folders; {
+	case slices.ContainsFunc(l.Never, meets), len(l.Only) > 0 && !slices.ContainsFunc(l.Only, func(entry string) bool { return folder.Holds(entry, dir) }):
+		return ModeNever
+	case slices.ContainsFunc(l.Ask, meets):
+		return ModeAsk
+	}
+	return ModeAllow
 }
 
 func within(folder, path string) bool {

@@ -298,6 +298,19 @@ func (r *Rules) Read(path string) *capabilities.Error {
 	return nil
 }
 
+// Whole judges giving a whole folder to a program, whose steps nobody sees. nil: it may be, for no
+// rule is about a part of it.
+func (r *Rules) Whole(folder string) *capabilities.Error {
+	const hint = "A program gets only folders that the owner's file, owner.json on the device, allows with all that is in them."
+	switch r.File().whole(folder) {
+	case ModeNever:
+		return capabilities.Errorf(capabilities.CodeDeniedByNode, "The device's owner does not allow all files of that folder.").WithHint(hint)
+	case ModeAsk:
+		return capabilities.Errorf(capabilities.CodeConsentUnavailable, "The device's owner wants to be asked about files of that folder, which a program cannot wait for.").WithHint(hint)
+	}
+	return nil
+}
+
 // Setting is what the file says about a capability now, whatever its arguments, and
 // why in plain words if it is not allowed.
 func (r *Rules) Setting(tool capabilities.ToolID) (Mode, string) {
