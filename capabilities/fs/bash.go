@@ -30,6 +30,9 @@ func (h *Handler) bash(ctx context.Context, inv capabilities.Invocation) (capabi
 	if h.opts.Start == nil {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeIsolationUnavailable, "commands cannot be confined on this system")
 	}
+	if err := h.opts.Whole(h.dir); err != nil { // readiness says so; this is the wall
+		return capabilities.Output{}, err
+	}
 	if args.Cwd == "" {
 		args.Cwd = "."
 	}

@@ -18,6 +18,9 @@ type Options struct {
 	Workspace string
 	// Check is what the owner's file says about one file, by its real path; nil: nothing.
 	Check func(path string) *capabilities.Error
+	// Whole is what the owner's file says about a whole folder: no part of it may be refused or
+	// asked about where a command works, for a command cannot be held to that. nil: nothing.
+	Whole func(folder string) *capabilities.Error
 	// Start runs commands; nil: there are no walls here, and bash is not ready.
 	Start Starter
 }
@@ -52,6 +55,9 @@ func New(o Options) (*Handler, error) {
 	h := &Handler{opts: o}
 	if o.Check == nil {
 		h.opts.Check = func(string) *capabilities.Error { return nil }
+	}
+	if o.Whole == nil {
+		h.opts.Whole = func(string) *capabilities.Error { return nil }
 	}
 	if o.Workspace == "" {
 		return h, nil
@@ -111,6 +117,8 @@ func (h *Handler) walls(r *capabilities.Readiness) {
 	if r.Isolation = class; err != nil {
 		e := capabilities.AsError(err)
 		r.Reason, r.Fix = capabilities.ReasonIsolationMissing, e.PublicHint()
+	} else if e := h.opts.Whole(h.dir); e != nil {
+		r.Reason, r.Fix = capabilities.ReasonOwnerDisabled, e.PublicHint()
 	}
 }
 

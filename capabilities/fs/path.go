@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"crypto/rand"
 	"errors"
 	"io"
 	iofs "io/fs"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/folder"
 )
 
 // maxFile bounds the files that are worked with as text.
@@ -30,11 +32,9 @@ func (h *Handler) local(name string) (string, error) {
 	if err := h.opts.Check(filepath.Join(h.dir, rel)); err != nil {
 		return "", err
 	}
-	// The owner's word counts for the file behind a link, too.
-	if real, err := filepath.EvalSymlinks(filepath.Join(h.dir, rel)); err == nil {
-		if err := h.opts.Check(real); err != nil {
-			return "", err
-		}
+	// The owner's word counts for the file behind a link, too, and for one that is to be made there.
+	if err := h.opts.Check(folder.Real(filepath.Join(h.dir, rel))); err != nil {
+		return "", err
 	}
 	return rel, nil
 }
@@ -56,10 +56,16 @@ func failed(name string, err error) error {
 		return capabilities.Errorf(capabilities.CodeNotFound, "there is no file %.200q", name)
 	case errors.Is(err, iofs.ErrPermission):
 		return capabilities.Errorf(capabilities.CodeForbidden, "%.200q may not be opened", name)
+	case errors.Is(err, folder.ErrNoFile):
+		return noFile(name)
 	case strings.Contains(err.Error(), "escapes from parent"):
 		return outside(name)
 	}
 	return capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The file "+capabilities.Clip(name, 200)+" cannot be worked with.")
+}
+
+func noFile(name string) error {
+	return capabilities.Errorf(capabilities.CodeInvalidArguments, "%.200q is no file", name)
 }
 
 // text reads a whole file.
@@ -68,17 +74,13 @@ func (h *Handler) text(name string) (string, os.FileMode, error) {
 	if err != nil {
 		return "", 0, err
 	}
-	f, err := h.root.Open(rel)
+	f, info, err := folder.Open(h.root, rel, os.O_RDONLY)
 	if err != nil {
 		return "", 0, failed(name, err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", 0, failed(name, err)
-	}
 	if !info.Mode().IsRegular() {
-		return "", 0, capabilities.Errorf(capabilities.CodeInvalidArguments, "%.200q is no file", name)
+		return "", 0, noFile(name)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	switch {
@@ -91,29 +93,43 @@ func (h *Handler) text(name string) (string, os.FileMode, error) {
 }
 
 // put writes a file whole: beside it first, and then in its place. Folders that are missing are
-// made.
+// made. A file that stood there passes its mode on; mode is that of a new one.
 func (h *Handler) put(name, text string, mode os.FileMode) error {
 	rel, err := h.local(name)
 	if err != nil {
 		return err
 	}
-	if info, err := h.root.Lstat(rel); err == nil && !info.Mode().IsRegular() && info.Mode()&os.ModeSymlink == 0 {
-		return capabilities.Errorf(capabilities.CodeInvalidArguments, "%.200q is no file", name)
+	info, err := h.root.Lstat(rel)
+	stood := err == nil
+	switch {
+	case !stood:
+	case info.Mode()&os.ModeSymlink != 0:
+		return h.overwrite(name, rel, text) // a link stays one: the file behind it is written
+	case !info.Mode().IsRegular():
+		return noFile(name)
+	default:
+		mode = info.Mode().Perm()
 	}
 	if dir := filepath.Dir(rel); dir != "." {
 		if err := h.root.MkdirAll(dir, 0o755); err != nil {
 			return failed(name, err)
 		}
+		if rel, err = h.local(name); err != nil { // where it leads, now that it is there
+			return err
+		}
 	}
-	if info, err := h.root.Lstat(rel); err == nil && info.Mode()&os.ModeSymlink != 0 {
-		return h.overwrite(name, rel, text) // a link stays one: the file behind it is written
-	}
-	beside := rel + ".handrail-new"
-	f, err := h.root.OpenFile(beside, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
+	// A name that nobody can have put a link under.
+	beside := filepath.Join(filepath.Dir(rel), ".handrail-"+rand.Text())
+	f, err := h.root.OpenFile(beside, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
 		return failed(name, err)
 	}
-	_, err = io.WriteString(f, text)
+	if stood {
+		err = keepMode(f, mode)
+	}
+	if err == nil {
+		_, err = io.WriteString(f, text)
+	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = h.root.Rename(beside, rel)
 	}
@@ -123,12 +139,29 @@ func (h *Handler) put(name, text string, mode os.FileMode) error {
 	return nil
 }
 
+// keepMode has a new file be of a mode, whatever this process takes from new files.
+func keepMode(f *os.File, mode os.FileMode) error {
+	info, err := f.Stat()
+	if err != nil || info.Mode().Perm() == mode {
+		return err
+	}
+	return f.Chmod(mode)
+}
+
+// overwrite writes the file behind a link.
 func (h *Handler) overwrite(name, rel, text string) error {
-	f, err := h.root.OpenFile(rel, os.O_TRUNC|os.O_WRONLY, 0)
+	f, info, err := folder.Open(h.root, rel, os.O_WRONLY)
 	if err != nil {
 		return failed(name, err)
 	}
-	_, err = io.WriteString(f, text)
+	if !info.Mode().IsRegular() {
+		_ = f.Close()
+		return noFile(name)
+	}
+	err = f.Truncate(0)
+	if err == nil {
+		_, err = io.WriteString(f, text)
+	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return failed(name, err)
 	}

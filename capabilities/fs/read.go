@@ -4,10 +4,12 @@ import (
 	"context"
 	"io"
 	iofs "io/fs"
+	"os"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/folder"
 )
 
 // Bounds of what is read at once.
@@ -84,7 +86,7 @@ func (h *Handler) list(_ context.Context, inv capabilities.Invocation) (capabili
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	f, err := h.root.Open(rel)
+	f, _, err := folder.Open(h.root, rel, os.O_RDONLY)
 	if err != nil {
 		return capabilities.Output{}, failed(args.Path, err)
 	}

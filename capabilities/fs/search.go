@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	iofs "io/fs"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/folder"
 )
 
 // Bounds of a search.
@@ -213,7 +215,7 @@ func (h *Handler) grep(ctx context.Context, inv capabilities.Invocation) (capabi
 
 // grepFile adds the lines of one file, of which one that is no text has none.
 func (h *Handler) grepFile(name string, re *regexp.Regexp, matches []map[string]any) []map[string]any {
-	f, err := h.root.Open(name)
+	f, _, err := folder.Open(h.root, name, os.O_RDONLY)
 	if err != nil {
 		return matches
 	}
