@@ -249,7 +249,9 @@ func (t *template) fill(args map[string]any, f filling) (words []string, stdin s
 		}
 		return text, true, err
 	}
+	guarded := false // by a literal "--", after which nothing is an option
 	for _, word := range t.Argv {
+		guarded = guarded || word == "--"
 		missing := false
 		filled := placeholder.ReplaceAllStringFunc(word, func(m string) string {
 			text, given, e := value(m[1 : len(m)-1])
@@ -264,6 +266,11 @@ func (t *template) fill(args map[string]any, f filling) (words []string, stdin s
 		case whole && p.Type == "boolean" && placeholder.FindString(word) == word:
 			if filled == "true" {
 				words = append(words, p.Flag...)
+			}
+		case !guarded && strings.HasPrefix(filled, "-") && !strings.HasPrefix(word, "-") && !(whole && p.Type == "enum"):
+			// A pattern or a number may admit it; an enum's words are the template's own.
+			if err == nil {
+				err = capabilities.Errorf(capabilities.CodeInvalidArguments, "%.200q would be taken for an option", filled)
 			}
 		default:
 			words = append(words, filled)

@@ -64,6 +64,42 @@ func TestTemplatesThatInjectAreRefused(t *testing.T) {
 	}
 }
 
+// A word that a pattern or a number lets through becomes no option either, unless the template's
+// author wrote it as one.
+func TestFilledWordsAreNoOptions(t *testing.T) {
+	const params = `"params":{"p":{"type":"string","pattern":"[-a-z]{3,5}"},"e":{"type":"string","pattern":"[a-z]*"},"s":{"type":"string"},"n":{"type":"integer"},"k":{"type":"enum","values":["-l","-w"]},"f":{"type":"boolean","flag":["-v"]}}`
+	for argv, c := range map[string]struct {
+		args map[string]any
+		ok   bool
+	}{
+		`"x","{p}"`:           {map[string]any{"p": "-rf"}, false},
+		`"x","{n}"`:           {map[string]any{"n": -9.0}, false},
+		`"x","{e}{s}"`:        {map[string]any{"e": "", "s": "--exec=id"}, false},
+		`"x","{e}{k}"`:        {map[string]any{"e": "", "k": "-w"}, false},
+		`"x","{n}","--"`:      {map[string]any{"n": -9.0}, false},
+		`"x","--","{p}"`:      {map[string]any{"p": "-rf"}, true},
+		`"x","-n","--","{n}"`: {map[string]any{"n": -9.0}, true},
+		`"x","-o{n}"`:         {map[string]any{"n": -9.0}, true},
+		`"x","n={n}"`:         {map[string]any{"n": -9.0}, true},
+		`"x","{k}","{f}"`:     {map[string]any{"k": "-w", "f": true}, true},
+	} {
+		var tool template
+		if err := json.Unmarshal([]byte(`{"name":"a","argv":[`+argv+`],`+params+`}`), &tool); err != nil {
+			t.Fatal(err)
+		}
+		for name, p := range tool.Params {
+			if err := p.check(); err != nil {
+				t.Fatal(err)
+			}
+			tool.Params[name] = p
+		}
+		words, _, _, err := tool.fill(c.args, filling{})
+		if (err == nil) != c.ok || err != nil && capabilities.CodeOf(err) != capabilities.CodeInvalidArguments {
+			t.Errorf("[%s] with %v: %q %v", argv, c.args, words, err)
+		}
+	}
+}
+
 func TestPathsStayInFolders(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	for _, f := range []string{filepath.Join(dir, "a"), filepath.Join(other, "b")} {

@@ -6,11 +6,13 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+	"github.com/handrail-dev/handrail/capabilities/folder"
 )
 
 // Bounds of what a program gives.
@@ -68,6 +70,12 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not make a folder for the program.")
 	}
 	defer os.RemoveAll(scratch)
+	// Open from before the program runs: what it makes of the folder's name leads nowhere else.
+	made, err := os.OpenRoot(scratch)
+	if err != nil {
+		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not make a folder for the program.")
+	}
+	defer made.Close()
 	words, stdin, outputs, err := t.fill(args, filling{read: c.record.Read, write: c.record.Write, scratch: scratch})
 	if err != nil {
 		return capabilities.Output{}, err
@@ -97,11 +105,12 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 		e := capabilities.Errorf(capabilities.CodeExecutionFailed, "%s ended with exit code %d", t.Argv[0], code)
 		return capabilities.Output{}, e.WithDetails(map[string]any{"exit_code": code, "stderr": capabilities.Clip(p.Stderr(), 4096)})
 	}
-	return t.result(text, outputs)
+	return t.result(text, made, filepath.Base(outputs[t.Output]))
 }
 
-// result makes a call's result of what its program gave.
-func (t *template) result(text []byte, outputs map[string]string) (capabilities.Output, error) {
+// result makes a call's result of what its program gave: its text, or the file of that name among
+// those it made.
+func (t *template) result(text []byte, made *os.Root, name string) (capabilities.Output, error) {
 	out := capabilities.Output{Effect: capabilities.EffectUnverifiable}
 	if t.ReadOnly != nil && *t.ReadOnly {
 		out.Effect = capabilities.EffectConfirmed
@@ -120,9 +129,9 @@ func (t *template) result(text []byte, outputs map[string]string) (capabilities.
 		result[tools.FieldData] = json.RawMessage(data)
 		return out, nil
 	}
-	f, err := os.Open(outputs[t.Output])
+	f, err := openMade(made, name)
 	if err != nil {
-		return out, capabilities.Errorf(capabilities.CodeExecutionFailed, "the program made no file")
+		return out, err
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
@@ -141,6 +150,23 @@ func (t *template) result(text []byte, outputs map[string]string) (capabilities.
 	result["mime"] = mime
 	out.Blobs = []capabilities.Blob{{Field: tools.FieldBytes, MIME: mime, Bytes: data}}
 	return out, nil
+}
+
+// openMade opens a file that a program made. The node reads what the program cannot, so a link or
+// a pipe in the file's place is none.
+func openMade(made *os.Root, name string) (*os.File, error) {
+	here, err := made.Lstat(name)
+	if err != nil {
+		return nil, capabilities.Errorf(capabilities.CodeExecutionFailed, "the program made no file")
+	}
+	f, info, err := folder.Open(made, name, os.O_RDONLY)
+	if err == nil && here.Mode().IsRegular() && os.SameFile(here, info) {
+		return f, nil
+	}
+	if err == nil {
+		_ = f.Close()
+	}
+	return nil, capabilities.Errorf(capabilities.CodeExecutionFailed, "what the program made is no regular file")
 }
 
 // readAll reads at most most bytes; false: there was more. It tells how much came.

@@ -12,6 +12,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+	"github.com/handrail-dev/handrail/capabilities/folder"
 )
 
 // Options of New; required unless a default is named.
@@ -22,6 +23,12 @@ type Options struct {
 	// Allowed says that the device's owner lets the gateway's admin have programs run here.
 	// Default: they do not, and every request to host is refused.
 	Allowed bool
+	// Forbidden are folders that no provider reads or writes, whatever its record says: with all
+	// that holds them and all that lies in them; default: none.
+	Forbidden []string
+	// Check is what the owner's file says about a whole folder, now; nil is nothing. It is asked
+	// with every call. Default: nothing.
+	Check   func(folder string) *capabilities.Error
 	Changed func()       // told that tools or readiness changed; default: nobody
 	Log     *slog.Logger // default: discards
 }
@@ -64,6 +71,9 @@ func New(o Options) (*Host, error) {
 	if o.Changed == nil {
 		o.Changed = func() {}
 	}
+	if o.Check == nil {
+		o.Check = func(string) *capabilities.Error { return nil }
+	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -72,12 +82,19 @@ func New(o Options) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{opts: o, keep: keeper{root}, providers: map[string]*hosted{}, tools: map[capabilities.ToolID]offered{}}
-	kept, err := h.keep.all()
+	kept, broken, err := h.keep.all()
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
+	for _, err := range broken {
+		o.Log.Error("provider.kept", "err", err)
+	}
 	for _, k := range kept {
-		b, err := h.backend(&k.Record)
+		err := h.apart(&k.Record)
+		var b backend
+		if err == nil {
+			b, err = h.open(&k.Record)
+		}
 		if err != nil { // a kind that this program does not know, say
 			o.Log.Error("provider.kept", "provider", k.Record.Name, "err", err)
 			continue
@@ -90,8 +107,43 @@ func New(o Options) (*Host, error) {
 	return h, nil
 }
 
-// backend makes what carries out the calls of one kind of provider.
+// backend makes what carries out the calls of a provider, unless it would reach what it may not.
 func (h *Host) backend(p *tools.Provider) (backend, error) {
+	if err := h.reach(p); err != nil {
+		return nil, err
+	}
+	return h.open(p)
+}
+
+// reach refuses a provider that reads or writes what it may not, as folders and the owner's file
+// are now.
+func (h *Host) reach(p *tools.Provider) error {
+	if err := h.apart(p); err != nil {
+		return err
+	}
+	for _, dir := range slices.Concat(p.Read, p.Write) {
+		if err := h.opts.Check(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apart is the part of reach that no file of the owner's changes.
+func (h *Host) apart(p *tools.Provider) error {
+	for _, dir := range slices.Concat(p.Read, p.Write) {
+		for _, kept := range h.opts.Forbidden {
+			if folder.Meet(dir, kept) {
+				return capabilities.Errorf(capabilities.CodeForbidden, "no provider reads or writes %.200q: Handrail keeps its own data there", dir).
+					WithHint("Name a folder that neither holds the data directory nor lies in it.")
+			}
+		}
+	}
+	return nil
+}
+
+// open makes the backend of one kind.
+func (h *Host) open(p *tools.Provider) (backend, error) {
 	switch p.Kind {
 	case tools.KindCommand:
 		return newCommand(p, h.opts.Start)
@@ -175,13 +227,18 @@ func (h *Host) Readiness(context.Context) []capabilities.Readiness {
 		}
 		all = append(all, r)
 	}
+	reach := map[*hosted]error{} // the same for all tools of one
 	for _, d := range h.sorted {
-		all = append(all, h.readyLocked(h.tools[d.Tool]))
+		t := h.tools[d.Tool]
+		if _, known := reach[t.of]; !known {
+			reach[t.of] = h.reach(&t.of.record)
+		}
+		all = append(all, h.readyLocked(t, reach[t.of]))
 	}
 	return all
 }
 
-func (h *Host) readyLocked(t offered) capabilities.Readiness {
+func (h *Host) readyLocked(t offered, reach error) capabilities.Readiness {
 	p := t.of
 	r := capabilities.Readiness{Capability: t.Capability, Backend: string(p.record.Kind)}
 	class, degraded, err := h.class(&p.record)
@@ -189,6 +246,8 @@ func (h *Host) readyLocked(t offered) capabilities.Readiness {
 	switch {
 	case !h.opts.Allowed:
 		r.Reason, r.Fix = capabilities.ReasonOwnerDisabled, "The device's owner has to start it with --host-providers."
+	case reach != nil:
+		r.Reason, r.Fix = capabilities.ReasonOwnerDisabled, capabilities.AsError(reach).PublicHint()
 	case t.changed:
 		r.Reason, r.Fix = capabilities.ReasonManifestChanged, "An admin has to look at the change: handrail tools diff "+string(t.Tool)
 	case err != nil:
@@ -227,8 +286,14 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 	switch {
 	case !ok:
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeCapabilityNotAdvertised, "this node does not host %s", inv.Capability.Tool())
-	case t.changed: // the look at what is ready and the call are not one moment
+	// Readiness says these, too; the look at it and the call are not one moment.
+	case !h.opts.Allowed:
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNodeNotReady, "the device's owner lets nobody have providers run here")
+	case t.changed:
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNodeNotReady, "the provider changed what it says of %s", t.Tool)
+	}
+	if err := h.reach(&t.of.record); err != nil {
+		return capabilities.Output{}, err
 	}
 	out, err := t.of.backend.call(ctx, call{id: inv.Call, upstream: t.Upstream, hash: t.Hash, args: inv.Args, progress: inv.Progress, inv: inv})
 	out.Untrusted = true // whoever wrote the provider wrote what it says

@@ -24,31 +24,40 @@ const keptVersion = 1
 // keeper writes records, whole or not at all.
 type keeper struct{ root *os.Root }
 
-func (k keeper) all() ([]kept, error) {
+// all reads the records. Those that cannot be read are in broken: the others, and the node, do
+// without them.
+func (k keeper) all() (list []kept, broken []error, err error) {
 	dir, err := fs.ReadDir(k.root.FS(), ".")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var list []kept
 	for _, e := range dir {
 		name, ok := strings.CutSuffix(e.Name(), ".json")
 		if !ok {
 			continue
 		}
-		data, err := k.root.ReadFile(e.Name())
+		one, err := k.one(name)
 		if err != nil {
-			return nil, err
-		}
-		var one kept
-		if err := json.Unmarshal(data, &one); err != nil {
-			return nil, fmt.Errorf("the record of the provider %s: %w", name, err)
-		}
-		if one.Version != keptVersion || one.Record.Name != name {
-			return nil, fmt.Errorf("the record of the provider %s is of another version or provider", name)
+			broken = append(broken, fmt.Errorf("the record of the provider %s: %w", name, err))
+			continue
 		}
 		list = append(list, one)
 	}
-	return list, nil
+	return list, broken, nil
+}
+
+func (k keeper) one(name string) (one kept, err error) {
+	data, err := k.root.ReadFile(name + ".json")
+	if err != nil {
+		return one, err
+	}
+	if err := json.Unmarshal(data, &one); err != nil {
+		return one, err
+	}
+	if one.Version != keptVersion || one.Record.Name != name {
+		return one, errors.New("it is of another version or provider")
+	}
+	return one, nil
 }
 
 func (k keeper) put(one kept) error {
@@ -66,13 +75,27 @@ func (k keeper) put(one kept) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, k.root.Remove(name+".new"))
 	}
-	return k.root.Rename(name+".new", name)
+	if err := k.root.Rename(name+".new", name); err != nil {
+		return err
+	}
+	k.sync()
+	return nil
 }
 
 func (k keeper) drop(name string) error {
 	err := k.root.Remove(name + ".json")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return err
+	k.sync()
+	return nil
+}
+
+// sync makes a rename or removal durable. Where folders cannot be synced (Windows), it is the
+// system's own affair.
+func (k keeper) sync() {
+	if dir, err := k.root.Open("."); err == nil {
+		_ = dir.Sync()
+		_ = dir.Close()
+	}
 }
