@@ -36,8 +36,7 @@ func clean(text string, most int) (string, []Flag) {
 	if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\r' && r != '\t' && capabilities.Hidden(r) }) {
 		flags = append(flags, FlagHidden)
 	}
-	spaced := strings.Join(strings.Fields(text), " ")
-	plain := strings.Join(strings.Fields(capabilities.Printable(spaced)), " ")
+	plain := onePlainLine(text)
 	if instructions.MatchString(plain) {
 		flags = append(flags, FlagInstructions)
 	}
@@ -46,7 +45,21 @@ func clean(text string, most int) (string, []Flag) {
 	}
 	if len(plain) > most {
 		flags = append(flags, FlagCut)
-		plain = strings.TrimSpace(capabilities.Clip(plain, most-len("…"))) + "…"
 	}
-	return plain, flags
+	return cut(plain, most), flags
+}
+
+// oneLine is clean for text in which nothing is looked for.
+func oneLine(text string, most int) string { return cut(onePlainLine(text), most) }
+
+func onePlainLine(text string) string {
+	spaced := strings.Join(strings.Fields(text), " ")
+	return strings.Join(strings.Fields(capabilities.Printable(spaced)), " ")
+}
+
+func cut(plain string, most int) string {
+	if len(plain) <= most {
+		return plain
+	}
+	return strings.TrimSpace(capabilities.Clip(plain, most-len("…"))) + "…"
 }

@@ -20,8 +20,10 @@ const (
 	maxItems      = 10_000
 	maxProperties = 1000
 	maxDepth      = 24
-	maxNodes      = 4000 // schemas in one, references unfolded
+	maxNodes      = 4000 // schemas in one, references unfolded; what is long counts for several
 	maxEnum       = 1000
+	maxRef        = 1024 // bytes of a reference
+	maxKinds      = 8    // there are seven
 )
 
 // anything admits every value: the one open schema that the catalog has.
@@ -52,7 +54,9 @@ func safeSchema(raw json.RawMessage) (json.RawMessage, bool, error) {
 	}
 	s := &safe{root: root, inside: map[string]bool{}}
 	if parts, ok := root["allOf"].([]any); ok {
-		root = s.merged(root, parts)
+		if root = s.merged(root, parts); s.nodes > maxNodes {
+			return nil, false, fmt.Errorf("the schema has more than %d parts once its references are unfolded", maxNodes)
+		}
 	}
 	out := s.object(root, 0)
 	data, err := canonical.Marshal(out)
@@ -62,10 +66,17 @@ func safeSchema(raw json.RawMessage) (json.RawMessage, bool, error) {
 	return data, s.lost, err
 }
 
+// spend counts work, about a node for each, and reports whether there may be more: what a reference
+// leads to is paid for each time.
+func (s *safe) spend(nodes int) bool {
+	s.nodes += nodes
+	return s.nodes <= maxNodes
+}
+
 // schema rewrites one schema. A part that it cannot say becomes anything.
 func (s *safe) schema(node any, depth int) any {
 	m, ok := node.(map[string]any)
-	if s.nodes++; !ok || depth > maxDepth || s.nodes > maxNodes {
+	if within := s.spend(1 + len(m)/32); !ok || depth > maxDepth || !within {
 		s.lost = s.lost || node != true
 		return anything("any value")
 	}
@@ -84,12 +95,16 @@ func (s *safe) schema(node any, depth int) any {
 	switch {
 	case m["enum"] != nil:
 		list, ok := m["enum"].([]any)
-		if !ok || len(list) == 0 || len(list) > maxEnum {
+		if !ok || len(list) == 0 || len(list) > maxEnum || !s.says(list) {
 			s.lost = true
-			return anything("any value")
+			return anything(textOf(m["description"], "any value"))
 		}
 		return described(m, map[string]any{"enum": list})
 	case m["const"] != nil:
+		if !s.says(m["const"]) {
+			s.lost = true
+			return anything(textOf(m["description"], "any value"))
+		}
 		return described(m, map[string]any{"const": m["const"]})
 	case len(kinds) == 0:
 		return anything(textOf(m["description"], "any value"))
@@ -128,6 +143,40 @@ func (s *safe) schema(node any, depth int) any {
 	return anything("any value")
 }
 
+// says reports whether a value may stand in a schema as it is: all of its words are short, and can
+// be seen. A word that was cleaned would be another one to the provider.
+func (s *safe) says(v any) bool {
+	bytes, plain := wordsOf(v)
+	return s.spend(bytes/64) && plain
+}
+
+// wordsOf returns about how many bytes a value has, and whether every word in it is short and
+// plain.
+func wordsOf(v any) (bytes int, plain bool) {
+	each := func(v any) bool {
+		n, ok := wordsOf(v)
+		bytes += n
+		return ok
+	}
+	switch v := v.(type) {
+	case string:
+		return 8 + len(v), len(v) <= maxAnnotations && capabilities.Printable(v) == v
+	case []any:
+		for _, one := range v {
+			if !each(one) {
+				return bytes, false
+			}
+		}
+	case map[string]any:
+		for name, one := range v {
+			if !each(name) || !each(one) {
+				return bytes, false
+			}
+		}
+	}
+	return bytes + 8, true
+}
+
 func (s *safe) object(m map[string]any, depth int) map[string]any {
 	out := map[string]any{"type": "object"}
 	props, _ := m["properties"].(map[string]any)
@@ -137,7 +186,7 @@ func (s *safe) object(m map[string]any, depth int) map[string]any {
 	if len(props) > 0 {
 		safe := make(map[string]any, len(props))
 		for name, prop := range props {
-			if capabilities.Printable(name) != name || len(name) > 256 {
+			if len(name) > 256 || capabilities.Printable(name) != name {
 				s.lost = true
 				continue
 			}
@@ -146,8 +195,11 @@ func (s *safe) object(m map[string]any, depth int) map[string]any {
 		out["properties"] = safe
 		if req, ok := m["required"].([]any); ok {
 			var need []any
+			s.spend(len(req) / 4)
+			known := make(map[string]bool, len(safe))
 			for _, r := range req {
-				if name, ok := r.(string); ok && safe[name] != nil && !slices.Contains(need, r) {
+				if name, ok := r.(string); ok && safe[name] != nil && !known[name] {
+					known[name] = true
 					need = append(need, name)
 				}
 			}
@@ -235,6 +287,10 @@ func (s *safe) merged(m map[string]any, parts []any) map[string]any {
 		}
 	}
 	for _, part := range append(slices.Clone(parts), own) {
+		if !s.spend(1) {
+			s.lost = true
+			break
+		}
 		p, ok := part.(map[string]any)
 		if ref, isRef := p["$ref"].(string); ok && isRef {
 			if p, ok = s.resolve(ref).(map[string]any); ok && p["allOf"] != nil && len(props) < maxProperties {
@@ -248,16 +304,19 @@ func (s *safe) merged(m map[string]any, parts []any) map[string]any {
 			s.lost = true
 			continue
 		}
+		s.spend(len(p) / 32)
 		for k, v := range p {
 			switch k {
 			case "properties":
 				if all, ok := v.(map[string]any); ok {
+					s.spend(len(all) / 8)
 					for name, prop := range all {
 						props[name] = prop
 					}
 				}
 			case "required":
 				if list, ok := v.([]any); ok {
+					s.spend(len(list) / 8)
 					need = append(need, list...)
 				}
 			default:
@@ -292,7 +351,7 @@ func (s *safe) reference(ref string, beside map[string]any, depth int) any {
 // resolve follows a reference inside the document; nil for any other.
 func (s *safe) resolve(ref string) any {
 	path, ok := strings.CutPrefix(ref, "#/")
-	if !ok {
+	if !ok || len(ref) > maxRef {
 		return nil
 	}
 	var at any = s.root
@@ -301,10 +360,13 @@ func (s *safe) resolve(ref string) any {
 		if !ok {
 			return nil
 		}
-		at = m[strings.NewReplacer("~1", "/", "~0", "~", "%24", "$").Replace(key)]
+		at = m[escaped.Replace(key)]
 	}
 	return at
 }
+
+// escaped is how names stand in a reference.
+var escaped = strings.NewReplacer("~1", "/", "~0", "~", "%24", "$")
 
 func kindsOf(m map[string]any) []string {
 	var kinds []string
@@ -313,7 +375,7 @@ func kindsOf(m map[string]any) []string {
 		kinds = []string{t}
 	case []any:
 		for _, one := range t {
-			if name, ok := one.(string); ok && !slices.Contains(kinds, name) {
+			if name, ok := one.(string); ok && !slices.Contains(kinds, name) && len(kinds) < maxKinds {
 				kinds = append(kinds, name)
 			}
 		}
@@ -345,7 +407,7 @@ func textOf(v any, other string) string {
 	if !ok {
 		return other
 	}
-	if text, _ = clean(text, maxAnnotations); text == "" {
+	if text = oneLine(capabilities.Clip(text, 4*maxAnnotations), maxAnnotations); text == "" {
 		return other
 	}
 	return text
@@ -356,4 +418,53 @@ func bound(v any, most float64) float64 {
 		return n
 	}
 	return most
+}
+
+// schemaFlags is what a person should look at in the words of a schema: of its descriptions, the
+// names of its parameters, and the values that they may have. raw is as the provider has it.
+func schemaFlags(raw json.RawMessage) []Flag {
+	v, err := canonical.Decode(raw, canonical.Limits{MaxBytes: MaxToolBytes, Foreign: true})
+	if err != nil {
+		return nil
+	}
+	found := map[Flag]bool{}
+	look := func(text string) {
+		_, flags := clean(text, maxText)
+		for _, f := range flags {
+			found[f] = true
+		}
+	}
+	var walk func(v any, shown bool)
+	walk = func(v any, shown bool) {
+		switch v := v.(type) {
+		case string:
+			if shown {
+				look(v)
+			}
+		case []any:
+			for _, one := range v {
+				walk(one, shown)
+			}
+		case map[string]any:
+			for key, one := range v {
+				named, isMap := one.(map[string]any)
+				if !isMap || key != "properties" || shown {
+					walk(one, shown || key == "description" || key == "title" || key == "enum" || key == "const")
+					continue
+				}
+				for name, prop := range named { // a parameter may be called "description"
+					look(name)
+					walk(prop, false)
+				}
+			}
+		}
+	}
+	walk(v.Interface(), false)
+	var all []Flag
+	for _, f := range []Flag{FlagHidden, FlagInstructions, FlagMarkup} {
+		if found[f] {
+			all = append(all, f)
+		}
+	}
+	return all
 }
