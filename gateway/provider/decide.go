@@ -10,8 +10,11 @@ import (
 
 // Choice is what somebody decides about a tool.
 type Choice struct {
-	State  State  // Active if empty
-	Effect string // the proposal if empty
+	// State, if empty: Canary for the same principals or Restricted where the tool was that, and
+	// Active for every other.
+	State State
+	// Effect, if empty: the proposal.
+	Effect string
 	Canary []capabilities.PrincipalID
 }
 
@@ -76,13 +79,16 @@ func (b *Book) Decide(ctx context.Context, who dispatch.Caller, id capabilities.
 // choose takes a choice over; what the provider says of the tool now is what is approved.
 func (t *Tool) choose(c Choice) error {
 	if c.State == "" {
-		c.State = Active
+		c.State = t.again()
+		if c.State == Canary && len(c.Canary) == 0 {
+			c.Canary = t.Canary
+		}
 	}
 	if c.Effect == "" {
 		c.Effect = t.Proposal()
 	}
 	switch {
-	case !slices.Contains([]string{EffectAllow, EffectAsk, EffectDeny}, c.Effect):
+	case !slices.Contains(effects, c.Effect):
 		return capabilities.Errorf(capabilities.CodeInvalidRequest, "effect: allow, ask or deny")
 	case !slices.Contains(States(), c.State):
 		return capabilities.Errorf(capabilities.CodeInvalidRequest, "%.32q is no state of a tool", c.State)

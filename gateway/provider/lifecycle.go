@@ -48,3 +48,23 @@ func (s State) become(to State) error {
 	}
 	return capabilities.Errorf(capabilities.CodeConflict, "a tool that is %s does not become %s", s, to)
 }
+
+// review has a tool wait for a look. Where it was narrower than Active that is kept for the
+// approval that follows: a canary's principals, and that a person is asked.
+func (t *Tool) review() {
+	if t.State == Restricted {
+		t.Effect = stricter(t.Effect, EffectAsk)
+	}
+	t.State = Review
+}
+
+// again is the state that an approval brings about which names none.
+func (t *Tool) again() State {
+	switch {
+	case t.State == Restricted:
+		return Restricted
+	case len(t.Canary) > 0 && (t.State == Canary || t.State == Review):
+		return Canary
+	}
+	return Active
+}

@@ -94,7 +94,7 @@ func (b *Book) Check(ctx context.Context, who dispatch.Caller, name string) (Pro
 	p.describe(before.lives())
 	for i := range p.Tools {
 		if t := &p.Tools[i]; t.Changed() && t.State.Callable() {
-			t.State = Review
+			t.review()
 		}
 	}
 	kind := kindChanged

@@ -16,15 +16,27 @@ const (
 	EffectDeny  = "deny"
 )
 
-// Proposal is what an approval of a tool would let agents do, from its annotations: a tool that
-// says it only reads is allowed, all others are asked about. Its reach has the last word: reading
-// is believed only where it may write nothing.
+var effects = []string{EffectAllow, EffectAsk, EffectDeny}
+
+// stricter returns the stricter of two effects; "" is none.
+func stricter(a, b string) string {
+	if slices.Index(effects, b) > slices.Index(effects, a) {
+		return b
+	}
+	return a
+}
+
+// Proposal is what an approval of a tool that says nothing else would let agents do, from its
+// annotations: a tool that says it only reads is allowed, all others are asked about. An
+// approval from before is never widened. Its reach has the last word: reading
+// is believed only where it may write nothing and tell nobody.
 func (t *Tool) Proposal() string {
 	a := t.Annotations
-	if a.ReadOnly && !a.Destructive && !slices.Contains(t.Descriptor.Manifest.Data, "write.workspace") && len(t.Flags) == 0 {
-		return EffectAllow
+	reach := &t.Descriptor.Manifest
+	if a.ReadOnly && !a.Destructive && !slices.Contains(reach.Data, "write.workspace") && len(reach.Network) == 0 && len(t.Flags) == 0 {
+		return stricter(EffectAllow, t.Effect)
 	}
-	return EffectAsk
+	return stricter(EffectAsk, t.Effect)
 }
 
 // RuleFile is the name of the policy file that an approval of a provider writes.

@@ -70,7 +70,8 @@ func (b *Book) review(ctx context.Context, p *Provider, host *route.Node) error 
 		case !changed:
 			delete(b.fresh, t.Described.Tool)
 		case t.Callable() && !b.fresh[t.Described.Tool]:
-			t.State, found = Review, true
+			t.review()
+			found = true
 		}
 	}
 	if !found {
