@@ -96,6 +96,9 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 	if err := data.make(data.node()); err != nil {
 		return err
 	}
+	if err := data.apart(*o.flags.workspace); err != nil {
+		return err
+	}
 	config, err := data.readNodeConfig()
 	if err != nil {
 		return err

@@ -2,16 +2,48 @@ package main
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/folder"
 	"github.com/handrail-dev/handrail/capabilities/fs"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
 // openFiles makes the handler of files over the workspace, which may be none.
-func openFiles(workspace string, check func(path string) *capabilities.Error, launcher platform.Launcher) (*fs.Handler, error) {
-	return fs.New(fs.Options{Workspace: workspace, Check: check, Start: shell{sandbox.New(launcher)}})
+func openFiles(workspace string, owner ownerFolders, launcher platform.Launcher) (*fs.Handler, error) {
+	return fs.New(fs.Options{Workspace: workspace, Check: owner.read, Whole: owner.whole, Start: shell{sandbox.New(launcher)}})
+}
+
+// apart refuses a workspace from which the data directory can be reached, or the other way round:
+// whoever writes there makes themselves the owner's word, or the gateway's.
+func (d dataDir) apart(workspace string) error {
+	if workspace == "" {
+		return nil
+	}
+	full, err := filepath.Abs(workspace)
+	if err != nil {
+		return err
+	}
+	for _, kept := range d.folders() {
+		if folder.Meet(full, kept) {
+			return usageHint("Name another folder with --workspace, or another place for the data with --data.",
+				"the workspace %s holds the data directory %s or lies in it", workspace, d)
+		}
+	}
+	return nil
+}
+
+// folders are where this program keeps its data; a link may have put gateway and node elsewhere.
+func (d dataDir) folders() []string {
+	var all []string
+	for _, dir := range []string{string(d), d.gateway(), d.node()} {
+		if full, err := filepath.Abs(dir); err == nil {
+			all = append(all, full)
+		}
+	}
+	return all
 }
 
 // filesOffered lists the file family, for a device that is about to join.

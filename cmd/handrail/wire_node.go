@@ -32,8 +32,8 @@ type nodeConfig struct {
 	// Location is what calls may learn of where this device is.
 	Location locationConfig `json:"location"`
 
-	// read is what the owner's file says about a page's reading a file; nil: nothing.
-	read func(path string) *capabilities.Error
+	// owner is what the owner's file says about files and folders.
+	owner ownerFolders
 	// gateway are the gateway's origins, as far as they are known here.
 	gateway []string
 	// sole is the only principal that ever used the browser here; nil: not known.
@@ -66,6 +66,12 @@ type browserConfig struct {
 	// Attach is the debugging address of the person's own Chrome, such as
 	// "http://127.0.0.1:9222"; empty: it is not touched.
 	Attach string `json:"attach,omitempty"`
+}
+
+// ownerFolders is what the owner's file says, now; nil: nothing.
+type ownerFolders struct {
+	read  func(path string) *capabilities.Error   // about one file
+	whole func(folder string) *capabilities.Error // about a folder with all that is in it
 }
 
 // configVersion is the version of node.json that this program writes.
@@ -206,7 +212,7 @@ func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string,
 		Finder: finder, Launcher: launcher,
 		Sandbox: c.Sandbox, AllowOrigins: c.AllowOrigins, AllowDomains: c.AllowDomains, BlockDomains: c.BlockDomains,
 		AllowSchemes: c.AllowSchemes, UploadRoots: c.UploadRoots, DownloadDir: c.DownloadDir, StateDir: stateDir, Shared: c.Shared, SoleUser: config.sole, Attach: c.Attach, Gateway: config.gateway,
-		CheckFile: config.read, Log: log,
+		CheckFile: config.owner.read, Log: log,
 	})
 	if err != nil {
 		return nil, err
@@ -245,6 +251,9 @@ func openNode(data dataDir, flags nodeFlags, addrs, gateway []string, warm bool,
 	if err := data.make(data.node()); err != nil {
 		return nil, err
 	}
+	if err := data.apart(*flags.workspace); err != nil {
+		return nil, err
+	}
 	config, err := data.readNodeConfig()
 	if err != nil {
 		return nil, err
@@ -262,9 +271,15 @@ func openNode(data dataDir, flags nodeFlags, addrs, gateway []string, warm bool,
 			a.Halt(reason)
 		}
 	}
-	config.read = func(path string) *capabilities.Error {
+	config.owner.read = func(path string) *capabilities.Error {
 		if a := node.Load(); a != nil {
 			return a.Read(path)
+		}
+		return &capabilities.Error{Code: capabilities.CodeDeniedByNode}
+	}
+	config.owner.whole = func(folder string) *capabilities.Error {
+		if a := node.Load(); a != nil {
+			return a.Whole(folder)
 		}
 		return &capabilities.Error{Code: capabilities.CodeDeniedByNode}
 	}
@@ -283,11 +298,11 @@ func openNode(data dataDir, flags nodeFlags, addrs, gateway []string, warm bool,
 		return nil, err
 	}
 	hear, yes, no := config.Desktop.answers(hs)
-	hosted, hostedChanged, err := openProviders(data, *flags.hostProviders, procguard.New(procguard.Options{Log: log}), log)
+	hosted, hostedChanged, err := openProviders(data, *flags.hostProviders, config.owner, procguard.New(procguard.Options{Log: log}), log)
 	if err != nil {
 		return nil, err
 	}
-	files, err := openFiles(*flags.workspace, config.read, procguard.New(procguard.Options{Log: log}))
+	files, err := openFiles(*flags.workspace, config.owner, procguard.New(procguard.Options{Log: log}))
 	if err != nil {
 		return nil, err
 	}

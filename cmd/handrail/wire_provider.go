@@ -12,7 +12,7 @@ import (
 )
 
 // openProviders makes what hosts providers on this device.
-func openProviders(data dataDir, allowed bool, launcher platform.Launcher, log *slog.Logger) (host *provider.Host, changed <-chan struct{}, err error) {
+func openProviders(data dataDir, allowed bool, owner ownerFolders, launcher platform.Launcher, log *slog.Logger) (host *provider.Host, changed <-chan struct{}, err error) {
 	cat, err := catalog.Embedded()
 	if err != nil {
 		return nil, nil, err
@@ -20,6 +20,7 @@ func openProviders(data dataDir, allowed bool, launcher platform.Launcher, log *
 	news := make(chan struct{}, 1)
 	host, err = provider.New(provider.Options{
 		Dir: data.node("providers"), Catalog: cat, Start: starter{sandbox.New(launcher)}, Allowed: allowed, Log: log,
+		Forbidden: data.folders(), Check: owner.whole,
 		Changed: func() {
 			select {
 			case news <- struct{}{}:
