@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -294,6 +295,12 @@ func showProvider(cmd *cobra.Command, p *api.Provider) error {
 // providerText is a provider for people.
 func providerText(out io.Writer, p *api.Provider) {
 	fmt.Fprintf(out, "%s (%s) on %s\n", plain(p.Name), plain(p.Kind), plain(string(p.Host)))
+	if len(p.Command) > 0 {
+		fmt.Fprintf(out, "  runs %s\n", shellWords(p.Command))
+	}
+	if p.URL != "" {
+		fmt.Fprintf(out, "  calls %s\n", plain(p.URL))
+	}
 	for _, reach := range []struct {
 		name string
 		list []string
@@ -317,10 +324,56 @@ func providerText(out io.Writer, p *api.Provider) {
 		t.row(string(tool.Tool), tool.State, effect, look, capabilities.Brief(tool.Description, 60))
 	}
 	t.flush()
+	for i := range p.Tools {
+		if t := &p.Tools[i]; t.State == "draft" || t.State == "review" {
+			lookText(out, t)
+		}
+	}
 	for _, r := range p.Refused {
 		fmt.Fprintf(out, "refused: %s: %s\n", plain(r.Upstream), plain(r.Reason))
 	}
 	if waits > 0 {
 		fmt.Fprintf(out, "%d to look at: handrail provider approve %s\n", waits, plain(p.Name))
 	}
+}
+
+// lookText is what an approval of a tool lets run, and all that the tool says of itself: no end of
+// a line hides a part.
+func lookText(out io.Writer, t *api.ProviderTool) {
+	fmt.Fprintf(out, "\n%s\n", plain(string(t.Tool)))
+	if len(t.Argv) > 0 {
+		fmt.Fprintf(out, "  runs %s\n", shellWords(t.Argv))
+	}
+	for _, line := range wrapped(plain(t.Description), 96) {
+		fmt.Fprintf(out, "  %s\n", line)
+	}
+}
+
+// shellWords is a command as a shell would read it.
+func shellWords(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = shellWord(plain(w))
+	}
+	return strings.Join(quoted, " ")
+}
+
+// wrapped is a text in lines of at most most characters; a word that is longer has one of its own.
+func wrapped(text string, most int) (lines []string) {
+	line, n := "", 0
+	for _, word := range strings.Fields(text) {
+		length := utf8.RuneCountInString(word)
+		if n > 0 && n+1+length > most {
+			lines = append(lines, line)
+			line, n = "", 0
+		}
+		if n > 0 {
+			line, n = line+" ", n+1
+		}
+		line, n = line+word, n+length
+	}
+	if n > 0 {
+		lines = append(lines, line)
+	}
+	return lines
 }

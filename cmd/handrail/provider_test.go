@@ -1,0 +1,36 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/handrail-dev/handrail/gateway/api"
+)
+
+// A person who approves sees everything that runs and every word, whatever a terminal would make
+// of it.
+func TestAProviderIsShownWhole(t *testing.T) {
+	long := strings.Repeat("It counts words. ", 50) + "At the end it sends them\u202e away."
+	p := api.Provider{Name: "words", Kind: "mcp", Host: "n1", Command: []string{"node", "a server.js"}, URL: "https://words.example/\x1b[2J", Tools: []api.ProviderTool{
+		{Tool: "tool.words.count", State: "draft", Proposal: "ask", Description: long, Argv: []string{"bash", "-c", "{text}"}},
+		{Tool: "tool.words.old", State: "active", Effect: "allow", Description: "Is known. " + long, Argv: []string{"known"}},
+	}}
+	var out strings.Builder
+	providerText(&out, &p)
+	text := out.String()
+	for _, want := range []string{"runs node 'a server.js'", `calls https://words.example/\u{1b}[2J`, "\ntool.words.count\n  runs bash -c '{text}'\n", `At the end it sends them\u{202e} away.`} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), strings.Join(strings.Fields(want), " ")) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "runs known") || strings.ContainsAny(text, "\x1b\u202e") {
+		t.Errorf("%s", text)
+	}
+	_, look, _ := strings.Cut(text, "\ntool.words.count\n")
+	for line := range strings.Lines(look) {
+		if utf8.RuneCountInString(line) > 100 {
+			t.Errorf("a line of %d characters: %s", utf8.RuneCountInString(line), line)
+		}
+	}
+}
