@@ -1,6 +1,7 @@
 package capabilities
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 )
@@ -286,6 +287,28 @@ func (e *Error) WithDetails(details any) *Error { c := *e; c.Details = details; 
 // Pending returns what the refused call waits for; zero if that is nothing, or was not asked
 // here.
 func (e *Error) Pending() Pending { p, _ := e.Details.(Pending); return p }
+
+// DetailsOf returns the Details of err as the type that its code gives them, such as Presence
+// for CodeHandsElsewhere: as they were put there, or read from JSON where err came over a wire.
+// It returns zero if err has none of that form.
+func DetailsOf[T any](err error) (details T) {
+	var e *Error
+	if !errors.As(err, &e) {
+		return details
+	}
+	if own, ok := e.Details.(T); ok {
+		return own
+	}
+	form, sent := e.Details.(map[string]any)
+	if !sent {
+		return details
+	}
+	var read T
+	if text, err := json.Marshal(form); err != nil || json.Unmarshal(text, &read) != nil {
+		return details
+	}
+	return read
+}
 
 // Error returns code and public message; the cause is for logs, by errors.Unwrap.
 func (e *Error) Error() string { return string(e.Code) + ": " + e.PublicMessage() }

@@ -2,6 +2,7 @@ package capabilities
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -43,5 +44,41 @@ func TestPending(t *testing.T) {
 	}
 	if p := (&Error{Code: CodeConflict, Details: map[string]any{"approval": "a-1"}}).Pending(); p != (Pending{}) {
 		t.Errorf("%+v", p)
+	}
+}
+
+// Details are a value where an error is made and, read again, on the other side of a wire.
+func TestDetailsOf(t *testing.T) {
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	for want, p := range map[string]Presence{
+		`{"node":"study","node_id":"n1","principal":"robot"}`: {Node: "n1", Label: "study", By: "robot"},
+		`{"passkey":true}`: {Passkey: true},
+		`{"node":"study","node_id":"n1","passkey":true,"principal":"robot","seconds":12,"until":"2026-03-04T05:06:07Z"}`: {
+			Node: "n1", Label: "study", By: "robot", Passkey: true, Seconds: 12, Until: at,
+		},
+	} {
+		made := Errorf(CodeHandsElsewhere, "an agent may use it").WithDetails(p)
+		text, err := json.Marshal(made.Details)
+		if err != nil || string(text) != want {
+			t.Errorf("%+v is %s on the wire, want %s (%v)", p, text, want, err)
+		}
+		var form any
+		if err := json.Unmarshal(text, &form); err != nil {
+			t.Fatal(err)
+		}
+		sent := &Error{Code: CodeHandsElsewhere, Details: form}
+		for _, err := range []error{made, fmt.Errorf("with more: %w", made), sent, fmt.Errorf("with more: %w", sent)} {
+			if got := DetailsOf[Presence](err); got != p {
+				t.Errorf("%v says %+v, want %+v", err, got, p)
+			}
+		}
+	}
+	for _, err := range []error{
+		nil, fmt.Errorf("of another kind"), &Error{Code: CodeHandsElsewhere}, Errorf(CodeConflict, "x").WithDetails("passkey"),
+		Errorf(CodeConflict, "x").WithDetails(Pending{Approval: "a-1"}), Errorf(CodeConflict, "x").WithDetails(map[string]any{"passkey": true, "node": []any{1}}),
+	} {
+		if got := DetailsOf[Presence](err); got != (Presence{}) {
+			t.Errorf("%v says %+v", err, got)
+		}
 	}
 }

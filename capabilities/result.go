@@ -106,6 +106,17 @@ type Pending struct {
 // Pending returns what the call waits for; zero if that is nothing, or was not asked here.
 func (r *Result) Pending() Pending { p, _ := r.Details.(Pending); return p }
 
+// Presence is the Details of a refusal that wants the person to be there: of CodeHandsElsewhere
+// it says whose hands are where, and until when.
+type Presence struct {
+	Label   string      `json:"node,omitempty"` // of the device, or its ID if it has none
+	Node    NodeID      `json:"node_id,omitempty"`
+	Passkey bool        `json:"passkey,omitempty"` // one of the visitor's would show that they are there
+	By      PrincipalID `json:"principal,omitempty"`
+	Seconds int64       `json:"seconds,omitempty"` // left until Until, at least 1
+	Until   time.Time   `json:"until,omitzero"`    // in whole seconds; zero: until the call that runs has ended
+}
+
 // Progress is how far a running call is. Total 0 means unknown.
 type Progress struct {
 	Done    float64 `json:"done" cbor:"1,keyasint"`

@@ -48,13 +48,12 @@ func (g *Gateway) handsElsewhere(h consent.Hands) error {
 	if v, err := g.Nodes.View(h.Node); err == nil && v.Label != "" {
 		name = v.Label
 	}
-	details := map[string]any{"node_id": h.Node, "node": name, "principal": h.By}
-	left := time.Until(h.Until)
+	about := capabilities.Presence{Node: h.Node, Label: name, By: h.By}
 	if !h.Until.IsZero() {
-		details["until"], details["seconds"] = h.Until.UTC().Format(time.RFC3339), int64(math.Ceil(left.Seconds()))
+		about.Until, about.Seconds = h.Until.UTC().Truncate(time.Second), max(1, int64(math.Ceil(time.Until(h.Until).Seconds())))
 	}
 	refused := func(format string, args ...any) *capabilities.Error {
-		return capabilities.Errorf(capabilities.CodeHandsElsewhere, format, args...).WithDetails(details)
+		return capabilities.Errorf(capabilities.CodeHandsElsewhere, format, args...).WithDetails(about)
 	}
 	switch {
 	case h.Until.IsZero():
@@ -62,7 +61,7 @@ func (g *Gateway) handsElsewhere(h consent.Hands) error {
 			WithHint("Repeat it when the call has ended, or do it from another device or with a passkey. Denying, revoking and stopping work at once.")
 	case h.Over:
 		return refused("%s used mouse, keyboard or browser of %s a moment ago, and this request may come from there", h.By, name).
-			WithHint(fmt.Sprintf("Repeat it in %d seconds. Denying, revoking and stopping work at once.", details["seconds"]))
+			WithHint(fmt.Sprintf("Repeat it in %d seconds. Denying, revoking and stopping work at once.", about.Seconds))
 	}
 	keys := ""
 	if g.Nodes.Asks(h.Node) {

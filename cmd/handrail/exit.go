@@ -6,6 +6,7 @@ import (
 	"net"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/route"
 )
 
 // Exit codes. Scripts rely on them; docs/cli.md lists them.
@@ -99,7 +100,7 @@ func exitCode(err error) int {
 	}
 	var coded *capabilities.Error
 	if errors.As(err, &coded) && coded.Code == capabilities.CodeAmbiguousNode {
-		return noNodeExit(coded.Details)
+		return noNodeExit(capabilities.DetailsOf[route.Ambiguity](coded).Reason)
 	}
 	if code, ok := exitCodes[capabilities.CodeOf(err)]; ok {
 		return code
@@ -119,12 +120,11 @@ func unreached(err error) bool {
 // noNodeExit returns the exit code where no node was selected: to be denied on every node
 // is a refusal; several of which none was named are a plain failure; else none is there
 // that could do it now.
-func noNodeExit(details any) int {
-	d, _ := details.(map[string]any)
-	switch d["reason"] {
-	case "denied_by_policy":
+func noNodeExit(why route.Why) int {
+	switch why {
+	case route.WhyDenied:
 		return exitDenied
-	case "no_node", "not_ready", "mixed":
+	case route.WhyNoNode, route.WhyNotReady, route.WhyMixed:
 		return exitUnreachable
 	}
 	return exitFailed

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -83,14 +82,12 @@ const graceAfterStop = 15 * time.Second
 // handsOver returns how long is left until hands that have been revoked are over; 0: err is
 // of another kind, or the hands are still lent.
 func handsOver(err error) time.Duration {
-	var e *capabilities.Error
-	if !errors.As(err, &e) || e.Code != capabilities.CodeHandsElsewhere {
+	if capabilities.CodeOf(err) != capabilities.CodeHandsElsewhere {
 		return 0
 	}
-	about, _ := e.Details.(map[string]any)
-	seconds, known := about["seconds"].(float64)
-	switch left := time.Duration(seconds) * time.Second; {
-	case !known:
+	hands := capabilities.DetailsOf[capabilities.Presence](err)
+	switch left := time.Duration(hands.Seconds) * time.Second; {
+	case hands.Until.IsZero():
 		return time.Second // a call is about to end
 	case left <= graceAfterStop:
 		return max(left, time.Second)

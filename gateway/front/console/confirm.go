@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -72,11 +71,7 @@ type remedy struct {
 
 // remedy offers to confirm with a passkey what was refused, where that would do.
 func (v *visit) remedy(problem error, route, options string) *remedy {
-	var e *capabilities.Error
-	if !errors.As(problem, &e) {
-		return nil
-	}
-	if about, _ := e.Details.(map[string]any); about["passkey"] != true {
+	if !capabilities.DetailsOf[capabilities.Presence](problem).Passkey {
 		return nil
 	}
 	r := &remedy{visit: v, Route: route, Action: v.r.URL.Path, Options: options}

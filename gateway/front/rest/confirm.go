@@ -33,13 +33,20 @@ func (s *Server) elsewhere(c *visit) error {
 		return err
 	}
 	has, copies := s.hasPasskey(c, passkey.Bound)
-	if d, ok := e.Details.(map[string]any); ok && has {
-		d["passkey"] = true
+	if has {
+		e = offersPasskey(e)
 	}
 	if copies {
 		return e.WithHint(e.PublicHint() + " Your passkey may be copied to other devices, so it does not show that you are here; one in a security key or in this device's own lock does.")
 	}
-	return err
+	return e
+}
+
+// offersPasskey returns a refusal that says that a passkey would do.
+func offersPasskey(e *capabilities.Error) *capabilities.Error {
+	about := capabilities.DetailsOf[capabilities.Presence](e)
+	about.Passkey = true
+	return e.WithDetails(about)
 }
 
 // hasPasskey reports whether the visitor could confirm with such a passkey here; copies:

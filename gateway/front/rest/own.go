@@ -34,7 +34,7 @@ func (s *Server) ownView(c *visit, a consent.Approval) *api.Own {
 		return &api.Own{Owner: true, May: true}
 	}
 	e := capabilities.AsError(err)
-	return &api.Own{Owner: true, Passkey: offersPasskey(err), Why: e.PublicMessage(), Hint: e.PublicHint()}
+	return &api.Own{Owner: true, Passkey: capabilities.DetailsOf[capabilities.Presence](e).Passkey, Why: e.PublicMessage(), Hint: e.PublicHint()}
 }
 
 // ownWord says by what it is known that the visitor, whose device it is, is there to answer
@@ -54,20 +54,10 @@ func (s *Server) ownWord(c *visit, in answerBody, ids []string) (known string, e
 	known, err = s.opts.Tokens.Present(c.who)
 	if e := (*capabilities.Error)(nil); errors.As(err, &e) {
 		if has, _ := s.hasPasskey(c, passkey.Any); has {
-			err = e.WithDetails(map[string]any{"passkey": true})
+			err = offersPasskey(e)
 		}
 	}
 	return known, err
-}
-
-// offersPasskey reports whether a refusal says that a passkey would do.
-func offersPasskey(err error) bool {
-	var e *capabilities.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	about, _ := e.Details.(map[string]any)
-	return about["passkey"] == true
 }
 
 // hands is the visitor as the caller of what they do in the console at this moment.
