@@ -5,6 +5,7 @@ import (
 
 	"github.com/handrail-dev/handrail/gateway/drift"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
@@ -19,8 +20,8 @@ func (d drifts) Surfaced(ctx context.Context, who principal.Identity, report dri
 	var drafts []ledger.Draft
 	for len(signals) > 0 {
 		n := min(len(signals), maxDriftEach)
-		drafts = append(drafts, ledger.Draft{Kind: "gateway.drift.surfaced", Principal: who.Principal, Body: map[string]any{
-			"surface": report.Surface, "page": report.Page, "token_id": who.TokenID, "role": who.Role.String(), "signals": signals[:n],
+		drafts = append(drafts, ledger.Draft{Kind: "gateway.drift.surfaced", Principal: who.Principal, Body: packet.Surfaced{
+			Surface: report.Surface, Page: report.Page, TokenID: who.TokenID, Role: who.Role.String(), Signals: signals[:n],
 		}})
 		signals = signals[n:]
 	}

@@ -326,16 +326,13 @@ func newGrantGiveCmd() *cobra.Command {
 		if err := c.do(cmd.Context(), http.MethodPost, path("grants"), request, &raw); err != nil {
 			return err
 		}
-		var made struct {
-			ID   string `json:"grant"`
-			Lane string `json:"lane"`
-		}
+		var made api.Grant
 		if err := json.Unmarshal(raw, &made); err != nil {
 			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
 		}
 		where := "in any lane"
 		if made.Lane != "" {
-			where = "in lane " + made.Lane
+			where = "in lane " + string(made.Lane)
 		}
 		if err := confirmed(cmd, raw, "grant %s: %s may use %s on %s %s for %s", made.ID, args[0], strings.Join(args[1:], ", "), cmp.Or(c.nodeNames(cmd)[on], on), where, capabilities.Spoken(*lasts)); err != nil {
 			return err
@@ -350,25 +347,21 @@ func newGrantGiveCmd() *cobra.Command {
 
 // noteOtherLane says where a principal works now, if that is not the lane of a grant that
 // was made for it: a client that 'handrail connect' set up has a lane of its own each time.
-func (c *remote) noteOtherLane(cmd *cobra.Command, principal, lane string) {
+func (c *remote) noteOtherLane(cmd *cobra.Command, principal string, lane capabilities.LaneID) {
 	var answer struct {
-		Lanes []struct {
-			Lane      string    `json:"lane"`
-			Principal string    `json:"principal"`
-			LastUsed  time.Time `json:"last_used"`
-		} `json:"lanes"`
+		Lanes []api.Lane `json:"lanes"`
 	}
 	if c.get(cmd.Context(), path("lanes"), &answer) != nil {
 		return
 	}
-	latest, at := "", time.Time{}
+	latest, at := capabilities.LaneID(""), time.Time{}
 	for _, l := range answer.Lanes {
-		if l.Principal == principal && l.LastUsed.After(at) {
+		if string(l.Principal) == principal && l.LastUsed.After(at) {
 			latest, at = l.Lane, l.LastUsed
 		}
 	}
 	if latest != "" && latest != lane {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s last worked in lane %s, which this grant is not for: --lane names it, --any-lane covers every lane of the caller.\n", plain(principal), plain(latest))
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s last worked in lane %s, which this grant is not for: --lane names it, --any-lane covers every lane of the caller.\n", plain(principal), plain(string(latest)))
 	}
 }
 

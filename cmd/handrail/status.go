@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // statusView is what 'handrail status --json' prints. A field is there only if the token
@@ -125,36 +126,27 @@ func readStatus(cmd *cobra.Command) (statusView, error) {
 		s.Running = len(running.Calls)
 	}
 	var tokens struct {
-		Tokens []struct {
-			Principal string    `json:"principal"`
-			Role      string    `json:"role"`
-			ExpiresAt time.Time `json:"expires_at"`
-			RevokedAt time.Time `json:"revoked_at"`
-			Session   string    `json:"session_of"`
-		} `json:"tokens"`
+		Tokens []api.Token `json:"tokens"`
 	}
 	if note("clients", c.get(cmd.Context(), path("tokens"), &tokens)) {
 		at := map[string]bool{}
 		for _, t := range tokens.Tokens {
-			if t.Session != "" || !t.RevokedAt.IsZero() || !t.ExpiresAt.IsZero() && t.ExpiresAt.Before(time.Now()) {
+			if t.Parent != "" || !t.RevokedAt.IsZero() || !t.ExpiresAt.IsZero() && t.ExpiresAt.Before(time.Now()) {
 				continue
 			}
-			if key := t.Principal + " " + t.Role; !at[key] {
+			if key := string(t.Principal) + " " + t.Role; !at[key] {
 				at[key] = true
-				s.Clients = append(s.Clients, peer{Principal: t.Principal, Role: t.Role})
+				s.Clients = append(s.Clients, peer{Principal: string(t.Principal), Role: t.Role})
 			}
 		}
 	}
 	var lanes struct {
-		Lanes []struct {
-			Principal string    `json:"principal"`
-			LastUsed  time.Time `json:"last_used"`
-		} `json:"lanes"`
+		Lanes []api.Lane `json:"lanes"`
 	}
 	if note("lanes", c.get(cmd.Context(), path("lanes"), &lanes)) {
 		for _, l := range lanes.Lanes {
 			for i := range s.Clients {
-				if p := &s.Clients[i]; p.Principal == l.Principal && l.LastUsed.After(p.LastUsed) {
+				if p := &s.Clients[i]; p.Principal == string(l.Principal) && l.LastUsed.After(p.LastUsed) {
 					p.LastUsed = l.LastUsed
 				}
 			}

@@ -3,7 +3,6 @@ package console
 import (
 	"encoding/json"
 	"net/http"
-	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
@@ -11,22 +10,12 @@ import (
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
-// account is what the visitor's page about themselves is made of.
-type account struct {
-	Principal  string        `json:"principal"`
-	Password   bool          `json:"password"`
-	Passkeys   []api.Passkey `json:"passkeys"`
-	Sessions   []api.Token   `json:"sessions"`
-	Session    string        `json:"session"`
-	FreshUntil time.Time     `json:"fresh_until"`
-}
-
 // account shows how the visitor signs in, and where they are signed in.
 func (c *Console) account(v *visit) { v.showAccount(nil) }
 
 func (v *visit) showAccount(problem error) {
 	a := accountPage{visit: v, NoPasskeys: noPasskeys(v.r)}
-	if err := v.get(v1("account"), &a.account); err != nil {
+	if err := v.get(v1("account"), &a.Account); err != nil {
 		v.show(page{name: "problem", title: "Your account", here: "/console/account", fault: err})
 		return
 	}
@@ -39,7 +28,7 @@ func (v *visit) showAccount(problem error) {
 
 type accountPage struct {
 	*visit
-	account
+	api.Account
 	NoPasskeys string    // why this browser keeps none here; empty: it can
 	Notices    *browsers // nil: the gateway sends none
 }
@@ -52,7 +41,7 @@ func (a accountPage) Fresh() bool { return a.con.opts.Now().Before(a.FreshUntil)
 // keyboard.
 func (v *visit) offerPasskey() bool {
 	a := accountPage{visit: v}
-	return v.who.Role != principal.RoleViewer && passkeysAt(v.r) == nil && v.get(v1("account"), &a.account) == nil && len(a.Passkeys) == 0 && a.Fresh()
+	return v.who.Role != principal.RoleViewer && passkeysAt(v.r) == nil && v.get(v1("account"), &a.Account) == nil && len(a.Passkeys) == 0 && a.Fresh()
 }
 
 func (c *Console) setPassword(v *visit) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/front"
 )
 
@@ -127,7 +128,7 @@ func (v *visit) Asset(name string) string { return v.con.assets[name].address }
 // glance is what every page tells: whether everything is stopped, and how many questions wait.
 // Parts that the visitor may not see are not told.
 func (v *visit) glance() (stopped bool, waiting int) {
-	var state stopState
+	var state api.Stop
 	if v.get(v1("stop"), &state) == nil {
 		stopped = state.Stopped
 	}

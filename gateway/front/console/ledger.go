@@ -16,6 +16,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/drift"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
 // kinds are what the list of packets can be narrowed to.
@@ -152,10 +153,7 @@ func (v *visit) drifted() []drifted {
 	var all []drifted
 	for i := len(list.Packets) - 1; i >= 0; i-- {
 		k := &list.Packets[i]
-		var body struct {
-			Page    string         `json:"page"`
-			Signals []drift.Signal `json:"signals"`
-		}
+		var body packet.Surfaced
 		_ = json.Unmarshal(k.Body, &body) // what is missing stays empty
 		for _, s := range body.Signals {
 			all = append(all, drifted{s, body.Page, k.Principal, k.Time()})

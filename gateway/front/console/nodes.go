@@ -171,10 +171,7 @@ type madePaste struct {
 }
 
 func (c *Console) pair(v *visit) {
-	var made struct {
-		Paste   string    `json:"paste"`
-		Expires time.Time `json:"expires_at"`
-	}
+	var made api.Invited
 	if err := v.ask(http.MethodPost, v1("invites"), map[string]any{"label": strings.TrimSpace(v.r.PostForm.Get("label"))}, &made); err != nil {
 		v.showNodes(err, nil)
 		return
@@ -184,7 +181,7 @@ func (c *Console) pair(v *visit) {
 	}
 	_ = v.get(v1("status"), &site) // without it the paste is as good
 	v.showNodes(nil, &madePaste{
-		Expires: made.Expires, Code: once{"paste-code", "Pairing code", made.Paste}, HereOnly: onlyHere(made.Paste), Fingerprint: site.Fingerprint,
+		Expires: made.ExpiresAt, Code: once{"paste-code", "Pairing code", made.Paste}, HereOnly: onlyHere(made.Paste), Fingerprint: site.Fingerprint,
 		QR: qrOf(strings.ToUpper(made.Paste)), // it packs capitals denser; case does not matter
 	})
 }

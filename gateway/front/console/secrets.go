@@ -2,27 +2,10 @@ package console
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
-
-// keptSecret is a secret as the REST surface tells it: never its value.
-type keptSecret struct {
-	Name       string      `json:"name"`
-	Source     string      `json:"source"`
-	Version    int64       `json:"version"`
-	Changed    time.Time   `json:"changed_at"`
-	References []secretRef `json:"references"`
-}
-
-type secretRef struct {
-	ID      string                   `json:"secret_ref_id"`
-	Alias   string                   `json:"secret_alias"`
-	Tools   []string                 `json:"allowed_tool_ids"`
-	Display string                   `json:"display_name"`
-	Owner   capabilities.PrincipalID `json:"principal"`
-}
 
 // secrets shows who may have which secret delivered. There is no way here to read a
 // value or to type one.
@@ -30,7 +13,7 @@ func (c *Console) secrets(v *visit) { v.showSecrets(nil) }
 
 func (v *visit) showSecrets(problem error) {
 	var list struct {
-		Secrets []keptSecret `json:"secrets"`
+		Secrets []api.Secret `json:"secrets"`
 	}
 	if err := v.get(v1("secrets"), &list); err != nil {
 		v.show(page{name: "problem", title: "Secrets", here: "/console/secrets", fault: err})
@@ -50,7 +33,7 @@ type secretsPage struct {
 
 type secret struct {
 	*visit
-	keptSecret
+	api.Secret
 }
 
 // Where says where the value is.

@@ -2,29 +2,20 @@ package console
 
 import (
 	"net/http"
-	"time"
 
-	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
-
-// stopState is the site's switch, as the REST surface tells it.
-type stopState struct {
-	Stopped bool                     `json:"stopped"`
-	By      capabilities.PrincipalID `json:"by"`
-	Reason  string                   `json:"reason"`
-	Since   time.Time                `json:"since"`
-}
 
 func (c *Console) showSwitch(v *visit) { v.showStop(nil) }
 
 // stopPage is the site's switch.
 type stopPage struct {
 	*visit
-	stopState
+	api.Stop
 }
 
 func (v *visit) showStop(problem error) {
-	var state stopState
+	var state api.Stop
 	if err := v.get(v1("stop"), &state); err != nil {
 		v.show(page{name: "problem", title: "Stop", here: "/console/stop", fault: err})
 		return

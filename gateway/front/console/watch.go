@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // source is one of what a device can show live.
@@ -133,10 +134,7 @@ func (v *visit) recordable(d device) *choice {
 		return nil
 	}
 	var all struct {
-		Lanes []struct {
-			Lane  string                `json:"lane"`
-			Nodes []capabilities.NodeID `json:"nodes"`
-		} `json:"lanes"`
+		Lanes []api.Lane `json:"lanes"`
 	}
 	if err := v.get(v1("lanes"), &all); err != nil {
 		return nil
@@ -144,11 +142,11 @@ func (v *visit) recordable(d device) *choice {
 	// Those that are attached here come first; a lane may work here without that.
 	var here, others []string
 	for _, l := range all.Lanes {
-		switch {
+		switch name := string(l.Lane); {
 		case slices.Contains(l.Nodes, d.ID):
-			here = append(here, l.Lane, l.Lane)
-		case !strings.HasPrefix(l.Lane, "live-"): // people's hands
-			others = append(others, l.Lane, l.Lane)
+			here = append(here, name, name)
+		case !strings.HasPrefix(name, "live-"): // people's hands
+			others = append(others, name, name)
 		}
 	}
 	if here = append(here, others...); len(here) == 0 {

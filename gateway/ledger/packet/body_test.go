@@ -10,6 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/drift"
 )
 
 // The bytes of old ledgers are those that are written today: these bytes are hashed.
@@ -62,6 +63,22 @@ func TestBodiesStayTheSame(t *testing.T) {
 		if err != nil || string(got) != c.want {
 			t.Errorf("%T\n got %s, %v\nwant %s", c.body, got, err, c.want)
 		}
+	}
+}
+
+// So are those of what no call did.
+func TestDriftStaysTheSame(t *testing.T) {
+	body := Surfaced{Surface: "console", Page: "/console/stop", TokenID: "k-1", Role: "viewer", Signals: []drift.Signal{
+		{Severity: drift.Violation, Control: "POST /v1/stop", Text: "It offered that."}, {Severity: drift.Critical, Call: "call_1", Key: "privileged.secret.read", Text: "It showed that."},
+	}}
+	const want = `{"page":"/console/stop","role":"viewer","signals":[{"control":"POST /v1/stop","severity":"violation","text":"It offered that."},{"call_id":"call_1","key":"privileged.secret.read","severity":"critical","text":"It showed that."}],"surface":"console","token_id":"k-1"}`
+	got, err := canonical.Marshal(body)
+	if err != nil || string(got) != want {
+		t.Fatalf("got %s, %v\nwant %s", got, err, want)
+	}
+	var read Surfaced
+	if err := json.Unmarshal(got, &read); err != nil || !reflect.DeepEqual(read, body) {
+		t.Errorf("read as %+v, %v", read, err)
 	}
 }
 

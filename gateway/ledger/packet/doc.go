@@ -7,5 +7,5 @@
 // reused: old ledgers are read with the same types.
 //
 // It must never import the ledger or anything that acts; it knows the shared vocabulary
-// alone.
+// and the signals of gateway/drift alone.
 package packet

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/drift"
 )
 
 // The bodies below are of no call: what people changed. They are encoded by their tags.
@@ -50,4 +51,13 @@ type Activated struct {
 type Staged struct {
 	Snapshot string `json:"policy_snapshot_id"`
 	Base     string `json:"base"` // what it was made from
+}
+
+// Surfaced is the body of gateway.drift.surfaced: what a page offered without a grant.
+type Surfaced struct {
+	Surface string         `json:"surface"`
+	Page    string         `json:"page"` // its address
+	TokenID string         `json:"token_id"`
+	Role    string         `json:"role"` // of its visitor
+	Signals []drift.Signal `json:"signals"`
 }
