@@ -117,10 +117,20 @@ func Brief(s string, most int) string {
 	if len(s) <= most || utf8.RuneCountInString(s) <= most {
 		return s
 	}
-	end := 0
-	for range most - 1 {
-		_, n := utf8.DecodeRuneInString(s[end:])
-		end += n
+	return First(s, most-1) + "…"
+}
+
+// First returns the first most characters of s; 0 or less returns "". A byte that is no UTF-8
+// counts as one, and stays.
+func First(s string, most int) string {
+	if most > 0 && len(s) <= most {
+		return s
 	}
-	return s[:end] + "…"
+	for i := range s {
+		if most <= 0 {
+			return s[:i]
+		}
+		most--
+	}
+	return s
 }

@@ -79,6 +79,15 @@ func TestClip(t *testing.T) {
 			t.Errorf("Brief(%q, %d) is %q, want %q", c.in, c.most, got, c.want)
 		}
 	}
+	for _, c := range []struct {
+		in   string
+		most int
+		want string
+	}{{"", 0, ""}, {"", 1, ""}, {"a", 0, ""}, {"a", -1, ""}, {"äöü", 3, "äöü"}, {"äöüx", 3, "äöü"}, {"🙂x", 1, "🙂"}, {"\xff\xffa", 2, "\xff\xff"}} {
+		if got := First(c.in, c.most); got != c.want {
+			t.Errorf("First(%q, %d) is %q, want %q", c.in, c.most, got, c.want)
+		}
+	}
 }
 
 // textHolds checks the rules of every text.
@@ -100,6 +109,9 @@ func textHolds(t interface {
 	}
 	if utf8.ValidString(s) && (!strings.HasPrefix(s, short) || len(s) <= most && short != s || len(s) > most && len(short) <= most-utf8.UTFMax) {
 		t.Errorf("Clip(%q, %d) is %q", s, most, short)
+	}
+	if first := First(s, most); !strings.HasPrefix(s, first) || utf8.RuneCountInString(first) != min(max(most, 0), utf8.RuneCountInString(s)) {
+		t.Errorf("First(%q, %d) is %q", s, most, first)
 	}
 	head, cut := strings.CutSuffix(brief, "…")
 	if utf8.RuneCountInString(brief) > most+1 || brief != s && (!cut || !strings.HasPrefix(s, head)) || utf8.ValidString(s) && !utf8.ValidString(brief) {

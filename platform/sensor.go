@@ -71,11 +71,7 @@ func cleanLabel(s string) string {
 	if open := strings.LastIndexByte(s, '('); open > 0 && strings.HasSuffix(s, ")") && isUSBNumber(s[open+1:len(s)-1]) {
 		s = s[:open]
 	}
-	s = strings.TrimSpace(s)
-	for len(s) > maxSensorLabel {
-		s = strings.ToValidUTF8(s[:maxSensorLabel], "")
-	}
-	return s
+	return capabilities.Clip(strings.TrimSpace(s), maxSensorLabel)
 }
 
 func isUSBNumber(s string) bool {

@@ -73,10 +73,7 @@ func (j *Journal) noteLocked(kind string, fields ...string) error {
 	}
 	err := j.appendLocked(spare, kind, func(b []byte) []byte {
 		for _, f := range fields {
-			if len(f) > maxNote {
-				f = strings.ToValidUTF8(f[:maxNote], "")
-			}
-			b = chain.AppendField(b, f)
+			b = chain.AppendField(b, capabilities.Clip(f, maxNote))
 		}
 		return b
 	})

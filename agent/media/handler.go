@@ -165,7 +165,7 @@ func fixOf(err error) string {
 	if len(text) > 300 {
 		text = lacks.Fix
 	}
-	return text[:min(len(text), 300)]
+	return capabilities.Clip(text, 300)
 }
 
 type arguments struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -85,5 +86,13 @@ func TestNoOutlet(t *testing.T) {
 		if e := capabilities.AsError(err); e.Code != code || e.PublicHint() == "" {
 			t.Errorf("%s: %v", code, err)
 		}
+	}
+}
+
+// A long fix is cut between characters.
+func TestLongFix(t *testing.T) {
+	got := fixOf(&platform.MissingError{What: "It is missing.", Fix: "a" + strings.Repeat("ü", 200)})
+	if want := "a" + strings.Repeat("ü", 149); got != want {
+		t.Errorf("%d bytes: %q", len(got), got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 )
 
@@ -189,7 +190,7 @@ func pointer(path []string) string {
 
 // short makes a stranger's key or word safe to repeat in a message.
 func short(s string) string {
-	s = cut(s, 64)
+	s = capabilities.First(s, 64)
 	quoted := strconv.QuoteToGraphic(s)
 	return quoted[1 : len(quoted)-1]
 }

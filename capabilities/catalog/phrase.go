@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // Phrase says in a few words what a call does, for lists that people read. {name} stands for a
@@ -122,10 +124,10 @@ func said(name string, v any) string {
 				v = u.Host
 			}
 		}
-		return cut(strings.Join(strings.Fields(v), " "), maxPhraseValue)
+		return capabilities.First(strings.Join(strings.Fields(v), " "), maxPhraseValue)
 	default:
 		raw, _ := json.Marshal(v)
-		return cut(string(raw), maxPhraseValue)
+		return capabilities.First(string(raw), maxPhraseValue)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
@@ -185,7 +184,7 @@ func (d *Descriptor) EvidenceArgs(args []byte) map[string]any {
 			if name == "url" || strings.HasSuffix(name, "_url") {
 				text = urlEvidence(text)
 			}
-			out[name] = cut(text, maxEvidenceRunes)
+			out[name] = capabilities.First(text, maxEvidenceRunes)
 		case canonical.Number:
 			if found.Integer() {
 				out[name] = int64(found.Num)
@@ -241,21 +240,6 @@ func cutAt(s, chars string) string {
 
 func evidenceName(pointer string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", "_")
-}
-
-// cut keeps the first n characters of s.
-func cut(s string, n int) string {
-	if len(s) <= n || utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	count := 0
-	for i := range s {
-		if count == n {
-			return s[:i]
-		}
-		count++
-	}
-	return s
 }
 
 // lookup follows a pointer of object keys; our data has no escapes or indexes.

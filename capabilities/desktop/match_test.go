@@ -185,8 +185,8 @@ func TestMatching(t *testing.T) {
 	}
 }
 
-// Marks that turn no letters around are in no outline, and a selector finds a name with
-// them or without; overrides and embeddings stay.
+// A character that is dangerous to show is in no outline, and a selector finds a name with it or
+// without; those that a name is spelled with stay.
 func TestDirectionMarks(t *testing.T) {
 	for text, want := range map[string]string{
 		"23\u200e∶06":              "23∶06",
@@ -194,8 +194,14 @@ func TestDirectionMarks(t *testing.T) {
 		"\u200f\u200e":             "",
 		"one\u00a0\u200f two":      "one two",
 		"…\u200d👩":                 "…\u200d👩",
-		"x\u202etxt.exe":           "x\u202etxt.exe",
-		"\u202bx\u202c":            "\u202bx\u202c",
+		"x\u202etxt.exe":           "xtxt.exe",
+		"\u202bx\u202c":            "x",
+		"\u202aa\u202db\u2060c":    "abc",
+		"a\u200bb\ufeff\u00adc":    "abc",
+		"go\U000e0041\U000e0042":   "go",
+		"a\nb\u2028c\x1b[1m":       "a b c[1m",
+		"می\u200cخواهم":            "می\u200cخواهم",
+		"\ue001 Home":              "\ue001 Home",
 	} {
 		if got := simple(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
@@ -205,9 +211,15 @@ func TestDirectionMarks(t *testing.T) {
 application "Files"
   window "Open" @0,0,400,300
     cell "23`+"\u200e"+`∶06" @0,0,50,20
+    cell "photo`+"\u202e"+`gnp.exe" @0,20,50,20
 `)), nil, func(ref string) string { return ref })
 	for _, text := range []string{`name:"23∶06"`, "name:\"23\u200e∶06\"", `name~:"3∶0"`} {
 		if got := found(t, s, text); got != "Files/2" {
+			t.Errorf("%q finds %q", text, got)
+		}
+	}
+	for _, text := range []string{`name:"photognp.exe"`, "name:\"photo\u202egnp.exe\""} {
+		if got := found(t, s, text); got != "Files/3" {
 			t.Errorf("%q finds %q", text, got)
 		}
 	}

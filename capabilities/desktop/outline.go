@@ -156,9 +156,9 @@ func (v *view) outline(windows []platform.Window) outlined {
 }
 
 func windowLine(w platform.Window) string {
-	text := "window " + quote(cutTo(simple(w.Title), maxLine)) + " [ref=" + capabilities.Clip(w.Ref, 256) + "]"
+	text := "window " + quote(capabilities.First(simple(w.Title), maxLine)) + " [ref=" + capabilities.Clip(w.Ref, 256) + "]"
 	if w.App != "" {
-		text += " [app=" + cutTo(simple(w.App), 60) + "]"
+		text += " [app=" + capabilities.First(simple(w.App), 60) + "]"
 	}
 	if w.Focused {
 		text += " [focused]"
@@ -256,9 +256,9 @@ var shownStates = []string{
 // line tells an element as browser snapshots do: - button "Save" [ref=e12].
 func (o *outliner) line(e *platform.Element) string {
 	var b strings.Builder
-	b.WriteString(cutTo(e.Role, 64))
+	b.WriteString(capabilities.First(e.Role, 64))
 	if name := simple(e.Name); name != "" {
-		b.WriteString(" " + quote(cutTo(name, maxLine)))
+		b.WriteString(" " + quote(capabilities.First(name, maxLine)))
 	}
 	b.WriteString(" [ref=" + o.refs.name(*e) + "]")
 	if !is(e, "enabled") && e.Role != "application" && e.Role != "label" {
@@ -273,7 +273,7 @@ func (o *outliner) line(e *platform.Element) string {
 		b.WriteString(" [minimized]")
 	}
 	if value := simple(e.Value); value != "" && value != simple(e.Name) || is(e, "editable") && !is(e, "protected") {
-		b.WriteString(": " + quote(cutTo(value, maxLine)))
+		b.WriteString(": " + quote(capabilities.First(value, maxLine)))
 	}
 	return b.String()
 }

@@ -423,7 +423,7 @@ func (p *parser) value(of string) (string, error) {
 	}
 	at := p.at
 	word := p.word("")
-	if word == "" {
+	if simple(word) == "" {
 		return "", selectorError(at, `%s needs a value, such as %s:"…"`, of, of)
 	}
 	return word, nil
@@ -438,7 +438,7 @@ func (p *parser) quoted() (string, error) {
 		switch c := p.text[i]; {
 		case c == quote:
 			p.at = i + 1
-			if strings.TrimSpace(b.String()) == "" {
+			if simple(b.String()) == "" {
 				return "", selectorError(start, "the text in quotes is empty")
 			}
 			return b.String(), nil

@@ -60,6 +60,8 @@ func TestWrongSelectorsSayWhere(t *testing.T) {
 		`name:"Save`:                      "closing quote",
 		`name:`:                           "needs a value",
 		`name:""`:                         "empty",
+		"name~:\"\u200f\u202e\"":          "empty",
+		"name:\u200f":                     "needs a value",
 		`Save`:                            `name:"Save"`,
 		`role:buton`:                      "button",
 		`state:chekced`:                   "checked",

@@ -309,7 +309,7 @@ func (v *view) tree(whole platform.Rect) *node {
 			}
 			n := &node{Ref: v.refs.name(*e), summary: *summarize(*e), Children: []*node{}}
 			for _, part := range []*string{&n.Name, &n.Value} {
-				if *part, text = cutTo(*part, v.maxText-text), text+runes(*part); text > v.maxText {
+				if *part, text = capabilities.First(*part, v.maxText-text), text+runes(*part); text > v.maxText {
 					v.cut, text = true, v.maxText
 				}
 			}
@@ -327,17 +327,3 @@ func (v *view) tree(whole platform.Rect) *node {
 }
 
 func runes(s string) int { return len([]rune(s)) }
-
-// cutTo leaves the first most characters.
-func cutTo(s string, most int) string {
-	if most < 0 {
-		most = 0
-	}
-	for i := range s {
-		if most == 0 {
-			return s[:i]
-		}
-		most--
-	}
-	return s
-}

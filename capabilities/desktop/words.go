@@ -3,6 +3,7 @@ package desktop
 import (
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
@@ -87,21 +88,20 @@ func edits(a, b string) int {
 	return row[len(y)]
 }
 
-// simple is a text as people compare it: without needless space, and without the
-// direction marks and isolates that programs put into their own labels (GTK 3 writes
-// a time as "23\u200e∶06"): they set digits, signs and whole words in order, and turn
-// no word's letters around. Overrides do, so they stay for a reader to see, and with
-// them the embeddings, which end with the same mark.
+// simple is a text as people compare it: without needless space, and without what is
+// dangerous to show (capabilities.Hidden), such as the direction marks that programs put into
+// their own labels (GTK 3 writes a time as "23\u200e∶06") and the overrides by which a file's
+// name reads as another. Two kinds are part of a name and stay: joiners, with which words of
+// Persian and Hindi are spelled, and private characters, by which icon fonts label a button.
 func simple(s string) string {
-	if strings.IndexByte(s, 0xe2) >= 0 { // all marks begin so
-		s = strings.Map(unmarked, s)
+	if strings.ContainsFunc(s, capabilities.Hidden) {
+		s = strings.Map(unhidden, s)
 	}
 	return strings.Join(strings.Fields(s), " ") // also at no-break spaces
 }
 
-func unmarked(r rune) rune {
-	switch r {
-	case '\u200e', '\u200f', '\u2066', '\u2067', '\u2068', '\u2069':
+func unhidden(r rune) rune {
+	if capabilities.Hidden(r) && !unicode.IsSpace(r) && !unicode.In(r, unicode.Join_Control, unicode.Co) {
 		return -1
 	}
 	return r

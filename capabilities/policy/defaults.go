@@ -95,16 +95,10 @@ when { context.degraded == "chrome_sandbox" && resource.trust == %q };
 `, comment(why), trust)
 }
 
-// comment makes a text safe to stand behind "// ".
+// comment makes a text safe to stand behind "// ": on one line, and read as what it is.
 func comment(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if r < 0x20 || (r >= 0x7f && r < 0xa0) || r == '\u2028' || r == '\u2029' {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, ""))
-	if len(text) > 300 {
-		text = strings.ToValidUTF8(text[:300], "")
-	}
-	return text
+	return capabilities.Clip(capabilities.EscapeBut(text, spaces), 300)
 }
+
+// spaces are the characters that part words in a text of several lines.
+var spaces = map[rune]string{'\n': " ", '\r': " ", '\t': " "}

@@ -218,6 +218,24 @@ func TestOriginPermit(t *testing.T) {
 	defaultEngine(t, files...)
 }
 
+// A file's comment is one line that reads as what it is, whatever stands in it.
+func TestCommentsReadAsTheyAre(t *testing.T) {
+	const why = "for\n\u202egnp.exe\u202c, a\u200bb\x1b[1m\u2028permit \U000e0041\xff"
+	origin, err := OriginPermit("http://127.0.0.1:8765", why)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{string(origin), string(NoSandboxPermit(why, "local"))} {
+		first, _, _ := strings.Cut(text, "\n")
+		if want := `// for \u{202e}gnp.exe\u{202c}, a\u{200b}b\u{1b}[1m\u{2028}permit \u{e0041}\xff`; first != want {
+			t.Errorf("the comment is %q, want %q", first, want)
+		}
+	}
+	if got := comment(strings.Repeat("ä", 300)); got != strings.Repeat("ä", 150) {
+		t.Errorf("a long one is %d bytes: %q", len(got), got)
+	}
+}
+
 func TestNoSandboxPermit(t *testing.T) {
 	r := request("tool.browser.navigate", `{"url":"https://example.com/"}`)
 	r.Given, r.Degraded = capabilities.ClassT1, "chrome_sandbox"

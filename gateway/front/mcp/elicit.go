@@ -121,7 +121,7 @@ func questionText(a *consent.Approval) string {
 	}
 	text := b.String()
 	if len(text) > maxQuestion {
-		text = strings.ToValidUTF8(text[:maxQuestion], "") + " …\n"
+		text = capabilities.Clip(text, maxQuestion) + " …\n"
 	}
 	return text + "Allowing is good for this one call with exactly these arguments."
 }
