@@ -51,8 +51,8 @@ func TestMain(m *testing.M) {
 type browserTests struct{ *testing.M }
 
 // sideBySide is how many tests run at once unless -parallel says so: they wait more than they
-// compute, so that a core has several. Each may have a Chrome, and some have two.
-func sideBySide() int { return min(2*runtime.GOMAXPROCS(0), 12) }
+// compute, so that a core has one. Each may have a Chrome, and some have two.
+func sideBySide() int { return min(runtime.GOMAXPROCS(0), 12) }
 
 func (b browserTests) Run() int {
 	flag.Parse()
