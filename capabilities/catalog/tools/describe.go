@@ -111,7 +111,7 @@ func describe(p *Provider, t *RemoteTool) (*Described, error) {
 	if description == "" {
 		description = title
 	}
-	flags = append(flags, titled...)
+	flags = append(append(flags, titled...), schemaFlags(t.Input)...)
 	if lostInput {
 		flags = append(flags, FlagSchema)
 	}
@@ -126,6 +126,8 @@ func describe(p *Provider, t *RemoteTool) (*Described, error) {
 	if Plumbing(p.Name) {
 		d.Nature = catalog.NaturePlumbing
 	}
+	slices.Sort(flags)
+	flags = slices.Compact(flags)
 	d.Defaults = catalog.Defaults{Isolation: isolation(d.Manifest)}
 	effects(d, t)
 	settled, err := catalog.Settle(d)
