@@ -31,7 +31,7 @@ import (
 //     seen, the action is a suspected no-op. Nothing is slept through. Requests that the
 //     action began are waited for with what they change (follows.go).
 //
-// What comes out is a verdict: confirmed with its evidence; suspected_noop; partial
+// The action ends in a verdict: confirmed with its evidence; suspected_noop; partial
 // where less happened than asked; unverifiable where the page took the event and kept
 // what it does to itself, as a canvas does, or changes all the time. No evidence holds
 // a word of the page's or the caller's, but for the host of an address that did not
@@ -45,8 +45,8 @@ import (
 //
 // Every wait for the page ends when the page opens a dialog, when the tab goes, and at
 // the deadline: c.ctx is bound to all three. After the input was fired (input), the
-// first two are the action's own effect, and cutShort makes an output of them. What
-// was pressed comes up again, whatever happened between.
+// first two are the action's own effect, and cutShort makes an output of them. Keys and
+// buttons that were pressed come up again, whatever happened between.
 
 // aimArgs is the question of part 1.
 type aimArgs struct {
@@ -226,8 +226,8 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 	looked := false // at what else the page's task did
 	for done := false; !done; {
 		now, changed := c.tab.look()
-		// After a dialog that was answered beforehand the page goes on at once. What sends
-		// requests may send more in the same task.
+		// After a dialog that was answered beforehand the page goes on at once. A page
+		// that sends requests may send more in the same task.
 		if v, ok := c.reported(before, now); ok && (v.evidence == sentRequest || v.evidence == newAddress) && !looked {
 			looked = true
 			w.put(c.ctx, "tasks", struct{}{}).get(c.ctx, nil)
@@ -415,7 +415,7 @@ func (c *call) arrive(before tabState, v verdict) (verdict, error) {
 		v = notArrived
 	case !departed(before, now):
 		// The context went, and no navigation was on its way: the page wrote itself
-		// anew, as the string that a javascript: address gives does.
+		// anew, as the string that a javascript: address returns does.
 		v = confirmed("the page replaced its own content")
 	default:
 		v = verdict{capabilities.EffectPartial, "a navigation started, but gave no document"}

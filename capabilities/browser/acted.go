@@ -13,7 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// What an action answers, once it was performed (act.go): where the tab is, what came up
+// The answer of an action that was performed (act.go): where the tab is, what came up
 // on the way, and what else has to be said of the verdict.
 
 // acted is the result of actions.

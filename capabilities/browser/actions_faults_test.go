@@ -163,7 +163,7 @@ func TestActionsSideBySide(t *testing.T) {
 	}
 }
 
-// What a handler threw is the reason why nothing happened; what was thrown before is not.
+// An exception of a handler is the reason why nothing happened; an earlier one is not.
 func TestActionsTellWhatWasThrown(t *testing.T) {
 	t.Parallel()
 	const secret = "Zq7XwKv3Jb5"

@@ -421,8 +421,8 @@ host.attachShadow({mode:'open'}).innerHTML='<input id=sh aria-label=Shadowed>'</
 	}
 }
 
-// What a link or form is bound to start is waited for, whatever the page's own
-// names are; what starts nothing is not.
+// An action waits for what a link or form is bound to start, whatever the page's own
+// names are; where nothing starts, it does not wait.
 func TestClickThatLeaves(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<dialog id=d open><form method=dialog><button id=close>Close</button></form></dialog>

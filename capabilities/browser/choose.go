@@ -45,7 +45,7 @@ func selectOption(c *call) (capabilities.Output, error) {
 		c.ctx = soft
 		_, at, err = c.aim(aim)
 		if c.ctx = whole; contextLost(err) || departedSince(c) {
-			// What listens to the list made its document go.
+			// A listener of the list made its document go.
 			at, err = aimed{Verdict: "match", Selected: chosen}, nil
 		}
 		if err != nil {

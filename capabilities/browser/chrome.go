@@ -404,7 +404,7 @@ func (c *chrome) awaitTab(ctx context.Context, id target.ID) (*tab, error) {
 	}
 }
 
-// chromeArgs are Chrome's switches. What each group is for stands beside it.
+// chromeArgs are Chrome's switches. A comment at each group says what it is for.
 func chromeArgs(b platform.Browser, sandbox Sandbox, how chromeStart, scratch string) []string {
 	proxy := how.proxy
 	if proxy == "" {

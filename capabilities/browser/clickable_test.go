@@ -11,8 +11,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 )
 
-// What only its listeners make clickable is marked, in all documents and roots; what
-// listens for all that is in it is not.
+// An element that only its listeners make clickable is marked, in all documents and roots;
+// one that listens for all that is in it is not.
 func TestListenersMakeClickable(t *testing.T) {
 	t.Parallel()
 	const listen = `<script>
@@ -63,7 +63,7 @@ if (frame.contentDocument.getElementById('own')) own(); else frame.onload = own;
 	}
 	snap := n.snap()
 	never(t, snap, `clickable "Once"`) // it listens no more
-	// What came since is marked in the snapshot that an action brings along, too.
+	// The snapshot that an action brings along marks newer elements, too.
 	n.eval(`property.onclick = () => { p1.insertAdjacentHTML('afterend', '<p id=late>Late</p>'); on('late', 'click') }; 1`)
 	a := n.must("click", obj{"selector": "#property", "snapshot": "delta"})
 	wants(t, a.m["snapshot"].(string), `- clickable "Late" [ref=`)
@@ -87,7 +87,8 @@ func TestListenersAreReadSafely(t *testing.T) {
 	}
 }
 
-// What listens for several alike hands that down to them: each can be pressed by itself.
+// An element that listens for several alike hands that down to them: each can be pressed
+// by itself.
 func TestOneListenerForMany(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<div id=menu><div>Red</div><div>Blue</div></div><div id=stars><span>1☆</span><span>2☆</span></div>
@@ -136,8 +137,9 @@ func TestAlikeAreComparedOnce(t *testing.T) {
 	}
 }
 
-// What takes clicks and has a role of its own keeps it, has a ref, and is among what can
-// be acted on; an empty anchor is not, and a picture in a link is told by the link's name.
+// An element that takes clicks and has a role of its own keeps it, has a ref, and is among
+// those that can be acted on; an empty anchor is not, and a picture in a link is told by the
+// link's name.
 func TestClickableWithARole(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<img src=/a.png onclick="hit('a')" width=20 height=20><img src=/b.png alt=Pic onclick="hit('b')"><img src=/c.png alt=Only>
@@ -175,7 +177,7 @@ func TestClickableWithARole(t *testing.T) {
 	}
 }
 
-// What is a link by its role alone has no address.
+// A link by its role alone has no address.
 func TestLinksByRole(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -207,7 +209,7 @@ month.onmousedown = () => {}; holder.onmousedown = e => { document.title = e.tar
 	}
 }
 
-// What takes drops has a ref to drop on.
+// An element that takes drops has a ref to drop on.
 func TestDropZones(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<div id=card draggable=true>Card</div><div id=zone>Put it here</div><ul id=list aria-label=Done><li>First</ul><div id=empty style="height:40px"></div>

@@ -13,7 +13,7 @@ import (
 const maxSuspects = 200
 
 // openShadows asks Chrome which of the first n suspects in a document have a closed
-// shadow root, and makes those known to the page script. It gives their number. A
+// shadow root, and makes those known to the page script. It returns their number. A
 // page without suspects is not asked.
 func (w world) openShadows(ctx context.Context, n int) (found int) {
 	if n == 0 {

@@ -72,15 +72,15 @@ func runCode(c *call) (capabilities.Output, error) {
 	return given, nil
 }
 
-// maxCaptured bounds the pictures and files that a script's steps give; the catalog
+// maxCaptured bounds the pictures and files that a script's steps return; the catalog
 // names a field for each.
 const maxCaptured = 4
 
-// passOn puts what a step captured into what the script's call gives.
+// passOn puts what a step captured into what the script's call returns.
 func passOn(to *capabilities.Output, step capabilities.Output) error {
 	n := len(to.Blobs) + len(to.Artifacts)
 	if n+len(step.Blobs)+len(step.Artifacts) > maxCaptured {
-		return capabilities.Errorf(capabilities.CodeResultTooLarge, "A script gives at most %d pictures and files.", maxCaptured).
+		return capabilities.Errorf(capabilities.CodeResultTooLarge, "A script returns at most %d pictures and files.", maxCaptured).
 			WithHint("Take the others in another call.")
 	}
 	for _, b := range step.Blobs {
@@ -187,7 +187,7 @@ func (c *call) step(ctx context.Context, inv capabilities.Invocation) (capabilit
 		in.unbind()
 		in.release()
 		if len(in.hid) > 0 {
-			c.hidIn("what its steps gave")
+			c.hidIn("what its steps returned")
 		}
 		<-free // a page that hangs is freed before the next step
 	}()

@@ -96,7 +96,7 @@ func TestRunCode(t *testing.T) {
 	}
 }
 
-// What a script's steps capture comes with what it gives, each under its own field, up
+// Captures of a script's steps come with what it returns, each under its own field, up
 // to as many as the catalog names.
 func TestCapturedByAScript(t *testing.T) {
 	t.Parallel()
@@ -114,7 +114,7 @@ func TestCapturedByAScript(t *testing.T) {
 		}
 	}
 	a = n.code(`let n = 0; try { for (;; n++) page.screenshot({clip: {x: 0, y: 0, width: 9, height: 9}}) } catch (e) { return [n, e.code, e.message] }`)
-	if a.json != `{"result":[4,"result_too_large","A script gives at most 4 pictures and files."]}` || len(a.Blobs) != 4 {
+	if a.json != `{"result":[4,"result_too_large","A script returns at most 4 pictures and files."]}` || len(a.Blobs) != 4 {
 		t.Errorf("%d pictures, %s", len(a.Blobs), a.json)
 	}
 }
@@ -139,7 +139,7 @@ func TestRunCodeRules(t *testing.T) {
 	if a.json != `{"result":"url_blocked"}` || other.count("/") != 0 {
 		t.Error(a.json)
 	}
-	// What is typed is in no error.
+	// No error holds typed text.
 	err := n.refused(capabilities.CodeElementNotFound, "run-code", obj{"code": "page.type({selector: '#nope', text: 'hunter2'})"})
 	if strings.Contains(err.Message+err.Hint+n.log.String(), "hunter2") {
 		t.Error("typed text leaked:", err)
@@ -183,7 +183,7 @@ func TestRunCodeFailsHalfway(t *testing.T) {
 		}
 		return nil
 	})
-	// What cannot even begin has nothing to tell.
+	// A script that cannot even begin has nothing to tell.
 	if err := n.refused(capabilities.CodeScriptFailed, "run-code", obj{"code": "let let"}); err.Details != nil {
 		t.Errorf("%v", err.Details)
 	}

@@ -145,7 +145,7 @@ func shallow(rows []row, depth int) []row {
 const smallPart = 12
 
 // holding keeps the rows whose lines are looked for, with those above, a few below them,
-// and so many lines before and after. It gives the number of rows that were found.
+// and so many lines before and after. It returns the number of rows that were found.
 func holding(rows []row, finds func(line string) bool, context int) (out []row, found int) {
 	keep := make([]bool, len(rows))
 	end := ends(rows)

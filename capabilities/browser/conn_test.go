@@ -16,8 +16,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 )
 
-// What is broken costs the command or the event it belongs to; what belongs to nobody is
-// no browser's.
+// A broken message costs the command or the event it belongs to; one that belongs to nobody
+// is no browser's.
 func TestBrokenMessages(t *testing.T) {
 	for _, broken := range []string{
 		`{"id":7,"result":{"a":{"\ud800":1,"\ud801":2}}}`, // two names in one: pages can do that

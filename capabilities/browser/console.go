@@ -18,7 +18,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// What a tab's console showed. Chrome sends each message once, when it happens,
+// Messages of a tab's console. Chrome sends each message once, when it happens,
 // so the tab listens from its set-up on; the raw event is kept and only put into
 // words when somebody asks, because a page may log in a tight loop.
 
@@ -191,7 +191,7 @@ const (
 )
 
 // newestThatFit cuts a list to the newest limit entries, 100 if that is 0, and further
-// until they fit an answer; it gives how many were left out.
+// until they fit an answer; it returns how many were left out.
 func newestThatFit[T any](list *[]T, limit int, size func(T) int) (omitted int) {
 	from, room := len(*list), maxListed
 	if limit == 0 {

@@ -11,9 +11,10 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// What a call would meet is told by the page's title and address and by role and name of the
-// elements that it names; a field whose text is hidden is known as such, by ref, by selector
-// and by the focus. Nothing is opened for it, and nothing of the address's query is told.
+// A description says what a call would meet: the page's title and address, and role and name
+// of the elements that the call names; a field whose text is hidden is known as such, by ref,
+// by selector and by the focus. Nothing is opened for it, and nothing of the address's query
+// is told.
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<form><label>Name <input name=who></label><label>Password <input type=password name=pw id=pw></label><button>Send all</button></form>`)})
@@ -59,7 +60,8 @@ func TestDescribe(t *testing.T) {
 	is(describe("type", obj{"text": "x"})) // nothing has the focus
 	n.must("click", obj{"ref": pw})
 	is(describe("type", obj{"text": "x"}), el{Role: "textbox", Name: "Password", Secret: true})
-	// What was done says how much was typed where everybody can read it, and never of a password.
+	// The description says how much was typed where everybody can read it, and never of a
+	// password.
 	for _, c := range []struct {
 		args  obj
 		typed int

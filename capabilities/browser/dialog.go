@@ -155,8 +155,8 @@ func (t *tab) arm(given dialogAnswer, went *dialog) bool {
 	return true
 }
 
-// leave says that a call leaves the document shown, or no longer does. What such a
-// document still asks is declined, but whether it may be left.
+// leave says that a call leaves the document shown, or no longer does. Questions of such a
+// document are declined, but the one whether it may be left.
 func (t *tab) leave(on bool) {
 	silenced := false
 	t.change(func(s *tabState) {
@@ -172,7 +172,7 @@ func (t *tab) leave(on bool) {
 }
 
 // declined declines the dialogs of a page that the call leaves, as Chrome itself would,
-// and gives the words for it. The page's script goes on then; where it goes to is before
+// and returns the words for it. The page's script goes on then; where it goes to is before
 // the call's own address. A page that does not stop asking is silenced.
 func (c *call) declined() (words string, err error) {
 	t := c.tab
@@ -225,7 +225,7 @@ func (t *tab) asksAgain() bool {
 	return time.Since(t.asked) < time.Second
 }
 
-// bear sets the tab's patience and gives what was left of it.
+// bear sets the tab's patience and returns what was left of it.
 func (t *tab) bear(dialogs int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

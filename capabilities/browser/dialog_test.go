@@ -146,7 +146,7 @@ func TestDialogs(t *testing.T) {
 		t.Error(a.json)
 	}
 	n.must("handle-dialog", no)
-	// What the answer leads to is there when it returns.
+	// The answer's effect is there when it returns.
 	n.must("click", obj{"selector": "#go"})
 	if a := n.must("handle-dialog", obj{"accept": true, "snapshot": "full"}); a.m["url"] != s.URL+"/next" || !strings.Contains(a.json, "next") || !strings.Contains(a.Evidence, "new document") {
 		t.Error(a.json, a.Evidence)
@@ -232,7 +232,7 @@ func TestDialogOfOpenedWindow(t *testing.T) {
 	n.snap()
 }
 
-// What was typed in secret is not in a dialog's report.
+// A dialog's report has nothing that was typed in secret.
 func TestDialogKeepsSecrets(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input type=password id=q oninput="alert('it is '+this.value)"><input type=password id=p><button onclick="alert('your password is '+p.value)">B</button>`)})

@@ -51,7 +51,7 @@ const (
 	downloadElsewhere = "left_to_browser"
 )
 
-// download is one file that a page of the lane gave.
+// download is one file that a page of the lane sent.
 type download struct {
 	id, guid string
 	name     string

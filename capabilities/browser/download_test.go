@@ -218,7 +218,7 @@ func TestDownloadThatTakesLong(t *testing.T) {
 	}
 }
 
-// What is cut, too large or badly named is never shown as a good file.
+// A download that is cut, too large or badly named is never shown as a good file.
 func TestDownloadFaults(t *testing.T) {
 	t.Parallel()
 	s := newFileServer(t)

@@ -20,7 +20,7 @@ import (
 
 // emulated is what device, place and network the pages of a lane see. It holds for
 // every tab and frame, also those that come later and those of a Chrome that
-// replaces a crashed one. What is not given stays as it was.
+// replaces a crashed one. A setting that is not given stays as it was.
 type emulated struct {
 	Width         int64     `json:"width"`
 	Height        int64     `json:"height"`
@@ -280,7 +280,7 @@ func (e emulated) grantGeolocation(ctx context.Context, c *chrome, id cdp.Browse
 	return err
 }
 
-// lookAround gives what the page sees, once its viewport has the asked width or
+// lookAround returns what the page sees, once its viewport has the asked width or
 // some frames have passed.
 const lookAround = `(async (width) => {
 	for (let i = 0; i < 30 && innerWidth !== width && screen.width !== width; i++) await new Promise(r => { setTimeout(r, 50); requestAnimationFrame(r); });

@@ -69,7 +69,7 @@ func TestResize(t *testing.T) {
 	n.try("tabs", obj{})
 	n.goTo(s.URL + "/")
 	n.sees(want)
-	// What is not given stays.
+	// A setting that is not given stays.
 	n.must("resize", obj{"width": 640, "height": 480, "color_scheme": "light"})
 	if got := fmt.Sprint(n.eval(sight)); !strings.HasPrefix(got, "640 | 480 | 2 | false | true | de-DE") {
 		t.Errorf("after a second resize: %s", got)
@@ -165,7 +165,7 @@ func TestEmulationInForeignFrame(t *testing.T) {
 	}
 }
 
-// What a page sees is set without a size, and leaves the size as it is.
+// Emulation needs no size, and without one leaves the size as it is.
 func TestEmulationNeedsNoSize(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<p>x`)})

@@ -64,7 +64,7 @@ func evaluate(c *call) (capabilities.Output, error) {
 	if function {
 		expression = "(" + expression + "\n)()"
 	}
-	// That mode gives a promise as it is: then it is awaited by a second command.
+	// That mode returns a promise as it is: then it is awaited by a second command.
 	console := !function && consolePattern.MatchString(expression)
 	p := runtime.EvaluateParams{
 		Expression: expression, ReturnByValue: ptr(!console), AwaitPromise: ptr(true), UserGesture: ptr(true), Silent: ptr(true), ReplMode: ptr(console),
@@ -84,7 +84,7 @@ func evaluate(c *call) (capabilities.Output, error) {
 	if o := res.Result; console && err == nil && o != nil && o.ObjectID != "" && res.ExceptionDetails == nil {
 		res, err = c.settled(o)
 	}
-	// What runs in that mode rejects; only what does not compile is thrown.
+	// Code that runs in that mode rejects; only code that does not compile throws.
 	if e := res.ExceptionDetails; console && e != nil && e.Text == "Uncaught" && (e.StackTrace != nil || e.Exception == nil || e.Exception.ClassName != "SyntaxError") {
 		e.Text = inPromise
 	}
@@ -144,7 +144,7 @@ func (c *call) evaluated(w world, res runtime.EvaluateResult, err error, stopAt 
 			"The expression did not finish in time: it runs on, or its promise never resolved.")
 	case contextLost(err):
 		return capabilities.Output{Result: value(nil), Effect: capabilities.EffectPartial,
-			Evidence: "the page navigated before the expression gave a value", Untrusted: true}, nil
+			Evidence: "the page navigated before the expression returned a value", Untrusted: true}, nil
 	case err != nil:
 		var refused *protocolError
 		// Chrome words the end of a script by its timeout as an internal error.
@@ -160,7 +160,7 @@ func (c *call) evaluated(w world, res runtime.EvaluateResult, err error, stopAt 
 		return capabilities.Output{}, scriptError(res.ExceptionDetails)
 	}
 	if o := res.Result; o != nil && (o.Subtype == runtime.RemoteObjectSubtypePromise || !stopAt.IsZero() && time.Until(stopAt) < 25*time.Millisecond) {
-		// Stopped while it settled: Chrome gives the promise itself, as an empty object.
+		// Stopped while it settled: Chrome returns the promise itself, as an empty object.
 		return capabilities.Output{}, errStopped
 	}
 	raw, err := jsonValue(res.Result)
@@ -189,7 +189,7 @@ type cutValue struct {
 	Omitted int    `json:"omitted_chars"`
 }
 
-// settled awaits a promise, and gives the value of what a handle stands for.
+// settled awaits a promise, and returns the value of what a handle stands for.
 func (c *call) settled(o *runtime.RemoteObject) (runtime.EvaluateResult, error) {
 	defer start(c.whole, c.tab.s, runtime.ReleaseObject, runtime.ReleaseObjectParams{ObjectID: o.ObjectID})
 	res, err := do(c.ctx, c.tab.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
@@ -217,7 +217,7 @@ func jsonValue(o *runtime.RemoteObject) (json.RawMessage, error) {
 		quoted, err := json.Marshal(strings.TrimSuffix(string(o.UnserializableValue), "n"))
 		return quoted, err
 	case o.Type == runtime.RemoteObjectTypeFunction:
-		return nil, capabilities.Errorf(capabilities.CodeScriptFailed, "The expression gave a function, which has no JSON value.").WithHint("Call it in the expression.")
+		return nil, capabilities.Errorf(capabilities.CodeScriptFailed, "The expression returned a function, which has no JSON value.").WithHint("Call it in the expression.")
 	case len(o.Value) > maxValue:
 		return nil, capabilities.Errorf(capabilities.CodeResultTooLarge, "The value is %d bytes of JSON; at most %d are given.", len(o.Value), maxValue).
 			WithHint("Give a part of it, such as text.slice(0, 30000); what the expression did is done.")

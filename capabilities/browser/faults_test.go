@@ -224,8 +224,8 @@ func TestEgress(t *testing.T) {
 	}
 }
 
-// What a page can make of a value is no fault of the browser's: the call fails, and others
-// go on in the same Chrome.
+// A value that a page made undecodable is no fault of the browser's: the call fails, and
+// others go on in the same Chrome.
 func TestUndecodableValue(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)

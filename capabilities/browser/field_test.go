@@ -26,7 +26,7 @@ customElements.define('x-mute', class extends HTMLElement { static formAssociate
 	wants(t, n.snap(), `checkbox "Send mail" [checked]`)
 }
 
-// What is about to be shown, and paused until then, is in the outline.
+// An element that is about to be shown, and paused until then, is in the outline.
 func TestOutlineInMidAnimation(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>@keyframes in{from{opacity:0}to{opacity:1}}.a{animation:in 1s both paused}</style><div class=a><table><tr><td>Monday</table></div><div style="opacity:0">never</div>`)})
@@ -149,7 +149,7 @@ func TestDragInListsThatMakeRoom(t *testing.T) {
 	}
 }
 
-// What a drag selects on its way is no effect of it.
+// A selection that a drag makes on its way is no effect of it.
 func TestASelectionIsNoEffectOfADrag(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<p id=a>Some words here</p><p id=b>and there</p>`)})

@@ -45,9 +45,9 @@ const keyed = `[...Document.prototype.querySelectorAll.call(document, 'input:not
 	.flatMap((x, i) => { const l = getEventListeners(x); return l.keydown || l.keypress || l.keyup ? [i] : []; })`
 
 // fillForm carries out tyrum.browser.fill-form: all fields in one trip, by real
-// editing, and each is compared with what it should hold. What cannot be set from
-// inside the page is done after it by real input: boxes are clicked, and fields
-// that listen to keys themselves get keys.
+// editing, and each is compared with what it should hold. Real input does afterwards
+// what cannot be set from inside the page: boxes are clicked, and fields that listen to
+// keys themselves get keys.
 func fillForm(c *call) (capabilities.Output, error) {
 	var args struct {
 		Ref      string  `json:"ref"`

@@ -16,9 +16,9 @@ import (
 //
 //   - Requests that the action began are waited for with the change that follows (two
 //     frames), also where something changed at once, because a spinner is not the result;
-//     2 s at most. What is open then is named. Beacons, media and streams are excepted, and
-//     addresses that the page had open before, which are polls. A picture that no element
-//     of the page shows is a beacon.
+//     2 s at most. The answer names those that are open then. Beacons, media and streams are
+//     excepted, and addresses that the page had open before, which are polls. A picture that
+//     no element of the page shows is a beacon.
 //   - Without such requests, anything seen is answered at once.
 //   - If nothing at all was seen, it is looked on until quietWait after the event, before
 //     that is said.
@@ -36,7 +36,7 @@ const sentRequest = "the page sent a request"
 // followed are the kinds of requests that bring what an action asked for.
 var followed = map[string]bool{"script": true, "stylesheet": true, "document": true, "xhr": true, "fetch": true, "image": true, "font": true}
 
-// awaitRequests is the rule. It gives the verdict with what the answers led to.
+// awaitRequests is the rule. It returns the verdict with what the answers led to.
 func (c *call) awaitRequests(v verdict) (verdict, error) {
 	if now, _ := c.tab.look(); c.followed || !c.fired || departed(c.before, now) || v.evidence == tabClosed {
 		return v, nil

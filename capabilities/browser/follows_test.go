@@ -85,7 +85,7 @@ func TestAnswersShowWhatTheActionDid(t *testing.T) {
 	}
 }
 
-// What was open before is a poll.
+// A request to an address that was open before is a poll.
 func TestPolls(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, tc := range map[string]struct {

@@ -272,7 +272,7 @@ func (t *tab) everyFrame(ctx context.Context, visit func(f *frame) (done bool)) 
 	return nil
 }
 
-// byPrefix returns the foreign frame whose document gave refs of that prefix.
+// byPrefix returns the foreign frame whose document issued refs of that prefix.
 func (t *tab) byPrefix(prefix string) *frame {
 	t.mu.Lock()
 	defer t.mu.Unlock()

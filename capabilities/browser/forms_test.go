@@ -10,8 +10,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// What libraries make of lists, pickers and tables reads as what a person sees: once, with
-// its words, and with nothing to press that nobody can.
+// Lists, pickers and tables of libraries read as a person sees them: once, with their
+// words, and with nothing to press that nobody can.
 
 func TestSearchInAListIsNoSecret(t *testing.T) {
 	t.Parallel()
@@ -76,7 +76,7 @@ func TestWordsBesideAName(t *testing.T) {
 	never(t, snap, "×", "]: 3\n")
 }
 
-// What only stands around a field or a link is not listed beside it.
+// An element that only stands around a field or a link is not listed beside it.
 func TestWhatStandsAroundAField(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<div class=l><div class=l><label for=a>Town</label><input id=a><button>Open</button></div></div>
@@ -131,7 +131,7 @@ mask.oninput = () => { mask.value = mask.value.toUpperCase(); };</script>`)})
 	}
 }
 
-// What looks like a field and cannot be filled says how it is worked with.
+// An element that looks like a field and cannot be filled says how it is worked with.
 func TestWaysOfOtherFields(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input id=picker readonly><div id=slider role=slider tabindex=0 aria-valuenow=3></div><button id=list aria-haspopup=listbox>One</button><div id=combo role=combobox tabindex=0></div><select id=native></select><button id=other>Other</button>`)})

@@ -130,7 +130,8 @@ func TestFramesOfEveryKind(t *testing.T) {
 	n.must("screenshot", obj{"selector": "#name"})
 }
 
-// What covers a frame, or the place in it, is named; what a frame hides is scrolled to.
+// A cover of a frame, or of the place in it, is named; an element that a frame hides is
+// scrolled to.
 func TestAimIntoFrames(t *testing.T) {
 	t.Parallel()
 	pages := map[string]string{"/in": html(`<div style="height:3000px"></div>` + counted)}
@@ -356,7 +357,7 @@ func TestBoxesAndMarksInFrames(t *testing.T) {
 	}
 }
 
-// What a frame in another process asks of a person is asked of the caller.
+// A frame in another process that asks a person asks the caller.
 func TestFramesAsk(t *testing.T) {
 	t.Parallel()
 	pages := map[string]string{"/in": html(`<button id=a onclick="this.textContent = 'Answer ' + confirm('Sure?')">Ask</button><input type=file id=file onchange="document.body.append('Got ' + this.files[0].name)"><button id=k>Keys</button>

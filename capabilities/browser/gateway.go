@@ -44,8 +44,8 @@ func readGateway(origins []string) (at gatewayAt, err error) {
 	return at, nil
 }
 
-// AvoidGateway takes what the gateway says of its own pages, beside Options.Gateway. What is
-// no origin is left out.
+// AvoidGateway takes what the gateway says of its own pages, beside Options.Gateway. It
+// leaves out what is no origin.
 func (h *Handler) AvoidGateway(origins []string) {
 	at, _ := readGateway(h.o.Gateway)
 	for _, origin := range origins {

@@ -135,7 +135,7 @@ func TestWorkersOfAnAttachedLaneDoNotReachTheGateway(t *testing.T) {
 	}
 }
 
-// What is blocked in a shared worker is what Chrome takes the patterns for.
+// In a shared worker Chrome blocks what it takes the patterns for.
 func TestBlockedPatterns(t *testing.T) {
 	t.Parallel()
 	at, err := readGateway([]string{"http://127.0.0.1:7480", "https://gateway.invalid", "http://[fe80::1]"})

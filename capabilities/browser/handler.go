@@ -339,7 +339,7 @@ type call struct {
 	followed bool            // what the action's requests led to was waited for
 	standing standing        // what was still open when a page, or what the action began, was no longer waited for
 	room     int             // how much of an expression's value is given, in characters
-	script   bool            // a step of a caller's script, which reads what it gives
+	script   bool            // a step of a caller's script, which reads what it returns
 	hid      []string        // parts of the answer that something typed in secret was in
 }
 

@@ -339,7 +339,7 @@ func (h *hider) longest(there func(spelling string, n int) bool) (most int) {
 	return most
 }
 
-// output hides in what a call gives, and names the parts of it that something was in.
+// output hides in what a call returns, and names the parts of it that something was in.
 func (h *hider) output(out *capabilities.Output) (parts []string) {
 	if h == nil {
 		return nil
@@ -360,14 +360,14 @@ func (h *hider) refusal(e *capabilities.Error) *capabilities.Error {
 	e = e.WithHint(h.text(e.Hint))
 	e.Message = message
 	if changed = len(h.in(reflect.ValueOf(&e.Details).Elem(), "details")) > 0 || changed; changed {
-		e.Hint = strings.TrimSpace(e.PublicHint() + " What was typed in secret is hidden in this answer.")
+		e.Hint = strings.TrimSpace(e.PublicHint() + " This answer hides what was typed in secret.")
 	}
 	return e
 }
 
 // in hides in every text of v, and names the parts that something was in: part, or the
-// fields of v where that is empty. What v points to may be a record's own: it is copied,
-// not written to. Bytes stay as they are, and so do the names of fields.
+// fields of v where that is empty. A value that v points to may be a record's own: it is
+// copied, not written to. Bytes stay as they are, and so do the names of fields.
 func (h *hider) in(v reflect.Value, part string) (parts []string) {
 	note := func(changed bool) {
 		if changed {

@@ -13,7 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// What outlives a lane belongs to the principal that made it: a name means that
+// A thing that outlives a lane belongs to the principal that made it: a name means that
 // principal's own and nobody else's, so whether another has it cannot be found out. Only
 // the owner's list makes a name one thing for several.
 
@@ -113,5 +113,5 @@ func exists(path string) bool {
 	return err == nil
 }
 
-var errNobodys = capabilities.Errorf(capabilities.CodeDeniedByNode, "What this node keeps under that name is of before names belonged to those who made them, and the node does not know whose it is.").
+var errNobodys = capabilities.Errorf(capabilities.CodeDeniedByNode, "This node keeps something under that name from before names belonged to those who made them, and does not know whose it is.").
 	WithHint("Use another name; or the node's owner says whose it is: in node.json, \"browser\": {\"shared_profiles\": {\"NAME\": [\"PRINCIPAL\"]}}.")

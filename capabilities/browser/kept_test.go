@@ -10,7 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// What one principal keeps under a name, another neither gets nor changes, nor can find out
+// A principal neither gets nor changes what another keeps under a name, nor can find out
 // that it is there.
 func TestKeptIsThePrincipalsOwn(t *testing.T) {
 	t.Parallel()
@@ -65,8 +65,8 @@ func TestKeptIsThePrincipalsOwn(t *testing.T) {
 	mallory.refused(capabilities.CodeNotFound, "launch", obj{"storage_state": "ours"})
 }
 
-// What was kept before names were anybody's goes to the only principal that can have made
-// it, or to whom the owner says, or stays where it is.
+// A thing that was kept before names were anybody's goes to the only principal that can
+// have made it, or to whom the owner says, or stays where it is.
 func TestKeptFromBefore(t *testing.T) {
 	t.Parallel()
 	o, _ := options(t)

@@ -50,8 +50,8 @@ func modifiers(names []string) (bits int64) {
 }
 
 // namedKeys are the keys that are called by a name, by the names of the UI Events
-// specification. What stands for them is chromedp's, but for modifiers (it has the codes
-// of the left-hand keys, pages see those of either) and AltGraph, which it lacks.
+// specification. The codes are chromedp's, but for modifiers (it has the codes of the
+// left-hand keys, pages see those of either) and AltGraph, which it lacks.
 var namedKeys = func() map[string]key {
 	all := map[string]key{
 		"AltGraph": {name: "AltGraph", code: "AltRight", virtual: 18, location: 2},
@@ -212,7 +212,7 @@ func (k key) composed() bool {
 var composing = key{name: "Process", virtual: 229}
 
 // browsers are the shortcuts of browsers themselves, without Shift, with what does the
-// same here. What is sent to a page does not reach the browser around it.
+// same here. Keys that are sent to a page do not reach the browser around it.
 var browsers = [...]struct{ keys, use string }{
 	{" f5 mod+f5 mod+r browserrefresh ", "reload with tool.browser.navigate-back, direction reload"},
 	{" alt+arrowleft browserback ", "go back with tool.browser.navigate-back"},
@@ -476,7 +476,7 @@ func (c *call) strike(ctx context.Context, what chord, count int, hold time.Dura
 		sent = append(sent, b.up(ctx, m.key, held))
 	}
 	if hold > 0 && err == nil {
-		// What the coming up starts counts too, and the going down was long ago.
+		// The release counts, too, with what it starts; the press was long ago.
 		for _, p := range sent {
 			if _, err = p.wait(ctx); err != nil {
 				return nil, err

@@ -213,8 +213,8 @@ document.addEventListener('keydown',e=>{ if(e.ctrlKey&&e.shiftKey&&e.key==='K'){
 	n.refused(capabilities.CodeExecutionFailed, "press-key", obj{"key": "a", "selector": "#dead"})
 }
 
-// What no key of a US keyboard gives comes as from a keyboard that has it, or by an input
-// method: a page that goes by keys sees both.
+// A character that no key of a US keyboard types comes as from a keyboard that has it, or by
+// an input method: a page that goes by keys sees both.
 func TestCharactersOfOtherKeyboards(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input id=i><div id=ed contenteditable></div>

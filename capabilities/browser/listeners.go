@@ -13,7 +13,7 @@ import (
 )
 
 // Which elements listen to presses of the pointer, or take what is dropped, a page script cannot
-// see: the listeners are of the page's own world. Chrome gives those of a document all at once.
+// see: the listeners are of the page's own world. Chrome returns those of a document all at once.
 
 // heard is what the page script of one document was told of them.
 type heard struct {

@@ -59,7 +59,7 @@ func TestNamesThatPagesTake(t *testing.T) {
 	}
 }
 
-// What the page script comes to ask of forms or documents later has to be on the list, too.
+// The list has to have whatever the page script comes to ask of forms or documents later.
 func TestTakenIsComplete(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// What a tab asked of the network, told by Chrome's events as it happens.
+// Requests of a tab, told by Chrome's events as they happen.
 
 // Bounds of a tab's record.
 const (
@@ -249,7 +249,7 @@ func (r *networkRecord) take(s *session, method string, e *networkEvent, why fun
 	case "Network.webSocketCreated":
 		r.push(&request{id: e.RequestID, s: s, method: "GET", url: plainURL(e.URL), kind: "websocket", at: time.Now(), told: time.Now(), stream: true})
 	case "Network.requestWillBeSentExtraInfo":
-		// What really went out, cookies and all.
+		// These are the headers that really went out, cookies and all.
 		if q != nil && len(e.Headers) > 0 && !q.done {
 			r.detail += len(e.Headers) - len(q.sent)
 			q.sent = clone(e.Headers)

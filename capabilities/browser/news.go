@@ -8,9 +8,9 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// What comes later than the action that it belongs to, such as a file that is made first
-// or a window after a request, is told by whatever call comes next: an agent that waits
-// for it looks, and does not act.
+// The next call, whatever it is, tells what came later than the action that it belongs to,
+// such as a file that is made first or a window after a request: an agent that waits for it
+// looks, and does not act.
 
 // news is what no call has told yet. The catalog has its fields in the results of all tools but
 // withoutNews.

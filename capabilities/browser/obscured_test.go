@@ -9,7 +9,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// What takes no clicks is named itself, and the page as a cover without all its text.
+// An element that takes no clicks is named itself, and the page as a cover without all its
+// text.
 func TestObscuredByThePage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`Long words of the page that are nobody's name <button id=b style="pointer-events:none">Buy</button>

@@ -109,7 +109,7 @@ func TestListsBeginWithThisPage(t *testing.T) {
 	if _, a = n.requests(obj{"since": 0}); !strings.Contains(a.json, "data?1") {
 		t.Error(a.json)
 	}
-	// What comes back from the history brings its own messages back.
+	// A page that comes back from the history brings its own messages back.
 	n.must("navigate-back", obj{})
 	if said, _ := n.messages(obj{}); len(said) == 0 || said[0] != "log: of the first" || strings.Contains(strings.Join(said, "; "), "second") {
 		t.Errorf("after going back: %q", said)
@@ -366,7 +366,8 @@ func TestRequestsOfTheDocument(t *testing.T) {
 	}
 }
 
-// Who does not say how much gets what a conversation can hold, and the rest in parts.
+// A caller that does not say how much gets what a conversation can hold, and the rest in
+// parts.
 func TestListsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<script>for (let i = 0; i < 60; i++) console.log(i + ' ' + 'x'.repeat(2000))</script>`)})
@@ -402,7 +403,7 @@ func TestRequestsGoBack(t *testing.T) {
 	n.goTo(s.URL + "/")
 	n.eval(`(async () => { for (let i = 0; i < 1100; i += 50) await Promise.all(Array.from({length: 50}, (_, j) => fetch('/x?' + (i + j)).then(r => r.text()))) })()`)
 	list, a := n.requests(obj{"filter": "/x", "limit": 10})
-	if a.m["omitted"] != 990. || !strings.Contains(a.Evidence, fmt.Sprintf("990 older ones are left out: before %q gives", list[0]["id"])) || !strings.Contains(a.Evidence, "of the earliest are not kept") {
+	if a.m["omitted"] != 990. || !strings.Contains(a.Evidence, fmt.Sprintf("990 older ones are left out: before %q returns", list[0]["id"])) || !strings.Contains(a.Evidence, "of the earliest are not kept") {
 		t.Errorf("%v %s", a.m["omitted"], a.Evidence)
 	}
 	seen := map[string]bool{}
@@ -421,7 +422,7 @@ func TestRequestsGoBack(t *testing.T) {
 	n.refused(capabilities.CodeNotFound, "network-requests", obj{"before": "x"})
 }
 
-// What a person typed as a password is in no record, however the page sends it.
+// No record holds what a person typed as a password, however the page sends it.
 func TestTypedSecretsStayOut(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<form action=/next><input type=password name=pw aria-label=Password><button>In</button></form>
@@ -509,7 +510,7 @@ func TestNetworkSocket(t *testing.T) {
 	}
 }
 
-// What frames in other processes say and ask for is the tab's.
+// Messages and requests of frames in other processes are the tab's.
 func TestRecordsOfForeignFrames(t *testing.T) {
 	t.Parallel()
 	other := newSite(t, map[string]string{"/": html(`<script>console.log('foreign says hello');fetch('/data').then(r=>r.text()).then(()=>parent.postMessage('done','*'))</script>`), "/data": `foreign data`})

@@ -125,8 +125,8 @@ if (!lies) {
 }
 </script>`
 
-// What a tool says that it did is what chromedp sees; where the page undoes it, no tool
-// says that it is confirmed.
+// chromedp sees what a tool says that it did; where the page undoes it, no tool says that it
+// is confirmed.
 func TestForeignDriverAgrees(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

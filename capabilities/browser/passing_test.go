@@ -10,9 +10,9 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// What stands in the way for some tenths of a second is waited out: calls follow each other
-// at once here, as in a script. It goes by the clock, so that no
-// other test runs beside it.
+// Calls wait out what stands in the way for some tenths of a second: they follow each other
+// at once here, as in a script. The test goes by the clock, so that no other test runs
+// beside it.
 func TestWhatPassesIsWaitedOut(t *testing.T) {
 	const next = `<button id=next style="position:fixed;left:20px;top:100px" onclick="document.title='next'">Next</button>`
 	const cover = `const d=document.createElement('div');d.id='cover';d.textContent='Saved!';d.style='position:fixed;inset:0;background:#cfc';document.body.append(d);`

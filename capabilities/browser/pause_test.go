@@ -14,7 +14,7 @@ import (
 // requests; then it goes on where it was. A call that ran ends.
 func TestPauseHoldsPages(t *testing.T) {
 	t.Parallel()
-	// What runs tells of the longest time in which it did not.
+	// A running page tells of the longest time in which it did not run.
 	const ticking = `let last = performance.now(), gap = 0, n = 0; setInterval(() => { let now = performance.now(); gap = Math.max(gap, now - last); last = now; n++; `
 	tell := func(name string) string {
 		return `const tell = new BroadcastChannel("gap");` + ticking + `tell.postMessage(["` + name + `", gap]) }, 5)`
@@ -38,7 +38,7 @@ func TestPauseHoldsPages(t *testing.T) {
 	if _, err := busy(); err == nil {
 		t.Error("the call went on")
 	}
-	// What was on its way arrives; then nothing does, for as long as one looks.
+	// Messages on their way arrive; then nothing does, for as long as one looks.
 	const look = 700 * time.Millisecond // 140 times what the page takes if it is not paused
 	n.until("the page to stop", func() bool {
 		before := s.count("/beat")

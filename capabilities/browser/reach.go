@@ -27,7 +27,7 @@ var errTwoNames = capabilities.Errorf(capabilities.CodeInvalidArguments, "The el
 
 var refPattern = regexp.MustCompile(`^\[?(?:ref=)?(f\d+)?(e\d+)\]?$`)
 
-// reach asks the page script of the document that holds the element, and gives its
+// reach asks the page script of the document that holds the element, and returns its
 // world. A ref says itself which document that is. A selector is looked for in the
 // tab's document with all its shadow roots, then in foreign frames, then waits, for
 // a while, for frames that still load.
@@ -88,7 +88,7 @@ func (c *call) reachRef(r reaching, prefix, ref string) (world, error) {
 	return w, err
 }
 
-// byPrefix returns the foreign frame whose document gave refs of that prefix, looked
+// byPrefix returns the foreign frame whose document issued refs of that prefix, looked
 // for among all frames if need be.
 func (c *call) byPrefix(prefix string) (found *frame) {
 	if found = c.tab.byPrefix(prefix); found != nil {
@@ -162,7 +162,7 @@ func isCode(err error, code capabilities.Code) bool {
 	return errors.As(err, &coded) && coded.Code == code
 }
 
-// aim is part 1. It gives the world of the document that the element is in, and its
+// aim is part 1. It returns the world of the document that the element is in, and its
 // place in the tab's viewport.
 func (c *call) aim(a aimArgs) (w world, at aimed, err error) {
 	function := "aim"

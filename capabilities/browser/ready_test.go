@@ -150,8 +150,9 @@ func slowSite(t testing.TB, pages map[string]string) *site {
 	return s
 }
 
-// What never ends does not hold a page, and the result says what it was. What makes the
-// page is waited for. It goes by the clock, so that no other test runs beside it.
+// A request that never ends does not hold a page, and the result says what it was. A call
+// waits for what makes the page. The test goes by the clock, so that no other test runs
+// beside it.
 func TestPagesAreReadyWhenTheyCanBeWorkedWith(t *testing.T) {
 	const fetches = `<p id=p>before</p><script>fetch('/slow').then(r=>r.text()).then(x=>{p.textContent=x})</script>`
 	s := slowSite(t, map[string]string{

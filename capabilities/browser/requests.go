@@ -120,7 +120,7 @@ func networkRequests(c *call) (capabilities.Output, error) {
 	out := capabilities.Output{Untrusted: true}
 	var told []string
 	if result.Omitted > 0 && len(result.Requests) > 0 {
-		told = append(told, fmt.Sprintf("%d older ones are left out: before %q gives the newest of them", result.Omitted, result.Requests[0].ID))
+		told = append(told, fmt.Sprintf("%d older ones are left out: before %q returns the newest of them", result.Omitted, result.Requests[0].ID))
 	}
 	if args.Since == nil && earlier > 0 {
 		told = append(told, fmt.Sprintf("%d of pages before are not listed: since 0 lists them", earlier))

@@ -8,7 +8,7 @@ type ring[T any] struct {
 	entries []T
 }
 
-// push appends v and gives its number; over max, the oldest goes.
+// push appends v and returns its number; over max, the oldest goes.
 func (r *ring[T]) push(v T) (seq int64) {
 	if r.first == 0 {
 		r.first = 1
@@ -20,7 +20,7 @@ func (r *ring[T]) push(v T) (seq int64) {
 	return r.last()
 }
 
-// drop forgets the oldest entry and gives it.
+// drop forgets the oldest entry and returns it.
 func (r *ring[T]) drop() (v T) {
 	if len(r.entries) > 0 {
 		v = r.entries[0]

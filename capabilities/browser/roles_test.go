@@ -31,7 +31,8 @@ func TestFramesWithARole(t *testing.T) {
 	wants(t, n.snap(), `- iframe [ref=`, `textbox "Card number"`)
 }
 
-// What takes the focus or has a value is what it is, unless its author's role goes with that.
+// An element that takes the focus or has a value is what it is, unless its author's role
+// goes with that.
 func TestRolesThatContradictTheElement(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`

@@ -113,7 +113,7 @@ func TestRefsStayWithRowsThatChange(t *testing.T) {
 	}
 }
 
-// What a control's own doing makes of it and of its row does not part it from its ref.
+// A control keeps its ref, whatever its own doing makes of it and of its row.
 func TestRefsStayWithWhatTheyDid(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<ul><li><button id=p onclick="this.textContent = this.textContent === 'Play' ? 'Pause' : 'Play'; n.textContent = ++c">Play</button></li><li><button>Other</button></li></ul><b id=n></b>

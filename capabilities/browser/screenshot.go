@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"image"
-	_ "image/jpeg" // to read the size of what Chrome gives
+	_ "image/jpeg" // to read the size of what Chrome returns
 	_ "image/png"
 	"math"
 	"strings"
@@ -59,9 +59,9 @@ var forFiles = bounds{side: maxSide, bytes: maxBlob}
 
 // screenshot carries out tyrum.browser.screenshot: the viewport, a part of it, an
 // element, or the whole page. A clip is in the pixels that clicks by x and y use;
-// with full_page it is in those of the page. What is too large for a model is given
-// smaller, of a whole page as much as fits, and the result says so; what is kept as a
-// file is not given.
+// with full_page it is in those of the page. A picture that is too large for a model comes
+// smaller, of a whole page as much as fits, and the result says so; one that is kept as a
+// file does not come at all.
 func screenshot(c *call) (capabilities.Output, error) {
 	args := shotArgs{Format: "png", Quality: 80, Scale: 1}
 	if err := c.args(&args); err != nil {
@@ -164,7 +164,7 @@ func (c *call) shoot(args shotArgs, b bounds) (s shot, err error) {
 	}
 	size, ok := imageSize(s.data)
 	if !ok {
-		return s, capabilities.Errorf(capabilities.CodeExecutionFailed, "The browser gave no readable image.").
+		return s, capabilities.Errorf(capabilities.CodeExecutionFailed, "The browser returned no readable image.").
 			WithHint("Try again, or take a smaller part.")
 	}
 	s.Width, s.Height = size.X, size.Y
@@ -215,7 +215,7 @@ type shotResult struct {
 }
 
 // leftOut is a part of the page, over its whole width, in the page's pixels: a clip
-// from there on gives the next image.
+// from there on returns the next image.
 type leftOut struct {
 	Y      float64 `json:"y"`
 	Height float64 `json:"height"`
@@ -288,7 +288,7 @@ func (c *call) frameShot(args shotArgs, b bounds, s *shot, p *page.CaptureScreen
 	}
 	part.Scale = s.scale
 	p.Clip = &part
-	// What is in view is taken as it is; only for the rest the page is laid out anew.
+	// A part in view is taken as it is; only for the rest the page is laid out anew.
 	beyond := part.X < view.X || part.Y < view.Y || part.X+part.Width > view.X+view.Width+1 || part.Y+part.Height > view.Y+view.Height+1
 	p.CaptureBeyondViewport = ptr(beyond)
 	s.part = page.Viewport{X: part.X - view.X, Y: part.Y - view.Y, Width: part.Width, Height: part.Height}

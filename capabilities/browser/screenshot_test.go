@@ -249,7 +249,7 @@ func TestLabelsDoNotOverlap(t *testing.T) {
 	}
 }
 
-// What a model is given has no side over 8,000 pixels, and is at most 5 MB in base64.
+// A picture for a model has no side over 8,000 pixels, and is at most 5 MB in base64.
 func TestPicturesFitModels(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>body{margin:0}canvas{display:block}</style><canvas id=c></canvas><script>

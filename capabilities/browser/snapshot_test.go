@@ -345,8 +345,8 @@ func TestNamesByLabels(t *testing.T) {
 	}
 }
 
-// What nobody can see is not in a snapshot; a control that its page hides to draw its
-// own is, and so is what will show by scrolling, and what is there to be read aloud.
+// A snapshot leaves out what nobody can see; it has a control that its page hides to draw
+// its own, what will show by scrolling, and what is there to be read aloud.
 func TestHiddenThings(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>
@@ -462,7 +462,7 @@ func TestSnapshotOfAModalDialog(t *testing.T) {
 	wants(t, n.snap(), "- "+note("dialog [ref="+n.ref("- dialog")+"]")+"\n- heading")
 }
 
-// What has no words of its own is told by those of its style sheet, or by a hint.
+// An element without words of its own is told by those of its style sheet, or by a hint.
 func TestNamesWithoutText(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>.words::before{content:"Say \"hi\""} .aloud::before{content:"\e001" / "Delete it"} .glyph::before{content:"\e001"} .attr::after{content:attr(data-l)} .both::after{content:"x / y"}

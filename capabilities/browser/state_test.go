@@ -267,7 +267,7 @@ func TestStorageState(t *testing.T) {
 	if got := fresh.eval("localStorage.two"); got != "zwei" {
 		t.Error(got)
 	}
-	// What was loaded is saved again, visited or not.
+	// A state that was loaded is saved again, visited or not.
 	fresh.must("close", obj{"save_storage_state": "again"})
 	again, _ := os.ReadFile(filepath.Join(n.h.home(""), "states", "again.json"))
 	if !bytes.Contains(again, []byte("zwei")) || !bytes.Contains(again, []byte("quoted")) {

@@ -111,7 +111,7 @@ func (c *call) saveState(name string) error {
 		return capabilities.Errorf(capabilities.CodeConflict, "No browser is open in this conversation, so there is no state to save.").
 			WithHint("Close without save_storage_state.")
 	case chrome.attached:
-		return capabilities.Errorf(capabilities.CodeDeniedByNode, "What a person's own browser knows is not copied.").
+		return capabilities.Errorf(capabilities.CodeDeniedByNode, "The state of a person's own browser is not copied.").
 			WithHint("Close without save_storage_state.")
 	}
 	state := storageState{Version: 1, Saved: time.Now().UTC()}

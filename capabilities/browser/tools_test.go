@@ -308,7 +308,7 @@ func TestType(t *testing.T) {
 	}
 }
 
-// What was typed into a secret field comes out nowhere.
+// Text that was typed into a secret field comes out nowhere.
 func TestTypedSecret(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{
@@ -431,7 +431,7 @@ func TestEvaluate(t *testing.T) {
 		"let a=1;\nawait a;\nthrow new Error(a)": "Error: 1 (line 3)",
 		"let a=1;\n(":                            "SyntaxError: Unexpected end of input (line 2)",
 		"let a=1;\nthrow 5":                      "5",
-		"let f=()=>1; f":                         "The expression gave a function, which has no JSON value.",
+		"let f=()=>1; f":                         "The expression returned a function, which has no JSON value.",
 		"let y=Symbol(); y":                      "The value cannot be turned into JSON.",
 		"let o={}; o.o=o; o":                     "The value cannot be turned into JSON.",
 		"1;\nPromise.reject(new Error('no'))":    "Error: no (line 2)",

@@ -184,8 +184,8 @@ func (c *call) submit(w world, typed verdict) (verdict, error) {
 // listens, in the page's own world, tells what anything that an event of the focused
 // field passes listens to: "keys", "edits" before they are made, or nothing of both.
 // getEventListeners is Chrome's, of the command line: it sees the listeners of the asked
-// world only. A page that forges it deceives nobody but itself. What a form is asked is
-// asked by its class, since a field may be called so (names.go).
+// world only. A page that forges it deceives nobody but itself. Questions to a form go by
+// its class, since a field may be called so (names.go).
 const listens = `(() => {
 	const of = (type, name) => { const get = Object.getOwnPropertyDescriptor(type.prototype, name).get; return x => get.call(x); };
 	const active = of(Document, 'activeElement'), view = of(Document, 'defaultView'), owner = of(Node, 'ownerDocument');

@@ -9,8 +9,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// What calls typed in secret, that is into fields for passwords and codes, is left out of
-// answers: hider.go says of which texts. Pages show such a value, send it on, and some log
+// Answers leave out what calls typed in secret, that is into fields for passwords and codes:
+// hider.go says of which texts. Pages show such a value, send it on, and some log
 // it. But a PIN is also a year or a part of an order's number, and an agent that reads
 // "Order 1(hidden)34" works with what is not there. So a short value is hidden only where
 // the page repeats it as such: page/secret.js knows the fields and what stands beside them.

@@ -13,7 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// What a page shows of a password that was typed into it is in no answer of any tool.
+// No answer of any tool has what a page shows of a password that was typed into it.
 func TestTypedSecretsAreInNoAnswer(t *testing.T) {
 	t.Parallel()
 	const secret = `se"same & co`
@@ -287,7 +287,7 @@ func TestHidingReachesEveryPart(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 	e := capabilities.Errorf(capabilities.CodeConflict, "a longhorse").WithHint("a longhorse").WithDetails([]string{"a longhorse"})
-	if e = l.hider().refusal(e); e.Message != "a (hidden)" || e.Hint != "a (hidden) What was typed in secret is hidden in this answer." || !reflect.DeepEqual(e.Details, []string{e.Message}) {
+	if e = l.hider().refusal(e); e.Message != "a (hidden)" || e.Hint != "a (hidden) This answer hides what was typed in secret." || !reflect.DeepEqual(e.Details, []string{e.Message}) {
 		t.Errorf("%+v", e)
 	}
 }

@@ -150,7 +150,7 @@ func uploadFile(c *call) (capabilities.Output, error) {
 }
 
 // dropOn drops something of another program where the page takes it: files as a person's
-// file manager does, or data. What nobody takes, Chrome would open: it is carried away
+// file manager does, or data. Chrome would open what nobody takes: so that is carried away
 // again. It calls handed right before the drop.
 func (c *call) dropOn(w world, at aimed, data *input.DragData, handed func()) (verdict, error) {
 	const copying = 1

@@ -201,9 +201,9 @@ func matchURL(want, url string) bool {
 	return err == nil && ok
 }
 
-// truth asks the caller's function, which must not change the page. What throws
-// because the page is not there yet is not true yet; why tells of it. The function
-// may run until stop, the page answer until patience ends.
+// truth asks the caller's function, which must not change the page. A function that throws
+// because the page is not there yet is not true yet; why tells of it. The function may run
+// until stop, the page answer until patience ends.
 func (c *call) truth(ctx context.Context, expression string, stop, patience time.Time) (ok bool, why string, err error) {
 	if functionPattern.MatchString(expression) {
 		expression = "(" + expression + "\n)()"
@@ -250,7 +250,7 @@ func (c *call) truth(ctx context.Context, expression string, stop, patience time
 	case o == nil || o.Type == runtime.RemoteObjectTypeUndefined || o.Subtype == runtime.RemoteObjectSubtypeNull:
 		return false, "", nil
 	case o.Subtype == runtime.RemoteObjectSubtypePromise:
-		return false, "", capabilities.Errorf(capabilities.CodeScriptFailed, "The function gives a promise, which is never awaited here.").
+		return false, "", capabilities.Errorf(capabilities.CodeScriptFailed, "The function returns a promise, which is never awaited here.").
 			WithHint("Give an expression whose value becomes true.")
 	case o.UnserializableValue != "":
 		return o.UnserializableValue != "NaN" && o.UnserializableValue != "-0" && o.UnserializableValue != "0n", "", nil
@@ -437,7 +437,7 @@ func (t *tab) forgetWorld(w world) {
 	}
 }
 
-// holds reports whether what is shown fulfils the conditions. What shall be absent
+// holds reports whether what is shown fulfils the conditions. A thing that shall be absent
 // must be so in every document; one of a frame that does not answer is passed over
 // after a while. answered: each that can be looked into yet has told what it shows.
 func (w *watch) holds(args waitArgs, ready bool) (ok, answered bool, changed <-chan struct{}, err error) {

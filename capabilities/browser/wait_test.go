@@ -109,7 +109,7 @@ host.attachShadow({mode:'open'}).innerHTML='<p>in the shadow</p><slot></slot><u 
 	}
 }
 
-// What comes later ends the wait, whatever kind of change it is.
+// A later change ends the wait, of whatever kind it is.
 func TestWaitForWhatComes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{

@@ -13,10 +13,10 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// What Handrail runs inside pages. It lives in an isolated world: it sees the
-// page's DOM, the page can neither see nor change it. It changes nothing in the
-// DOM itself. It is put into a document at the first call that needs it. Its
-// parts share one scope; each says in its first line what it is about.
+// The page script is Handrail's code inside pages. It lives in an isolated world: it sees
+// the page's DOM, the page can neither see nor change it. It changes nothing in the DOM
+// itself. It is put into a document at the first call that needs it. Its parts share one
+// scope; each says in its first line what it is about.
 var (
 	//go:embed page/names.js
 	namesScript string

@@ -88,8 +88,8 @@ var (
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
 	sixTo = netip.MustParsePrefix("2002::/16")
 	compa = netip.MustParsePrefix("::/96") // IPv4-compatible
-	// global6 is all of IPv6 that is given out (RFC 4291, 2.4). What lies outside is
-	// a translation or another system's own use of it, such as ::ffff:0:10.0.0.1.
+	// global6 is all of IPv6 that is given out (RFC 4291, 2.4). An address outside
+	// is a translation or another system's own use of it, such as ::ffff:0:10.0.0.1.
 	global6 = netip.MustParsePrefix("2000::/3")
 )
 

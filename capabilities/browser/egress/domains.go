@@ -46,7 +46,7 @@ func plainHost(host string) string {
 	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
 }
 
-// match reports whether the host, as plainHost gives it, is on the list.
+// match reports whether the host, as plainHost returns it, is on the list.
 func (d Domains) match(host string) bool {
 	for _, entry := range d {
 		if suffix, wild := strings.CutPrefix(entry, "*"); wild && (host == suffix[1:] || strings.HasSuffix(host, suffix)) || host == entry {

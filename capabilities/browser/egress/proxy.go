@@ -120,8 +120,8 @@ func (g guarded) Accept() (net.Conn, error) {
 	}
 }
 
-// mine reports whether Chrome opened the connection. What the system does not
-// tell is not held against it.
+// mine reports whether Chrome opened the connection. A connection of which the system
+// does not tell counts as Chrome's.
 func (p *Proxy) mine(c net.Conn) bool {
 	select {
 	case <-p.known:
@@ -277,7 +277,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit waits until requests may leave. What it gives ends with the next cut.
+// admit waits until requests may leave. The request that it returns ends with the next cut.
 func (p *Proxy) admit(r *http.Request) (*http.Request, func(), bool) {
 	for p.rules.gate.pass(r.Context()) {
 		p.mu.Lock()

@@ -66,8 +66,8 @@ func (r *Rules) Narrow(allow, block []string) (err error) {
 // Limited reports whether the owner has a list of domains.
 func (r *Rules) Limited() bool { return r.allow != nil || r.block != nil }
 
-// Hold keeps new requests back until it is called with false: the node is stopped. What
-// is open ends at once, in every lane: a tunnel carries what nobody here can hold back.
+// Hold keeps new requests back until it is called with false: the node is stopped. Open
+// requests end at once, in every lane: a tunnel carries what nobody here can hold back.
 func (r *Rules) Hold(on bool) {
 	r.gate.set(on)
 	if !on {

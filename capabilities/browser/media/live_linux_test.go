@@ -9,7 +9,7 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// What a camera sees and a microphone hears comes encoded, frame by frame, a key frame
+// A camera's pictures and a microphone's sound come encoded, frame by frame, a key frame
 // whenever one is asked for; when the viewers go, the device is free.
 func TestLive(t *testing.T) {
 	b := newBackend(t, Options{})

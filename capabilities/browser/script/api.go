@@ -14,16 +14,16 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// What a script can use (api.js defines it):
+// A script can use this (api.js defines it):
 //
 //	page.TOOL(args)     carries out a tool of this conversation: page.navigate,
-//	                    page.click, page.waitFor, … with that tool's arguments, gives
+//	                    page.click, page.waitFor, … with that tool's arguments, returns
 //	                    its result, with effect and evidence beside the fields.
 //	                    Throws an Error with code, message and hint. It is done when it
 //	                    returns; await changes nothing.
 //	page.navigate(url), page.evaluate(expression or function), page.pressKey(key),
 //	page.click(selector) and others that take a selector: short for the one field.
-//	page.evaluate       gives the value itself.
+//	page.evaluate       returns the value itself.
 //	console.log(…)      adds a line to the log.
 //	setTimeout, clearTimeout
 //
@@ -66,7 +66,7 @@ type settings struct {
 
 const maxTimers = 1000
 
-// globals makes what the script sees and gives api.js's driver.
+// globals makes what the script sees and returns api.js's driver.
 func (p *process) globals(tools []string) (drive quickjs.Value, err error) {
 	s := settings{MaxLogs: maxLogs, MaxLogEntry: maxLogEntry, MaxLine: maxLine / 2, MaxMessage: maxMessage, MaxTimers: maxTimers}
 	for _, t := range tools {

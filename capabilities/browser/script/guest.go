@@ -161,7 +161,7 @@ func (p *process) run(r run) done {
 	return p.thrown()
 }
 
-// play runs the script to its end, timers meanwhile, and gives how it ended.
+// play runs the script to its end, timers meanwhile, and returns how it ended.
 func (p *process) play(drive, script quickjs.Value) (state string, err error) {
 	if _, err = drive.Call(quickjs.UndefinedValue, "start", script); err != nil {
 		return "", err

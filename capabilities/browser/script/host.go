@@ -37,9 +37,9 @@ type Options struct {
 	Ends func(error) bool
 }
 
-// Result is what a script gave.
+// Result is what a script returned.
 type Result struct {
-	Value json.RawMessage // null where it gave nothing
+	Value json.RawMessage // null where it returned nothing
 	Log   []string
 	Steps int
 }
@@ -72,7 +72,7 @@ type guest struct {
 	tools  map[string]bool
 }
 
-// Run starts a guest, answers its calls and gives what it returned. It ends the
+// Run starts a guest, answers its calls and returns its result. It ends the
 // guest when ctx ends. Errors are *capabilities.Error, or ctx's; the result's log
 // and steps are valid beside an error.
 func Run(ctx context.Context, o Options) (Result, error) {
@@ -117,7 +117,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return g.result, err
 }
 
-// guestPath gives the program that becomes the guest; see Unwatched.
+// guestPath returns the program that becomes the guest; see Unwatched.
 var guestPath = selfPath
 
 func selfPath() (string, error) {

@@ -14,8 +14,8 @@ import (
 	"github.com/handrail-dev/handrail/platform/procguard"
 )
 
-// What a script does to its own engine ends that script alone, with a reason,
-// and reaches the host as the steps it really took.
+// A script that works on its own engine ends alone, with a reason, and the host sees the
+// steps that it really took.
 func TestHostileScripts(t *testing.T) {
 	for _, tc := range []struct {
 		name, code string
@@ -103,7 +103,7 @@ func TestHostileScripts(t *testing.T) {
 	}
 }
 
-// What never ends by itself ends with its call.
+// A script that never ends by itself ends with its call.
 func TestEndlessScripts(t *testing.T) {
 	for name, code := range map[string]string{
 		"a regular expression":      "console.log('up'); /^(a+)+$/.test('a'.repeat(40) + '!')",

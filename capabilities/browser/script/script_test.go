@@ -206,7 +206,7 @@ func TestGuestIsConfined(t *testing.T) {
 	}
 }
 
-// What a guest that was taken over says can only end its call.
+// A guest that was taken over can only end its call by what it says.
 func FuzzFromGuest(f *testing.F) {
 	for _, s := range []string{
 		`{"call":{"id":1,"tool":"click","args":{"ref":"e1"}}}`, `{"log":"x"}`, `{"done":{"value":null}}`, `{"done":{"value":{"a":1}}}`,
