@@ -119,3 +119,41 @@ func TestNoFileNamesARegistry(t *testing.T) {
 		}
 	}
 }
+
+var (
+	decisionName = regexp.MustCompile(`^docs/decisions/(([0-9]{3})-[a-z0-9-]+\.md)$`)
+	decisionForm = regexp.MustCompile(`(?s)^# ([^0-9\n][^\n]*)\n\nStatus: .+?\n\nContext: .+?\n\nDecision: .+?\n\nConsequence: .+$`)
+)
+
+// A decision has one form, is short, and is in the index under its title.
+func TestDecisionsHaveOneForm(t *testing.T) {
+	const most = 150
+	all := readTree(t)
+	index := string(all.read(t, "docs/decisions/README.md"))
+	found := 0
+	for _, name := range all.files {
+		file := decisionName.FindStringSubmatch(name)
+		if file == nil {
+			if strings.HasPrefix(name, "docs/decisions/") && name != "docs/decisions/README.md" {
+				t.Errorf("%s: the name of a decision is NNN-topic.md", name)
+			}
+			continue
+		}
+		found++
+		text := string(all.read(t, name))
+		if n := len(strings.Fields(text)); n > most {
+			t.Errorf("%s has %d words, at most %d are allowed", name, n, most)
+		}
+		form := decisionForm.FindStringSubmatch(text)
+		if form == nil {
+			t.Errorf("%s: a decision is a title without number, then paragraphs that begin Status:, Context:, Decision: and Consequence:", name)
+			continue
+		}
+		if line := "- [" + file[2] + "](" + file[1] + ") " + form[1] + "\n"; !strings.Contains(index, line) {
+			t.Errorf("docs/decisions/README.md has no line %q", line)
+		}
+	}
+	if found == 0 {
+		t.Error("no decision found: the test is broken")
+	}
+}
