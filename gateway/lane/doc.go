@@ -6,7 +6,9 @@
 // nodes of a lane are answered from memory, on every call's path; attaching and
 // detaching is durable before it is answered; what is attached to a lane holds there and
 // nowhere else. A new lane of a principal begins with the nodes of the lane that is
-// named like the principal: that is an attachment of its own, recorded as one.
+// named like the principal (the home lane): Claim copies them and records each copy as an
+// attachment of the new lane. No call falls back to the home lane later: where a lane has no
+// node, its calls have no attached node.
 //
 // It must never import a surface (gateway/front), the dispatcher, or choose a
 // node: selection is gateway/route's.

@@ -1,7 +1,8 @@
 // Package console is the gateway's pages for people: nodes, calls, approvals, stop
 // and the rest, made on the server, with small modules of our own that keep them
 // live. Every page works without them. A page is a template in the folder pages, a type
-// that it is filled with, and a line of Mount.
+// that it is filled with, and a line of Mount. A page of the menu has a line of places in
+// layout.go, too.
 //
 // Promises: it shows what the REST surface answers to the visitor and changes what
 // that surface lets the visitor change, and knows no other way to either; a control
