@@ -157,8 +157,8 @@ var codeTable = map[Code]CodeInfo{
 	CodeUnknownOutcome:    {"The connection to the node was lost and it is not known whether the call finished.", "Look at the device's state before repeating the call.", false, 502, StatusError, ""},
 	CodeDeadlineExceeded:  {"The call did not finish in time.", "Look at what it did so far before repeating it; then give a larger timeout_ms, or do less at once.", true, 504, StatusError, ""},
 	CodeCancelled:         {"The caller cancelled the call.", "It may have started: look at what it did before repeating it.", false, 499, StatusError, ""},
-	CodeResultTooLarge:    {"The result is larger than the tool may give.", "Ask for less.", false, 502, StatusError, ""},
-	CodeResultExpired:     {"The call was carried out, but its result is no longer kept.", "Do not repeat it: look at what it did. What only reads can be asked again with a new request ID.", false, 410, StatusError, ""},
+	CodeResultTooLarge:    {"The result is larger than the tool may return.", "Ask for less.", false, 502, StatusError, ""},
+	CodeResultExpired:     {"The call was carried out, but its result is no longer kept.", "Do not repeat it: look at what it did. A call that only reads can be made again with a new request ID.", false, 410, StatusError, ""},
 
 	CodeDeniedByNode:   {"The device's owner does not allow this call.", "Ask the owner of the device.", false, 403, StatusDenied, ""},
 	CodeTicketInvalid:  {"The node refused the gateway's order: it does not match what was decided.", "Report this: it should not happen.", false, 502, StatusError, ""},
@@ -196,7 +196,7 @@ var codeTable = map[Code]CodeInfo{
 	CodeSensorMissing:     {"There is no such camera or microphone.", "Call tool.node.list: it names the devices of each node.", false, 404, StatusError, ActionListDevices},
 	CodeSensorBusy:        {"Another program or call is using the camera or microphone.", "Wait until it is free, or ask the person to close what uses it.", true, 409, StatusError, ""},
 	CodeSensorRefused:     {"The system does not let this node use the camera or microphone.", "The person has to allow it in the system's privacy settings; 'handrail doctor' on the node says more.", false, 403, StatusError, ""},
-	CodeFormatUnsupported: {"The device cannot give that format.", "Leave the format out, or see the message for what it can give.", false, 422, StatusError, ""},
+	CodeFormatUnsupported: {"The device cannot return that format.", "Leave the format out, or see the message for what it can return.", false, 422, StatusError, ""},
 	CodeCaptureBroken:     {"The capture broke off; nothing of it was kept.", "Look whether the camera or microphone is still connected, and call again.", true, 502, StatusError, ""},
 
 	CodeSecretUnavailable: {"The secret could not be read from where it is kept, so nothing was delivered.", "Ask the admin to look at it with 'handrail secret list'.", false, 503, StatusError, ""},

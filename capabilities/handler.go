@@ -165,13 +165,13 @@ func (i *Invocation) BeforeLook() error {
 	return i.Looking()
 }
 
-// Output is what a handler gives back.
+// Output is what a handler returns.
 type Output struct {
 	// Result is marshalled to the JSON object that the descriptor's result schema
 	// describes, without the fields that Blobs stand for.
 	Result any
 	Blobs  []Blob
-	// Artifacts are what CreateArtifact's writers gave, at most MaxArtifacts: bytes
+	// Artifacts are what CreateArtifact's writers returned, at most MaxArtifacts: bytes
 	// that are large, or that a person will want as a file.
 	Artifacts []Artifact
 	Effect    Effect

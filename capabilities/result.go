@@ -9,7 +9,7 @@ import (
 type Status string
 
 const (
-	StatusOK      Status = "ok"      // it ran; Output holds what it gave
+	StatusOK      Status = "ok"      // it ran; Output holds its result
 	StatusDenied  Status = "denied"  // policy, consent, the owner or a rule said no; it did not run
 	StatusError   Status = "error"   // it could not be carried out; Code says why
 	StatusPending Status = "pending" // it waits for a person; repeat the identical call to join

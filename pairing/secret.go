@@ -88,7 +88,7 @@ func (k ProofKey) answers() []byte {
 // Seal returns the bytes to keep in the store: the one place a key leaves by.
 func (k ProofKey) Seal() []byte { return append([]byte(nil), k.secret.bytes()...) }
 
-// OpenProofKey reads what Seal gave.
+// OpenProofKey reads what Seal returned.
 func OpenProofKey(b []byte) (ProofKey, error) {
 	if len(b) != proofKeyBytes {
 		return ProofKey{}, fmt.Errorf("a proof key has %d bytes, not %d", proofKeyBytes, len(b))

@@ -260,7 +260,7 @@ type Element struct {
 	Window  string // the Window.Ref it belongs to, if that is known
 }
 
-// Tree is what one reading gave, parents before children, in the order of the
+// Tree is what one reading returned, parents before children, in the order of the
 // screen.
 type Tree struct {
 	Elements []Element

@@ -72,7 +72,7 @@ func (f *form) trace(t *Trace) {
 	f.list(t.Console)
 	f.put("</div>\n<h2>Network</h2>\n<div class=\"card\">")
 	f.list(t.Network)
-	f.details("What the suite's server was asked for", t.Served)
+	f.details("Requests that the suite's server got", t.Served)
 	f.put("</div>\n</main></body></html>\n")
 }
 

@@ -150,7 +150,7 @@ func explain(err error) error {
 		return coded
 	}
 	return capabilities.Wrap(capabilities.CodeNodeDisconnected, err, "The gateway cannot be reached.").
-		WithHint("See that the gateway runs and that this device reaches its UDP port; trying again by itself.")
+		WithHint("See that the gateway runs and that this device reaches its UDP port. The device goes on trying.")
 }
 
 func closeWith(conn *quic.Conn, code wire.CloseCode) {

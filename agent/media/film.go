@@ -297,7 +297,7 @@ func (m *film) follow(ctx context.Context, src *source, length time.Duration, in
 	select {
 	case <-m.first:
 	case <-timer.C:
-		return "", capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The screen gave no picture.")
+		return "", capabilities.Errorf(capabilities.CodeDeadlineExceeded, "No picture came from the screen.")
 	case <-src.end:
 		return "", src.err
 	case <-ctx.Done():
@@ -375,7 +375,7 @@ func (h *Handler) stopFilm(inv capabilities.Invocation) (capabilities.Output, er
 	m := h.films[args.Recording]
 	h.mu.Unlock()
 	if m == nil {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "That is not recorded, or not any more.")
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "This recording does not exist, or has ended.")
 	}
 	return capabilities.Output{Result: map[string]bool{"stopped": m.end()}, Effect: capabilities.EffectConfirmed, Evidence: "the recording takes no more frames"}, nil
 }

@@ -50,7 +50,7 @@ type Question struct {
 	Expires   time.Time                `json:"expires"`
 
 	nonce  string
-	answer string // the ID of the answer that Reply gave to it
+	answer string // the ID of the answer of Reply to it
 }
 
 type questionFile struct {
@@ -230,7 +230,7 @@ func Reply(dir, id string, a Answer, now time.Time) (Question, error) {
 	return all[i], nil
 }
 
-// ReadOutcome returns what came of the answer that Reply gave to q, if the node has taken
+// ReadOutcome returns what came of the answer of Reply to q, if the node has taken
 // it.
 func ReadOutcome(dir string, q Question) (Outcome, bool) {
 	path := filepath.Join(questionsIn(dir), q.ID+outcomeSuffix)

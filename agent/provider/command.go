@@ -15,7 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/folder"
 )
 
-// Bounds of what a program gives.
+// Bounds of what a program returns.
 const (
 	maxStdout = 1 << 20
 	maxFile   = 16 << 20
@@ -108,8 +108,8 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 	return t.result(text, made, filepath.Base(outputs[t.Output]))
 }
 
-// result makes a call's result of what its program gave: its text, or the file of that name among
-// those it made.
+// result makes a call's result of what its program returned: its text, or the file of that name
+// among those it made.
 func (t *template) result(text []byte, made *os.Root, name string) (capabilities.Output, error) {
 	out := capabilities.Output{Effect: capabilities.EffectUnverifiable}
 	if t.ReadOnly != nil && *t.ReadOnly {

@@ -58,7 +58,7 @@ func (s *started) fits(a *wire.Answer) bool {
 	if bad := s.tool.ValidateResult(a.Output); len(bad) > 0 {
 		s.log.Error("call.result_invalid", "violations", bad)
 		a.Status, a.Code = capabilities.StatusError, capabilities.CodeInternal
-		a.Message = "The tool gave a result that does not fit its own schema."
+		a.Message = "The tool returned a result that does not fit its own schema."
 		a.Output, a.Blobs = nil, nil
 		return false
 	}

@@ -195,7 +195,7 @@ func (s *started) invocation() capabilities.Invocation {
 // handle carries out an invocation: a handler's Handle, or one with a wrapper round it.
 type handle func(context.Context, capabilities.Invocation) (capabilities.Output, error)
 
-// output is what a call gave: as its handler returned it, freed of what is withheld, and as
+// output is a call's result: as its handler returned it, freed of what is withheld, and as
 // the answer says it, without what answer adds.
 type output struct {
 	given  capabilities.Output

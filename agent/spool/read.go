@@ -16,7 +16,7 @@ type Stored struct {
 	size int64
 	file *os.File
 	box  *artifact.Box
-	buf  *artifact.Buffer // of the chunk that Chunk gave last
+	buf  *artifact.Buffer // of the chunk that Chunk returned last
 
 	// The next chunk is read and opened while the one before is on its way.
 	ahead   *artifact.Buffer

@@ -38,7 +38,7 @@ func (c *Call) Create(spec capabilities.ArtifactSpec) (capabilities.ArtifactWrit
 		return nil, err
 	}
 	if c.most <= 0 {
-		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "this tool gives no files")
+		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "this tool returns no files")
 	}
 	limit := min(c.most, capabilities.MaxArtifact)
 	if spec.Limit > 0 {
@@ -50,7 +50,7 @@ func (c *Call) Create(spec capabilities.ArtifactSpec) (capabilities.ArtifactWrit
 		return nil, capabilities.Errorf(capabilities.CodeInternal, "the call has ended")
 	}
 	if len(c.kept)+len(c.writers) >= capabilities.MaxArtifacts {
-		return nil, capabilities.Errorf(capabilities.CodeResultTooLarge, "a call gives at most %d files", capabilities.MaxArtifacts)
+		return nil, capabilities.Errorf(capabilities.CodeResultTooLarge, "a call returns at most %d files", capabilities.MaxArtifacts)
 	}
 	var token [12]byte
 	rand.Read(token[:]) // never fails

@@ -29,7 +29,7 @@ func (b *Book) Names(names []string) {
 }
 
 // Answer takes the values out of every text of a but the words of its code. It reports
-// whether it changed what the tool gave.
+// whether it changed what the tool returned.
 func (c *Call) Answer(a *wire.Answer) (changed bool) {
 	for _, h := range c.kept() {
 		text := func(s *string) { *s = string(h.forms.replace([]byte(*s), c.book.names)) }

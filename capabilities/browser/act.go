@@ -401,7 +401,7 @@ func (c *call) arrive(before tabState, v verdict) (verdict, error) {
 	switch {
 	case v.evidence == newDocument && now.documents != before.documents && now.failed != "":
 		why := capabilities.AsError(c.navigationError(now.failed, c.tab.network.failureOf(now.loader), c.began))
-		v = verdict{capabilities.EffectPartial, "a navigation started, but gave an error page. " + why.PublicMessage() + " " + why.PublicHint()}
+		v = verdict{capabilities.EffectPartial, "a navigation started, but ended in an error page. " + why.PublicMessage() + " " + why.PublicHint()}
 	case v.evidence == newDocument && now.documents != before.documents && now.status >= 400:
 		v.evidence += fmt.Sprintf("; the server answered with status %d", now.status)
 	case v.evidence != newDocument || now.documents != before.documents:
@@ -418,7 +418,7 @@ func (c *call) arrive(before tabState, v verdict) (verdict, error) {
 		// anew, as the string that a javascript: address returns does.
 		v = confirmed("the page replaced its own content")
 	default:
-		v = verdict{capabilities.EffectPartial, "a navigation started, but gave no document"}
+		v = verdict{capabilities.EffectPartial, "a navigation started, but brought no document"}
 	}
 	return v, nil
 }

@@ -331,7 +331,7 @@ func sweepParts(dir string) {
 	}
 }
 
-// becameDownload reports whether a navigation that gave no document gives a
+// becameDownload reports whether a navigation that brought no document makes a
 // download: then the server answered, and Chrome says so a moment later.
 func (c *call) becameDownload(before tabState) bool {
 	begun := func(s tabState) bool { return s.downloads != before.downloads }

@@ -262,7 +262,7 @@ var netErrors = map[string]string{
 	"net::ERR_EMPTY_RESPONSE":       "The server sent nothing.",
 	"net::ERR_TOO_MANY_REDIRECTS":   "The server redirects in a circle.",
 	"net::ERR_UNSAFE_PORT":          "Browsers do not open that port.",
-	"net::ERR_ABORTED":              "The address gives a download or nothing to show.",
+	"net::ERR_ABORTED":              "The address has a download or nothing to show.",
 	"net::ERR_INVALID_URL":          "The address is not valid.",
 	"net::ERR_BLOCKED_BY_CLIENT":    "The browser blocks that address.",
 }

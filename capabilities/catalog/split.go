@@ -22,7 +22,7 @@ type Args struct {
 	// at most 200 characters. It is no part of Canonical, so policy and digests never see it.
 	Purpose string
 	// Timeout bounds the dispatch; always positive and at most the descriptor's
-	// maximum. It is what the caller gave, or else the default, stretched to what
+	// maximum. It is what the caller asked for, or else the default, stretched to what
 	// the call itself says it will take (a recording's duration).
 	Timeout time.Duration
 	// TimeoutGiven is true if the caller chose Timeout.
@@ -135,7 +135,7 @@ func milliseconds(n float64) time.Duration {
 	return time.Duration(min(n, maxTimeoutTotal) * float64(time.Millisecond))
 }
 
-// ValidateResult checks the JSON object a handler gave against Result. Nil means
+// ValidateResult checks the JSON object that a handler returned against Result. Nil means
 // that it fits.
 func (d *Descriptor) ValidateResult(result []byte) []Violation {
 	c, err := d.schemas()

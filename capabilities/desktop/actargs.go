@@ -73,7 +73,7 @@ func (a *actArgs) check() (*selector, error) {
 		return nil, err
 	}
 	if sel.ocr != nil && !has([]string{"click", "double_click", "right_click", "middle_click", "hover", "drag", "scroll", "show_menu"}, x.Kind) {
-		return nil, bad("Click it, or find the element with another selector.", "What is only seen as text cannot be the target of %s.", x.Kind)
+		return nil, bad("Click it, or find the element with another selector.", "An element that is only seen as text cannot be the target of %s.", x.Kind)
 	}
 	return sel, nil
 }

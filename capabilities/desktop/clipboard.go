@@ -18,7 +18,7 @@ const (
 )
 
 // clipboardWrite carries out tyrum.desktop.clipboard-write, by which secrets are
-// delivered: the text is in nothing that this gives back.
+// delivered: the text is in nothing that this returns.
 func (h *call) clipboardWrite(ctx context.Context) (capabilities.Output, error) {
 	cleared := h.inv.Cleared
 	if cleared == nil {

@@ -33,7 +33,7 @@ func explain(ctx context.Context, err error) *capabilities.Error {
 	case errors.As(err, &condition):
 		switch condition {
 		case platform.ErrGone:
-			return capabilities.Wrap(capabilities.CodeStaleRef, err, "What the call was about is gone.")
+			return capabilities.Wrap(capabilities.CodeStaleRef, err, "The window or element of this call is gone.")
 		case platform.ErrHung:
 			return capabilities.Wrap(capabilities.CodeAppHung, err, "")
 		case platform.ErrCannot:

@@ -152,7 +152,7 @@ func (h *call) resolve(ctx context.Context, d *platform.Desktop, sel *selector) 
 }
 
 // gone passes over the error of an element that went, names the application of
-// one that hangs, and gives back every other error.
+// one that hangs, and returns every other error.
 func (h *call) gone(ctx context.Context, err error, pid int) error {
 	switch {
 	case isGone(err):

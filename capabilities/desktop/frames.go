@@ -40,7 +40,7 @@ func newFrameTable() *frameTable {
 	return &frameTable{tag: rand.Text()[:4], byID: make(map[string]shown, maxFrames)}
 }
 
-// add remembers an image and gives it its ID.
+// add remembers an image and sets its ID.
 func (t *frameTable) add(s shown) shown {
 	t.mu.Lock()
 	defer t.mu.Unlock()

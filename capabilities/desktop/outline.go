@@ -105,7 +105,7 @@ type snapshotTable struct {
 
 func newSnapshotTable() *snapshotTable { return &snapshotTable{tag: rand.Text()[:4]} }
 
-// add keeps an outline and gives it its ID.
+// add keeps an outline and sets its ID.
 func (t *snapshotTable) add(o outlined) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

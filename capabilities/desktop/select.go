@@ -253,7 +253,7 @@ func (p *parser) unary(top *step) (expr, error) {
 	return p.term(top)
 }
 
-// term reads one term. A term that gives an order goes into top, and its expr is nil.
+// term reads one term. A term that names an order goes into top, and its expr is nil.
 func (p *parser) term(top *step) (expr, error) {
 	if p.terms++; p.terms > maxTerms {
 		return nil, selectorError(p.at, "it has more than %d terms", maxTerms)

@@ -273,7 +273,7 @@ func (w *waiter) listenPixels(ctx context.Context) error {
 		return err
 	}
 	if w.area = w.area.Intersect(layout.Whole()); w.area.Empty() {
-		return &capabilities.Error{Code: capabilities.CodeOutsideDesktop, Message: "What is waited for has no area on any display."}
+		return &capabilities.Error{Code: capabilities.CodeOutsideDesktop, Message: "The region or element to wait for has no area on any display."}
 	}
 	w.pixels, _ = w.d.Screen.Changes(ctx, w.area)
 	w.h.observe(keyScreen, "")

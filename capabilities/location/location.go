@@ -35,7 +35,7 @@ type Handler struct {
 	o Options
 
 	mu      sync.Mutex
-	last    *platform.Position // the latest that a call gave
+	last    *platform.Position // the latest that a call returned
 	precise bool               // last was asked for with high accuracy
 	ailment error              // what was in the way of the latest call
 	since   time.Time          // of ailment
@@ -176,7 +176,7 @@ func (h *Handler) remember(p platform.Position, precise bool, err error) {
 	}
 }
 
-var errNowhere = errors.New("the source gave what is no position")
+var errNowhere = errors.New("the source returned what is no position")
 
 // sane refuses what is no position, whatever its source says.
 func sane(p platform.Position) error {

@@ -79,7 +79,7 @@ func (k *Key) Open(b Binding, sealed []byte) (capabilities.Secret, error) {
 	k.private = nil
 	k.mu.Unlock()
 	refuse := func(cause error) (capabilities.Secret, error) {
-		return capabilities.Secret{}, capabilities.Wrap(capabilities.CodeTicketInvalid, cause, "What was sealed is not for this call.")
+		return capabilities.Secret{}, capabilities.Wrap(capabilities.CodeTicketInvalid, cause, "The sealed secret is not for this call.")
 	}
 	if private == nil {
 		return refuse(errUsed)

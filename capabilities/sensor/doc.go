@@ -1,5 +1,5 @@
 // Package sensor is the camera and the microphone as capabilities: photos, films and
-// sound. It chooses the backend (platform.Sensors), checks what that gave and words
+// sound. It chooses the backend (platform.Sensors), checks what that returned and words
 // what went wrong.
 //
 // Promises: one capture of a device at a time; a recording is whole or an error, never

@@ -63,7 +63,7 @@ func (h *Handler) photo(ctx context.Context, inv capabilities.Invocation) (capab
 	// The picture's own facts count, not what was meant to be taken.
 	config, format, err := image.DecodeConfig(bytes.NewReader(taken.Bytes))
 	if err != nil || format != args.Format {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeCaptureBroken, "The camera gave something that is no %s picture.", args.Format)
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeCaptureBroken, "The camera returned something that is no %s picture.", args.Format)
 	}
 	mime := "image/" + format
 	out := capabilities.Output{

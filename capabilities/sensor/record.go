@@ -120,7 +120,7 @@ func (h *Handler) sound(ctx context.Context, inv capabilities.Invocation) (capab
 	return h.finishSamples(inv, got, mime)
 }
 
-// recorded is a recording as its backend gave it.
+// recorded is a recording as its backend returned it.
 type recorded struct {
 	bytes.Buffer
 	platform.Recording
@@ -191,7 +191,7 @@ func (h *Handler) finishWebM(inv capabilities.Invocation, got *recorded, mime st
 	}
 	if mime == "video/webm" {
 		if result.Width == 0 || result.Height == 0 {
-			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeCaptureBroken, "The camera gave no picture.")
+			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeCaptureBroken, "The camera returned no picture.")
 		}
 		result.HasSound = &heard
 	}
@@ -204,7 +204,7 @@ func (h *Handler) finishWebM(inv capabilities.Invocation, got *recorded, mime st
 
 func (h *Handler) finishSamples(inv capabilities.Invocation, got *recorded, mime string) (capabilities.Output, error) {
 	if got.Rate < 8000 || got.Rate > 1<<16-1 || got.Channels != 1 {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeCaptureBroken, "The microphone gave %d channels at %d Hz.", got.Channels, got.Rate)
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeCaptureBroken, "The microphone returned %d channels at %d Hz.", got.Channels, got.Rate)
 	}
 	raw := got.Bytes()
 	samples := make([]int16, len(raw)/2)

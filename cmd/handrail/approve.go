@@ -93,7 +93,7 @@ func newApproveCmd() *cobra.Command {
 		Long: "Allows the call once, with exactly its arguments; with --for the tool on that node in that lane for some\n" +
 			"minutes; with --session, where the tool is safe enough, until you revoke it; with --always for as long as the\n" +
 			"present policy is in force. 'handrail approvals' shows which of them the question offers: some tools are asked\n" +
-			"about at each call. What lasts can be narrowed further. The first answer counts. Several questions of one caller in one\n" +
+			"about at each call. A lasting grant can be narrowed further. The first answer counts. Several questions of one caller in one\n" +
 			"lane can be answered at once, but for those that are asked about at each call.",
 		Args:              cobra.RangeArgs(1, 8),
 		ValidArgsFunction: completeApprovals,

@@ -32,7 +32,7 @@ func newCallCmd() *cobra.Command {
 	var o callOptions
 	cmd := &cobra.Command{
 		Use:   "call TOOL [ARGS]",
-		Short: "Call a tool and print what it gave",
+		Short: "Call a tool and print its result",
 		Long:  "ARGS is a JSON object, as for --args.",
 		Example: "  handrail call tool.browser.navigate --arg url=https://example.com/\n" +
 			"  handrail call tool.browser.screenshot --out shots\n" +

@@ -57,7 +57,7 @@ func newLedgerShowCmd() *cobra.Command {
 		}
 		if len(raw) == 0 && *call != "" {
 			return capabilities.Errorf(capabilities.CodeNotFound, "the ledger shows nothing of call %q", *call).
-				WithHint("Run 'handrail ledger show' to see the latest calls. What is past the ledger's retention is pruned.")
+				WithHint("Run 'handrail ledger show' to see the latest calls. Calls past the ledger's retention are pruned.")
 		}
 		if commonOf(cmd).json {
 			return printItems(cmd.OutOrStdout(), raw)

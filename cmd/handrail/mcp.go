@@ -22,7 +22,7 @@ func newMCPCmd() *cobra.Command {
 	}
 	lane := cmd.Flags().String("lane", "", "lane of this conversation (default: a fresh one)")
 	tools := cmd.Flags().String("tools", "", "families to offer, such as browser,desktop (default: all)")
-	names := cmd.Flags().String("names", "", "canonical gives dotted tool names")
+	names := cmd.Flags().String("names", "", "canonical: dotted tool names")
 	name := cmd.Flags().String("client", "", "call as this client of 'handrail connect', with its token")
 	schemas := cmd.Flags().String("schemas", "", "input lists tools without output schemas")
 	structured := cmd.Flags().Bool("structured", false, "send results as structured content, too (default: as the client named by --client uses it; without --client true)")

@@ -100,7 +100,7 @@ func newPolicyActivateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "activate [HASH]",
 		Short: "Put the staged files, or an earlier policy, in force at once",
-		Long: "Shows what changes and asks. What was granted under the policy before covers nothing any more.\n" +
+		Long: "Shows what changes and asks. Grants under the policy before cover nothing any more.\n" +
 			"The activation is recorded in the ledger with who made it. HASH is one from 'handrail policy history'.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

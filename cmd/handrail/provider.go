@@ -36,7 +36,7 @@ func newProviderAddCmd() *cobra.Command {
 		Use:   "add KIND NAME",
 		Short: "Have a node host a provider: command or mcp",
 		Long: "KIND is command (programs, by argument templates: --manifest FILE) or mcp (an MCP server: -- COMMAND, or --http URL).\n" +
-			"Its tools become tool.NAME.ACTION. What it may reach on the node is said here and nothing else is.",
+			"Its tools become tool.NAME.ACTION. It may reach on the node what is said here, and nothing else.",
 		Example: "  handrail provider add command images --manifest images.json --write ~/Pictures\n" +
 			"  handrail provider add mcp everything -- npx -y @modelcontextprotocol/server-everything",
 		Args: cobra.MinimumNArgs(2),
@@ -208,8 +208,8 @@ func newProviderApproveCmd() *cobra.Command {
 		Use:   "approve NAME",
 		Short: "Let a provider's tools be called, after a look at them",
 		Long: "Shows each tool with what an approval would let agents do: what only reads is allowed, all others ask a person.\n" +
-			"--allow, --ask and --deny decide otherwise about single tools. What is approved is what was shown: if the provider\n" +
-			"says something else by then, nothing is.",
+			"--allow, --ask and --deny decide otherwise about single tools. The approval is of what was shown: if the provider\n" +
+			"says something else by then, nothing is approved.",
 		Args: cobra.ExactArgs(1),
 	}
 	effects := map[string]*[]string{}

@@ -38,7 +38,7 @@ func newResumeCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume",
 		Short: "Let calls run again after 'handrail stop'",
-		Long: "Turns the gateway's stop switch off. What was granted before the stop stays revoked, and a device that was stopped at\n" +
+		Long: "Turns the gateway's stop switch off. Grants from before the stop stay revoked, and a device that was stopped at\n" +
 			"the device itself stays stopped until 'handrail node resume' is run there.",
 		Args: cobra.NoArgs,
 	}
@@ -48,7 +48,7 @@ func newResumeCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return confirmed(cmd, raw, "Resumed %s. What was granted before the stop stays revoked.", heeded(h.Nodes))
+		return confirmed(cmd, raw, "Resumed %s. Grants from before the stop stay revoked.", heeded(h.Nodes))
 	}
 	return cmd
 }

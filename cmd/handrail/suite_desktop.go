@@ -25,7 +25,7 @@ func newDesktopSuiteCmd() *cobra.Command {
 		Long: "Runs behaviours on the desktop of this machine's node, through MCP, gateway and node: with windows of its own (a\n" +
 			"Chrome, an editor, a terminal, as far as they are installed), whose pages and files tell this command what really\n" +
 			"came of mouse and keyboard. It uses the desktop's one pointer and focus, so leave both alone while it runs; what it\n" +
-			"opened it closes. What cannot be tried here says what it needs. 'handrail ci --desktop -- handrail suite desktop'\n" +
+			"opened it closes. A behaviour that cannot be tried here says what it needs. 'handrail ci --desktop -- handrail suite desktop'\n" +
 			"starts a gateway and a node for it, to which who starts it grants the desktop for that long.",
 		Args: cobra.NoArgs,
 	}

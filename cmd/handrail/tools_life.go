@@ -166,8 +166,8 @@ func newToolsApproveCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve TOOL",
 		Short: "Let a provider's tool be called, after a look at what it says",
-		Long: "Shows what differs from what was approved before, and asks. What is approved is what was shown: if the provider\n" +
-			"says something else by then, nothing is. With --canary only the named principals may call it.",
+		Long: "Shows what differs from what was approved before, and asks. The approval is of what was shown: if the provider\n" +
+			"says something else by then, nothing is approved. With --canary only the named principals may call it.",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeTools,
 	}
 	effect := cmd.Flags().String("effect", "", "what agents may do: allow, ask or deny (default: as it was, or as proposed)")

@@ -411,7 +411,7 @@ func (s sayer) clients(data dataDir, running runningGateway, to reach) {
 	if line := running.certificateLine(); line != "" {
 		s.line("%s", strings.TrimSpace(line))
 	}
-	s.line("What waits for you: handrail approvals --watch%s. All of it on one screen: handrail status%s. Ctrl-C ends it.", on, on)
+	s.line("Questions for you: handrail approvals --watch%s. All of it on one screen: handrail status%s. Ctrl-C ends it.", on, on)
 }
 
 // wait is how long calls wait for a person: not at all where nobody watches.

@@ -17,8 +17,8 @@ func newUserCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "user",
 		Short: "Let people sign in to the console with a password or a passkey",
-		Long: "A user signs in at /console/ with a password; in the console they add passkeys of their own. What 'handrail\n" +
-			"login' prints works without any.",
+		Long: "A user signs in at /console/ with a password; in the console they add passkeys of their own. The link\n" +
+			"that 'handrail login' prints works without any.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -108,7 +108,7 @@ type Field struct {
 type Frame struct {
 	ID        string `json:"frame_id"`
 	Spots     []Spot `json:"spots,omitempty"` // that the call names in it, in order
-	Available bool   `json:"available"`       // GET /v1/approvals/ID/frame gives the part of it
+	Available bool   `json:"available"`       // GET /v1/approvals/ID/frame returns the part of it
 }
 
 // Spot is a place in a picture, in its pixels.

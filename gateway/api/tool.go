@@ -50,7 +50,7 @@ type Limits struct {
 	SlackMS          int    `json:"slack_ms,omitempty"`     // beyond that
 	MaxResultBytes   int    `json:"max_result_bytes"`
 	MaxBlobBytes     int    `json:"max_blob_bytes,omitempty"`
-	MaxArtifactBytes int64  `json:"max_artifact_bytes,omitempty"` // of a call's artifacts together; 0: it gives none
+	MaxArtifactBytes int64  `json:"max_artifact_bytes,omitempty"` // of a call's artifacts together; 0: it returns none
 }
 
 // Example is a call that the input schema accepts.

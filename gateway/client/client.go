@@ -203,7 +203,7 @@ func (e *unreachable) Error() string {
 func (e *unreachable) Unwrap() error        { return e.cause }
 func (e *unreachable) Is(target error) bool { return target == ErrUnreachable }
 
-// Unreachable makes ErrUnreachable of what Send gave, unless the caller gave up:
+// Unreachable makes ErrUnreachable of what Send returned, unless the caller gave up:
 // then it is the context's error.
 func (c *Client) Unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {

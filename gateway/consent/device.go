@@ -94,7 +94,7 @@ func (t *Told) Notice(a *Approval) Notice {
 		n.add("It works" + t.Into + ".")
 	}
 	if t.Where != nil && t.Where.Terminal {
-		n.add("What is typed there are commands.")
+		n.add("Text that is typed there runs as commands.")
 	}
 	for _, f := range t.Fields {
 		if f.Hidden {

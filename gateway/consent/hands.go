@@ -129,7 +129,7 @@ func (c *Consent) Uses(tool capabilities.ToolID, node capabilities.NodeID, by ca
 }
 
 // Ended says that the call which went on with p is over. It is to be called once for
-// every permit that Await gave.
+// every permit that Await returned.
 func (c *Consent) Ended(p Permit) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

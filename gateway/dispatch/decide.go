@@ -123,7 +123,7 @@ func reductions(v *policy.Decision, g grant) (withheld []string, x *policy.Escal
 	}
 	return withheld, &policy.Escalation{
 		Code: escalationCode(g.permit.Kind), Delta: v.Escalated, From: g.from.HashHex(), Grant: g.permit.Grant,
-		Reason: "a person granted what policy gives with consent only",
+		Reason: "a person granted what policy allows with consent only",
 	}
 }
 

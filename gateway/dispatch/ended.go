@@ -16,7 +16,7 @@ import (
 //lint:ignore errname it is a cause that ends a call, not a failure
 type Ended struct {
 	By  packet.Ender
-	Err *capabilities.Error // of CodeCancelled, or what NoToken gives
+	Err *capabilities.Error // of CodeCancelled, or what NoToken returns
 }
 
 func (e *Ended) Error() string { return e.Err.Error() }

@@ -182,7 +182,7 @@ func (s *steps) place(q *resolved) (*routed, *capabilities.Error) {
 func (s *steps) standing(now *policy.Engine) *capabilities.Error {
 	p := s.parent
 	if p.permit.Grant != "" && !s.d.opts.Consent.Stands(p.permit) {
-		return capabilities.Errorf(capabilities.CodeConsentDenied, "What a person granted %s with was taken back or is over, so it takes no more steps.", p.desc.Tool)
+		return capabilities.Errorf(capabilities.CodeConsentDenied, "The grant of %s was taken back or is over, so the call takes no more steps.", p.desc.Tool)
 	}
 	if now.SnapshotID() == p.engine.SnapshotID() {
 		return nil

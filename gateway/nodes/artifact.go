@@ -121,7 +121,7 @@ func (c *exchange) chunks(m *artifact.Manifest, from int, t Taker) (took, read e
 		select {
 		case buf = <-free:
 		case <-failed:
-			read = errors.New("what takes the artifact takes no more")
+			read = errors.New("the artifact's receiver takes no more bytes")
 			continue
 		}
 		if buf == nil {

@@ -95,7 +95,7 @@ func insert(tx *store.Tx, r *Call) error {
 	}
 	mac := r.ArgsMAC
 	if mac == nil {
-		mac = []byte{} // what SQLite gives back of an empty one
+		mac = []byte{} // what SQLite returns of an empty one
 	}
 	_, err := tx.Exec(`INSERT INTO calls (call_id, principal, request_id, lane, tool, requested, node, args_mac, state, created_ms, until_ms, parent, person)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,

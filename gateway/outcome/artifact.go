@@ -204,7 +204,7 @@ type Content struct {
 // Close closes it.
 func (c *Content) Close() error { return c.file.Close() }
 
-// Open returns the bytes of an artifact that List gave. CodeNotFound if they are gone.
+// Open returns the bytes of an artifact that List returned. CodeNotFound if they are gone.
 func (a *Artifacts) Open(k Kept) (*Content, error) {
 	file := fileOf(k.Call, k.ID)
 	box, err := a.box(file)

@@ -45,7 +45,7 @@ type app struct {
 	pid      int
 	kind     toolkit
 	nodes    map[place]*node
-	loaded   bool   // the mirror holds what a whole reading gave
+	loaded   bool   // the mirror holds what a whole reading returned
 	count    uint64 // of events that came, for the order between them and answers
 	began    uint64 // the same, when the reading under way or the last one began
 	round    uint64 // the same, when it asked for the last time what the mirror lacks

@@ -22,7 +22,7 @@ const (
 	maxValue = 1024
 )
 
-// part is what one application gave.
+// part is what one application returned.
 type part struct {
 	elements []platform.Element
 	hung     string

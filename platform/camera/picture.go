@@ -14,7 +14,7 @@ import (
 // maxSide bounds a picture's sides in pixels.
 const maxSide = 8192
 
-var errFrame = errors.New("the camera gave a frame that is no picture")
+var errFrame = errors.New("the camera returned a frame that is no picture")
 
 // fromYUYV makes a picture of packed 4:2:2 samples, rows of stride bytes:
 //

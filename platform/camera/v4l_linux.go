@@ -203,7 +203,7 @@ func (d *device) setUp() error {
 		caps = c.dcaps
 	}
 	if caps&capCapture == 0 || caps&capStreaming == 0 {
-		return fmt.Errorf("%w: it gives no pictures", platform.ErrSensorCannot)
+		return fmt.Errorf("%w: it returns no pictures", platform.ErrSensorCannot)
 	}
 	for _, pixels := range []uint32{pixMJPEG, pixYUYV} {
 		f := v4lFormat{kind: typeCapture}
@@ -222,7 +222,7 @@ func (d *device) setUp() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: it gives neither MJPEG nor YUYV", platform.ErrSensorCannot)
+	return fmt.Errorf("%w: it returns neither MJPEG nor YUYV", platform.ErrSensorCannot)
 }
 
 // start maps buffers and begins the stream.
@@ -263,7 +263,7 @@ func (d *device) frame(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 		if time.Now().After(end) {
-			return nil, errors.New("the camera gave no frame")
+			return nil, errors.New("the camera returned no frame")
 		}
 		poll := []unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLIN}}
 		if n, err := unix.Poll(poll, 50); err != nil && !errors.Is(err, unix.EINTR) {

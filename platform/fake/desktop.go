@@ -167,7 +167,7 @@ func (d *Desktop) Lose() {
 	d.opened = nil
 }
 
-// Opens tells how many different desktops Open gave.
+// Opens tells how many different desktops Open returned.
 func (d *Desktop) Opens() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

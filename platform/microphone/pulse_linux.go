@@ -92,7 +92,7 @@ type client struct {
 	lost  chan struct{} // closed when the connection ended
 
 	mu   sync.Mutex
-	take func(p []byte) // what a record stream gives
+	take func(p []byte) // what a record stream returns
 	died bool           // the server ended the stream
 }
 
@@ -314,7 +314,7 @@ func (b *Backend) stream(ctx context.Context, c *client, o platform.RecordOrder)
 		case <-c.lost:
 			return platform.Recording{}, fmt.Errorf("%w: the sound server ended", platform.ErrSensorLost)
 		case <-patience.C:
-			return platform.Recording{}, fmt.Errorf("%w: the microphone gave no sound for %v", platform.ErrSensorLost, gapTime)
+			return platform.Recording{}, fmt.Errorf("%w: the microphone returned no sound for %v", platform.ErrSensorLost, gapTime)
 		case <-h.arrived:
 		}
 		patience.Reset(gapTime)

@@ -240,7 +240,7 @@ func (p *Portal) begin(ctx context.Context, method string, then func(dbus.Object
 	if handle != expected {
 		forget()
 		if !handle.IsValid() {
-			return "", fmt.Errorf("portal: %s gave no session", method)
+			return "", fmt.Errorf("portal: %s returned no session", method)
 		}
 		listen(handle)
 	}

@@ -107,7 +107,7 @@ func Dial(ctx context.Context, o Options) (*Conn, error) {
 	if err != nil {
 		_ = c.Close()
 		if errors.Is(err, platform.ErrLost) {
-			return nil, &platform.MissingError{What: fmt.Sprintf("What listens at %s is no Wayland compositor: %v.", path, err),
+			return nil, &platform.MissingError{What: fmt.Sprintf("The program that listens at %s is no Wayland compositor: %v.", path, err),
 				Fix: "Set WAYLAND_DISPLAY and XDG_RUNTIME_DIR to the session's."}
 		}
 		return nil, err

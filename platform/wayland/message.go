@@ -36,7 +36,7 @@ type message struct {
 	takeFD func() int
 }
 
-// split takes the first message off b. It gives no message and all of b while that
+// split takes the first message off b. It returns no message and all of b while that
 // holds only a part of one.
 func split(b []byte) (m *message, rest []byte, err error) {
 	if len(b) < headerSize {

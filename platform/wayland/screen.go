@@ -27,7 +27,7 @@ type Screen struct {
 	//lint:ignore containedctx the life of the screen
 	over   context.Context // ends with Close
 	finish context.CancelFunc
-	out    chan platform.Rect // what Damage gives; nil if the compositor cannot tell
+	out    chan platform.Rect // what Damage returns; nil if the compositor cannot tell
 	pump   sync.Once
 	pumps  sync.WaitGroup
 }
@@ -207,7 +207,7 @@ func (s *Screen) into(ctx context.Context, f *frame, old *buffer, opcode uint16)
 	default:
 	}
 	if !f.can {
-		return old, fmt.Errorf("wayland: the compositor gives pixels in the format %#x, which is not read here", f.shape.format)
+		return old, fmt.Errorf("wayland: the compositor returns pixels in the format %#x, which is not read here", f.shape.format)
 	}
 	b = old
 	if b == nil || b.shape != f.shape {

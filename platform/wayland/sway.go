@@ -81,7 +81,7 @@ func (s *sway) ask(ctx context.Context, kind uint32, payload string) ([]byte, er
 	case err != nil:
 		return nil, fmt.Errorf("%w: sway: %w", platform.ErrLost, err)
 	case got != kind:
-		return nil, errors.New("wayland: sway gave an answer to another question")
+		return nil, errors.New("wayland: sway answered another question")
 	}
 	return reply, nil
 }

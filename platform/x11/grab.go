@@ -63,7 +63,7 @@ func (s *Screen) copyPixels(ctx context.Context, area platform.Rect, dst []byte,
 			return err
 		}
 		if len(r.Data) < area.Height*pitch {
-			return errors.New("x11: the server gave a part of the image")
+			return errors.New("x11: the server returned a part of the image")
 		}
 		s.format.convert(dst, stride, r.Data, pitch, area.Width, area.Height)
 		return nil

@@ -29,7 +29,7 @@ type Screen struct {
 
 	fetching chan struct{}      // cap 1: taken by whoever fetches damage
 	wake     chan struct{}      // cap 1: damage or a new layout was announced
-	out      chan platform.Rect // what Damage gives; nil if the server cannot tell
+	out      chan platform.Rect // what Damage returns; nil if the server cannot tell
 	stop     chan struct{}      // closed by Close
 	end      func()             // removes the hook
 	pump     sync.Once

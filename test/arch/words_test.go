@@ -2,7 +2,9 @@ package arch
 
 import (
 	"go/ast"
+	"go/token"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -44,10 +46,10 @@ func TestFunctionsReturn(t *testing.T) {
 
 var nounClause = regexp.MustCompile(`(?:^|[.!?]\)? )(?:Who|What) [^?]*?(?:[.!](?: |$)|$)`)
 
-// beginsWithNounClause reports whether a sentence of a comment begins with who or what, and is no
+// beginsWithNounClause reports whether a sentence of a text begins with who or what, and is no
 // question.
-func beginsWithNounClause(comment string) bool {
-	for paragraph := range strings.SplitSeq(comment, "\n\n") {
+func beginsWithNounClause(text string) bool {
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
 		if nounClause.MatchString(strings.Join(strings.Fields(paragraph), " ")) {
 			return true
 		}
@@ -72,16 +74,39 @@ func TestSentencesBeginWithTheirSubject(t *testing.T) {
 	}
 	all := readTree(t)
 	for _, s := range all.code {
-		if covers("capabilities/browser/**", s.dir()) { // still to be rewritten
-			continue
-		}
 		for _, group := range s.syntax.Comments {
 			if beginsWithNounClause(group.Text()) {
 				t.Errorf("%s:%d: begin with the thing, not with who or what", s.file, all.fset.Position(group.Pos()).Line)
 			}
 		}
+		if s.isTest() {
+			continue
+		}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+				if text, err := strconv.Unquote(l.Value); err == nil && beginsWithNounClause(text) {
+					t.Errorf("%s:%d: begin with the thing, not with who or what", s.file, all.fset.Position(l.Pos()).Line)
+				}
+			}
+			return true
+		})
+	}
+	for _, name := range all.files {
+		if !strings.HasSuffix(name, ".md") || name == "docs/tools.md" { // which is made of the catalog
+			continue
+		}
+		text := partOfPage.ReplaceAllString(string(all.read(t, name)), "\n\n")
+		for paragraph := range strings.SplitSeq(text, "\n\n") {
+			if beginsWithNounClause(paragraph) {
+				t.Errorf("%s: %.60q: begin with the thing, not with who or what", name, strings.TrimSpace(paragraph))
+			}
+		}
 	}
 }
+
+// partOfPage is what may stand before the first sentence of a part: the first word of a decision's
+// paragraph, or the mark of a heading, of an entry of a list, of a cell.
+var partOfPage = regexp.MustCompile(`(?m)^(?:Context: |Decision: |Consequence: |# |- )|\| `)
 
 // Prose has at most 100 columns. A layout or an example, which is indented, has as many as it
 // needs.

@@ -1,5 +1,5 @@
 // Command bench measures what the project promises about speed and size, and
-// prints it beside what the same machine gives without us, measured in the same
+// prints it beside what the same machine does without us, measured in the same
 // run: `go run ./test/bench [--quick] [--json] [--out docs/benchmarks.md]`.
 //
 // Promises: every process that takes part is a real one (this program starts

@@ -76,7 +76,7 @@ func figure(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// report is what one run gave.
+// report is the result of one run.
 type report struct {
 	When    time.Time `json:"when"`
 	Machine string    `json:"machine"`

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// sample is what one measurement of one subject gave.
+// sample is what one measurement of one subject returned.
 type sample struct {
 	N    int     `json:"n"`
 	P50  float64 `json:"p50_us"`

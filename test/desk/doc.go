@@ -1,4 +1,4 @@
-// Package desk gives tests a desktop of their own: an X server on a free display
+// Package desk makes tests a desktop of their own: an X server on a free display
 // (Xvfb, or Xephyr inside one, whose devices a test can play the person with), a
 // window manager, a private D-Bus session with AT-SPI, a private home, and real
 // programs on it. Beside that it has oracles: programs nobody here wrote that read

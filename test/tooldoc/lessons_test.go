@@ -32,7 +32,7 @@ const (
 var lessons = []lesson{
 	{
 		tool: "launch",
-		says: "The state of a browser is empty at first and gone at the end, unless a profile or a stored state is named. What is stored stays on the node.",
+		says: "The state of a browser is empty at first and gone at the end, unless a profile or a stored state is named. A stored state stays on the node.",
 		rows: []row{
 			{"headless", "`false` shows a window on the node; shipped policy asks a person first"},
 			{"browser", "`chromium`, the only one"},
@@ -65,7 +65,7 @@ var lessons = []lesson{
 		tool: "snapshot",
 		says: "One outline for the document, its frames and its shadow roots. Each line is a role, a name, states in brackets and the value; what can be acted on, or dropped on (`dropzone`), has a ref. " +
 			"Hidden things are left out, and so is what a password field holds. Long pages are cut, and say so: take a part by `ref`, or look with `search`. " +
-			"What a field holds is cut after 300 characters, with a count, and a list after 12 choices: by its `ref` it is whole.",
+			"A field's text is cut after 300 characters, with a count, and a list after 12 choices: by its `ref` it is whole.",
 		rows: []row{
 			{"ref, selector", "only this part of the page"},
 			{"search", "only the lines with this text, in any case of letters, and what they are in"},
@@ -172,7 +172,7 @@ var lessons = []lesson{
 			{"keep_as", "keeps the picture as a file (an [artifact](artifacts.md)) of this name, and leaves it out of the answer"},
 		},
 		at: "/", past: []step{{"resize", `{"width": 800, "height": 600}`}}, args: `{"annotate": true, "scale": 0.5}`,
-		back: "The image itself comes as image content. It has at most 8,000 pixels on a side, and 5 MB in base64: models take no more. A full page that is longer, or larger, is cut: `left_out` says from where on (`y`) and how much (`height`), and the same call with a `clip` from there gives the rest. Anything else is scaled down, and `scale` says to what. What `keep_as` keeps may have 16,384 pixels on a side, and 32 MiB.",
+		back: "The image itself comes as image content. It has at most 8,000 pixels on a side, and 5 MB in base64: models take no more. A full page that is longer, or larger, is cut: `left_out` says from where on (`y`) and how much (`height`), and the same call with a `clip` from there returns the rest. Anything else is scaled down, and `scale` says to what. A picture that `keep_as` keeps may have 16,384 pixels on a side, and 32 MiB.",
 	},
 	{
 		tool: "evaluate",
@@ -228,7 +228,7 @@ var lessons = []lesson{
 			{"limit", "at most so many, the newest, in 200 KiB; unless said 100, in 32 KiB"},
 			{"clear", "forgets them after"},
 		},
-		back: "Unless `since` is given, it lists what the tab's present document said; `evidence` counts what pages before it did. `omitted` counts the older ones that were left out: `before` with the first `seq` of the answer gives them.",
+		back: "Unless `since` is given, it lists what the tab's present document said; `evidence` counts what pages before it did. `omitted` counts the older ones that were left out: `before` with the first `seq` of the answer returns them.",
 		at:   "/soon", past: []step{{"wait-for", `{"text": "Thank you"}`}}, args: `{"level": "error"}`,
 	},
 	{
@@ -239,16 +239,16 @@ var lessons = []lesson{
 			{"before", "only what is older than the one with this `id`"},
 			{"limit", "at most so many, the newest, in 200 KiB; unless said 100, in 32 KiB"},
 			{"id", "one request in detail"}, {"body", "with `id`: its bodies too"},
-			{"download", "the `id` of a download: gives its bytes"},
+			{"download", "the `id` of a download: returns its bytes"},
 			{"keep_as", "with `download`: keeps the file as an [artifact](artifacts.md) of this name, and leaves it out of the answer"},
 		},
 		at: "/soon", past: []step{{"wait-for", `{"text": "Thank you"}`}}, args: `{"types": ["fetch"]}`,
-		back: "Unless `since` is given, it lists what the tab's present document asked for, itself and what was redirected to it included. `omitted` counts the older ones that were left out: a larger `limit` gives them, or `before` with the `id` of the oldest listed. A tab's newest 1000 are kept; `evidence` counts the others. In detail, `Cookie`, `Set-Cookie`, `Authorization` and `Proxy-` headers are named, their values hidden.",
+		back: "Unless `since` is given, it lists what the tab's present document asked for, itself and what was redirected to it included. `omitted` counts the older ones that were left out: a larger `limit` returns them, or `before` with the `id` of the oldest listed. A tab's newest 1000 are kept; `evidence` counts the others. In detail, `Cookie`, `Set-Cookie`, `Authorization` and `Proxy-` headers are named, their values hidden.",
 		bad:  []wrong{{at: "/", args: `{"id": "r999"}`}},
 	},
 	{
 		tool: "resize",
-		says: "Holds for every tab of the conversation, also for new ones. What is not given stays as it is.",
+		says: "Holds for every tab of the conversation, also for new ones. A setting that is not given stays as it is.",
 		rows: []row{
 			{"width, height", "of the viewport; both or neither"}, {"device_scale_factor, mobile, user_agent", "the device"},
 			{"color_scheme, reduced_motion", "what its person prefers"}, {"locale, timezone, geolocation", "the place"},
@@ -269,7 +269,7 @@ var lessons = []lesson{
 	},
 	{
 		tool: "run-code",
-		says: "For many steps without a look between them. `page` has every tool of the browser but launch, close, upload-file and run-code, in camel case; each gives its tool's answer with `effect` beside it, " +
+		says: "For many steps without a look between them. `page` has every tool of the browser but launch, close, upload-file and run-code, in camel case; each returns its tool's answer with `effect` beside it, " +
 			"or throws an Error with `code`, `message` and `hint`. The script runs apart from the page, in a process that has no files and no network of its own; for the page's own variables use `page.evaluate`.",
 		rows: []row{{"code", "the body of an async function, or a function of `page`; `console.log` adds to `log`, which comes in an error's details too"}},
 		at:   "/", args: `{"code": "page.click({ref: '{ref Add bolt}'}); page.click({ref: '{ref Order}'}); console.log(page.tabs().tabs.length, 'tab'); return page.evaluate('document.title')"}`,

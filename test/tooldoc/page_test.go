@@ -196,7 +196,7 @@ func (p *place) walk() string {
 	for _, s := range []struct{ says, tool, args string }{
 		{"Open the page and read it in one call.", "navigate", `{"url": "https://shop.example/", "snapshot": "full"}`},
 		{"Act on a ref, and see what changed.", "click", `{"ref": "{ref Add bolt}", "snapshot": "delta"}`},
-		{"What was not in the delta is as it was. The other refs still hold, so the next step needs no new reading.", "click", `{"ref": "{ref Order}", "snapshot": "full"}`},
+		{"Everything that was not in the delta is as it was. The other refs still hold, so the next step needs no new reading.", "click", `{"ref": "{ref Order}", "snapshot": "full"}`},
 		{"Fill a form in one call.", "fill-form", `{"fields": [{"ref": "{ref Name}", "value": "Ada"}, {"ref": "{ref As a gift}", "value": "true"}]}`},
 	} {
 		args, r := k.call(s.tool, s.args)

@@ -130,7 +130,7 @@ func (b *Backend) Photo(ctx context.Context, o platform.PhotoOrder) (platform.Ph
 	}
 	body, err := base64.StdEncoding.DecodeString(got.Data)
 	if err != nil || len(body) == 0 {
-		return platform.Photo{}, fmt.Errorf("%w: the browser gave no picture", platform.ErrSensorLost)
+		return platform.Photo{}, fmt.Errorf("%w: the browser returned no picture", platform.ErrSensorLost)
 	}
 	return platform.Photo{Bytes: body, Width: got.Width, Height: got.Height, At: stamp(got.Time), Device: device}, nil
 }

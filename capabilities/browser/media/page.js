@@ -49,7 +49,7 @@ async function settled(track) {
   try {
     while (true) {
       const next = await reader.read();
-      if (next.done) throw failure("Ended", "the camera gave no picture");
+      if (next.done) throw failure("Ended", "the camera returned no picture");
       if (frame) frame.close();
       frame = next.value;
       const now = light(frame);
@@ -136,7 +136,7 @@ async function film({number, video, device, microphone, mime, duration, bits, so
       el.srcObject = new MediaStream(stream.getVideoTracks());
       const first = new Promise((done) => el.requestVideoFrameCallback(done));
       el.play().catch(() => {});
-      await either(Promise.race([first, after(10000).then(() => { throw failure("Ended", "the camera gave no picture"); })]), lost);
+      await either(Promise.race([first, after(10000).then(() => { throw failure("Ended", "the camera returned no picture"); })]), lost);
       el.srcObject = null;
     }
     recorder = new MediaRecorder(stream, {mimeType: mime, videoBitsPerSecond: bits, audioBitsPerSecond: soundBits});

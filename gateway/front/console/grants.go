@@ -39,7 +39,7 @@ func (v *visit) showGrants(problem error) {
 	v.show(page{name: "grants", title: "Grants", here: "/console/grants", live: "grant call", fault: problem, remedy: v.remedy(problem, "POST /v1/grants", "/console/confirm/grant"), modules: []string{"passkey"}, data: shown})
 }
 
-// grantsPage is what people allowed, and the form that gives more ahead of any call.
+// grantsPage is what people allowed, and the form that grants more ahead of any call.
 type grantsPage struct {
 	*visit
 	Grants []grant

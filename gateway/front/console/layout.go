@@ -46,7 +46,7 @@ var places = []place{
 var outcomes = map[string]string{
 	"allowed":  "Allowed. The waiting call goes on.",
 	"denied":   "Denied. The agent was told.",
-	"resumed":  "Calls may run again. What was granted before stays revoked.",
+	"resumed":  "Calls may run again. Grants from before the stop stay revoked.",
 	"stopped":  "Everything is stopped.",
 	"changed":  "Saved.",
 	"approved": "Approved. Run handrail node on the device now; it appears below as connected.",
@@ -58,7 +58,7 @@ var outcomes = map[string]string{
 	"staged":    "Staged. It decides nothing until it is activated.",
 	"revoked":   "Revoked. Whatever it was running has ended.",
 	"looks":     "It may look again where it pasted the secret.",
-	"cancelled": "The call was ended. What it did before that is done.",
+	"cancelled": "The call was ended. Its effects from before that stay.",
 	"longer":    "There is more time for it.",
 	"password":  "The password is set. Your other sessions ended.",
 	"passkey":   "The passkey is registered.",

@@ -33,18 +33,18 @@ func (s *Server) accountTable() []*endpoint {
 
 		serveJSON(endpoint{method: get, path: "/v1/account", action: principal.ActSession, summary: "One's own ways to sign in, and one's open sessions"}, s.account),
 		serveJSON(endpoint{method: put, path: "/v1/account/password", action: principal.ActSession, summary: "Give oneself a password, from a session that is fresh; the other sessions end"}, s.ownPassword),
-		serveJSON(endpoint{method: post, path: "/v1/account/passkey-options", action: principal.ActSession, summary: "What an authenticator is asked to make a passkey of, from a session that is fresh"}, s.beginPasskey),
+		serveJSON(endpoint{method: post, path: "/v1/account/passkey-options", action: principal.ActSession, summary: "Return what an authenticator is asked to make a passkey of, from a session that is fresh"}, s.beginPasskey),
 		serveJSON(endpoint{method: post, path: "/v1/account/passkeys", action: principal.ActSession, summary: "Register the passkey that an authenticator made"}, s.addPasskey),
 		serveJSON(endpoint{method: remove, path: "/v1/account/passkeys/{passkey}", action: principal.ActSession, summary: "Remove one of one's own passkeys"}, s.removePasskey),
 		serveJSON(endpoint{method: remove, path: "/v1/account/sessions", action: principal.ActSession, summary: "Sign out everywhere, here too"}, s.endSessions),
 		serveJSON(endpoint{method: remove, path: "/v1/account/sessions/{session}", action: principal.ActSession, summary: "End one of one's own sessions"}, s.endSession),
 
 		serveJSON(endpoint{method: post, path: "/v1/approvals/{approval}/passkey", action: principal.ActApprove,
-			summary: "What a passkey is asked so that it confirms exactly this answer to this question"}, s.beginApproval),
+			summary: "Return what a passkey is asked so that it confirms exactly this answer to this question"}, s.beginApproval),
 		serveJSON(endpoint{method: post, path: "/v1/confirmations/answers", action: principal.ActApprove,
-			summary: "What a passkey is asked so that it confirms exactly this answer to these questions"}, s.beginApprovals),
+			summary: "Return what a passkey is asked so that it confirms exactly this answer to these questions"}, s.beginApprovals),
 		serveJSON(endpoint{method: post, path: "/v1/confirmations", action: principal.ActApprove,
-			summary: "What a passkey is asked so that it confirms exactly this request, which is then sent with its answer in " + front.PasskeyHeader + "; for tokens, grants, activations and the end of a stop, where an agent may have its hands"}, s.beginConfirmation),
+			summary: "Return what a passkey is asked so that it confirms exactly this request, which is then sent with its answer in " + front.PasskeyHeader + "; for tokens, grants, activations and the end of a stop, where an agent may have its hands"}, s.beginConfirmation),
 	}
 }
 
@@ -165,7 +165,7 @@ func (s *Server) beginPasskey(c *visit, _ none) (passkey.CreateOptions, error) {
 
 type passkeyBody struct {
 	Name       string          `json:"name"`       // by its user, at most 64 bytes
-	Credential json.RawMessage `json:"credential"` // what navigator.credentials.create gave, as JSON
+	Credential json.RawMessage `json:"credential"` // what navigator.credentials.create returned, as JSON
 }
 
 func (s *Server) addPasskey(c *visit, in passkeyBody) (api.Passkey, error) {

@@ -86,7 +86,7 @@ func (s *Server) document() []byte {
 				"properties": object{"error": mustSchema(reflect.TypeFor[front.ErrorView](), true)},
 			}},
 			"responses": object{"Error": object{
-				"description": "What went wrong, with a hint what to do. Codes: " + strings.Join(codes(), ", ") + ".",
+				"description": "An error: its cause, with a hint what to do. Codes: " + strings.Join(codes(), ", ") + ".",
 				"content":     object{"application/json": object{"schema": object{"$ref": "#/components/schemas/Error"}}},
 			}},
 		},

@@ -41,7 +41,7 @@ func (s *Server) providerTable() []*endpoint {
 		serveJSON(endpoint{method: post, path: "/v1/providers/{provider}/check", action: principal.ActProviders, summary: "Ask its host what it offers now; what changed waits to be looked at"}, s.checkProvider),
 		serveJSON(endpoint{method: post, path: "/v1/providers/{provider}/approve", action: principal.ActProviders, summary: "Let its tools be called: names the manifest that was looked at"}, s.approveProvider),
 		serveJSON(endpoint{method: remove, path: "/v1/providers/{provider}", action: principal.ActProviders, summary: "End a provider; its tools are gone at once"}, s.removeProvider),
-		serveJSON(endpoint{method: get, path: "/v1/tools/{tool}/diff", action: principal.ActReadProviders, summary: "What a provider says of a tool now against what was approved, by lines"}, s.toolDiff),
+		serveJSON(endpoint{method: get, path: "/v1/tools/{tool}/diff", action: principal.ActReadProviders, summary: "Compare what a provider says of a tool now with what was approved, by lines"}, s.toolDiff),
 		serveJSON(endpoint{method: post, path: "/v1/tools/{tool}/state", action: principal.ActProviders, summary: "Move a provider's tool to another state of its life: names the tool's words that were looked at"}, s.toolState),
 	}
 }

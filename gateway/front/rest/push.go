@@ -23,7 +23,7 @@ func (s *Server) pushTable() []*endpoint {
 	return []*endpoint{
 		serveJSON(endpoint{method: get, path: "/v1/account/push", action: principal.ActSession, summary: "One's own browsers that are told what waits (Web Push), and the key that a browser subscribes with"}, s.pushes),
 		serveJSON(endpoint{method: post, path: "/v1/account/push", action: principal.ActSession, summary: "Have a browser told; its push service gets a first message at once"}, s.subscribe),
-		serveJSON(endpoint{method: remove, path: "/v1/account/push/{subscription}", action: principal.ActSession, summary: "Tell a browser of one's own no more"}, s.unsubscribe),
+		serveJSON(endpoint{method: remove, path: "/v1/account/push/{subscription}", action: principal.ActSession, summary: "End the notices to a browser of one's own"}, s.unsubscribe),
 	}
 }
 

@@ -71,7 +71,7 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: get, path: "/v1/recordings", action: principal.ActRecord, summary: "Recordings that run, and the latest that are over"}, s.recordings),
 		serveJSON(endpoint{method: get, path: "/v1/recordings/{recording}", action: principal.ActRecord, summary: "One recording; once it is over, with its result and file"}, s.recording),
 		serveJSON(endpoint{method: remove, path: "/v1/recordings/{recording}", action: principal.ActRecord, summary: "Stop a recording; its file is kept"}, s.stopRecording),
-		serveJSON(endpoint{method: get, path: "/v1/live/{node}", action: principal.ActReadNodes, summary: "Who watches a node now"}, s.watching),
+		serveJSON(endpoint{method: get, path: "/v1/live/{node}", action: principal.ActReadNodes, summary: "List those who watch a node now"}, s.watching),
 
 		serveJSON(endpoint{method: post, path: "/v1/invites", action: principal.ActInvite, summary: "Make a pairing code; it is shown once"}, s.invite),
 		serveJSON(endpoint{method: get, path: "/v1/invites", action: principal.ActInvite, summary: "Invitations and who used them, without their secrets"}, s.invites),
@@ -147,7 +147,7 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: post, path: "/v1/policy/activate", action: principal.ActActivatePolicy,
 			summary: "Put a policy in force; names the hash that was looked at and the one it replaces"}, s.activatePolicy),
 		serveJSON(endpoint{method: post, path: "/v1/policy/replay", action: principal.ActReadPolicy,
-			summary: "What a policy would have decided on the recorded calls"}, s.replayPolicy),
+			summary: "Replay the recorded calls: what a policy would have decided"}, s.replayPolicy),
 
 		s.raw(endpoint{method: get, path: "/v1/events", action: principal.ActReadEvents,
 			summary: "Events as they happen (server-sent events: call, approval, grant, node, packet, and mark: where calls act on a screen that one watches); Last-Event-ID is a ledger sequence number and resumes after it",

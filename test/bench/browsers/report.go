@@ -17,7 +17,7 @@ import (
 	"github.com/handrail-dev/handrail/test/bench/figures"
 )
 
-// report is what one run gave, as tables.
+// report is the result of one run, as tables.
 type report struct {
 	when                   time.Time
 	machine, browser, load string

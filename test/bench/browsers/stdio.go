@@ -112,7 +112,7 @@ func (s *server) initialize() error {
 	return s.send(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
 }
 
-// answer is what a tool gave.
+// answer is what a tool returned.
 type answer struct {
 	text  string // of all its text parts
 	image []byte // base64, of the first image

@@ -1,4 +1,4 @@
-// Package frames remembers the pictures that nodes gave lately, by the IDs under which
+// Package frames remembers the pictures that nodes returned lately, by the IDs under which
 // calls quote them: a person who is asked about a click is shown what the agent saw, and
 // no new picture is taken for it.
 //

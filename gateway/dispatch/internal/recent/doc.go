@@ -1,4 +1,4 @@
-// Package recent knows which calls gave results that may stand for the same call made again
+// Package recent knows which calls have results that may stand for the same call made again
 // (S4-28, S4-29): under what they are recognised, and until when. The results themselves lie
 // sealed where all kept results do.
 //
