@@ -58,6 +58,7 @@ func (i *inside) count() int { i.mu.Lock(); defer i.mu.Unlock(); return i.starts
 
 // piped is such a program.
 type piped struct {
+	//lint:ignore containedctx the life of a program, which Wait waits for
 	ctx   context.Context
 	end   context.CancelFunc
 	in    *io.PipeReader

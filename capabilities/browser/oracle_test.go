@@ -26,7 +26,8 @@ import (
 // of its own: it shares neither our page script nor our session code, so it disagrees
 // where these deceive themselves.
 type oracle struct {
-	t   *testing.T
+	t *testing.T
+	//lint:ignore containedctx the life of the second driver's browser
 	tab context.Context
 }
 
