@@ -141,7 +141,8 @@ func New(o Options) (a *Agent, err error) {
 	}
 	a.runner, err = runner.New(runner.Options{
 		Deliveries: open, KeepDeliveries: keepDeliveries(filepath.Join(o.Dir, deliveriesFile)),
-		Handlers: o.Handlers, Catalog: o.Catalog, Hosted: o.hosted(), Guard: a.guard, Journal: shownJournal{a.journal, a.board, a.runs}, Spool: a.spool, Refused: a.refused, Log: o.Log,
+		Handlers: o.Handlers, Catalog: o.Catalog, Hosted: o.hosted(), Guard: a.guard,
+		Journal: shownJournal{a.journal, a.board, a.runs}, Spool: a.spool, Refused: a.refused, Log: o.Log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, a.spool.Close(), a.journal.Close())

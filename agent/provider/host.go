@@ -144,11 +144,14 @@ func (h *Host) apart(p *tools.Provider) error {
 
 // open makes the backend of one kind.
 func (h *Host) open(p *tools.Provider) (backend, error) {
+	if len(p.Env) > 0 { // without them it would run, and fail later as nobody expects
+		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "this node gives providers no credentials yet").WithHint("Leave --env out.")
+	}
 	switch p.Kind {
 	case tools.KindCommand:
 		return newCommand(p, h.opts.Start)
 	case tools.KindMCP:
-		return newServer(p, h.opts.Start, h.noticed)
+		return newServer(p, h.opts.Start, h.noticed), nil
 	}
 	return nil, capabilities.Errorf(capabilities.CodeNotSupported, "this node hosts no providers of the kind %q", p.Kind)
 }

@@ -282,3 +282,15 @@ func TestABrokenRecordIsLeftOut(t *testing.T) {
 		}
 	}
 }
+
+// Credentials are not given so far, and no provider is hosted as if they were.
+func TestCredentialsAreRefused(t *testing.T) {
+	h := newHost(t, Options{Dir: t.TempDir(), Start: &inside{make: echoServer}, Allowed: true})
+	command := words()
+	for _, record := range []tools.Provider{echoRecord(), command} {
+		record.Env = []tools.Credential{{Name: "TOKEN", Secret: "ref"}}
+		if err := take(h, record); capabilities.CodeOf(err) != capabilities.CodeNotSupported {
+			t.Errorf("%s: %v", record.Kind, err)
+		}
+	}
+}

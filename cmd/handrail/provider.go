@@ -38,7 +38,8 @@ func newProviderAddCmd() *cobra.Command {
 		Long: "KIND is command (programs, by argument templates: --manifest FILE) or mcp (an MCP server: -- COMMAND, or --http URL).\n" +
 			"Its tools become tool.NAME.ACTION. It may reach on the node what is said here, and nothing else.",
 		Example: "  handrail provider add command images --manifest images.json --write ~/Pictures\n" +
-			"  handrail provider add mcp everything -- npx -y @modelcontextprotocol/server-everything",
+			"  handrail provider add mcp files --read /srv/mcp --write /srv/texts -- node /srv/mcp/server-filesystem/dist/index.js /srv/texts\n" +
+			"  handrail provider add mcp wiki --http https://wiki.example/mcp",
 		Args: cobra.MinimumNArgs(2),
 	}
 	var in api.AddProvider
@@ -51,13 +52,13 @@ func newProviderAddCmd() *cobra.Command {
 	f.StringSliceVar(&in.Only, "only", nil, "only these tools or tags; repeatable")
 	f.StringSliceVar(&in.Read, "read", nil, "folder that it may read; repeatable")
 	f.StringSliceVar(&in.Write, "write", nil, "folder that it may write; repeatable")
-	f.StringSliceVar(&in.Net, "net", nil, "host that it may reach; repeatable")
-	f.StringSliceVar(&in.Env, "env", nil, "NAME=SECRET: a variable with a stored secret; repeatable")
+	f.StringSliceVar(&in.Net, "net", nil, "host that it may reach; refused so far: programs have no network")
+	f.StringSliceVar(&in.Env, "env", nil, "NAME=SECRET: a variable with a stored secret; refused so far")
 	f.BoolVar(&yes, "yes", false, "approve it, too, and allow all of its tools")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		in.Kind, in.Name, in.Command = args[0], args[1], args[2:]
-		if !slices.Contains([]string{"command", "mcp", "openapi"}, in.Kind) {
-			return usageError("KIND is command, mcp or openapi, not %q", in.Kind)
+		if in.Kind != "command" && in.Kind != "mcp" {
+			return usageError("KIND is command or mcp, not %q", in.Kind)
 		}
 		if manifest != "" {
 			data, err := os.ReadFile(manifest)
