@@ -7,6 +7,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
 // backend is one provider at work. Its methods are safe for concurrent use.
@@ -15,6 +16,10 @@ type backend interface {
 	manifest(ctx context.Context) (*tools.ToolManifest, error)
 	// call carries out one call of a tool, by the provider's own name for it.
 	call(ctx context.Context, c call) (capabilities.Output, error)
+	// refused is where it wanted to connect and was not let, the newest first.
+	refused() []egress.Refused
+	// hold keeps what goes out to the network back, or lets it go on.
+	hold(on bool)
 	// health says why calls would fail now, without asking the provider; nil: they would not,
 	// as far as is known.
 	health() *capabilities.Error
@@ -47,7 +52,8 @@ type Program struct {
 	Env   []string // beside the few variables that every program gets
 	Read  []string // folders that it may read
 	Write []string // folders that it may write
-	Net   []string // hosts that it may reach
+	// Net is its way to the network, which may lead nowhere; nil: it opens no connection.
+	Net *egress.Way
 }
 
 // Process is a running program.

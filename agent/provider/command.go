@@ -12,6 +12,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/capabilities/folder"
 )
 
@@ -27,14 +28,15 @@ type command struct {
 	start     Starter
 	templates map[string]*template
 	offers    *tools.ToolManifest
+	way       *egress.Way
 }
 
-func newCommand(p *tools.Provider, start Starter) (*command, error) {
+func newCommand(p *tools.Provider, start Starter, way *egress.Way) (*command, error) {
 	list, err := readTemplates(p.Manifest)
 	if err != nil {
 		return nil, err
 	}
-	c := &command{record: p, start: start, templates: map[string]*template{}, offers: &tools.ToolManifest{Provider: p.Name}}
+	c := &command{record: p, start: start, way: way, templates: map[string]*template{}, offers: &tools.ToolManifest{Provider: p.Name}}
 	for i := range list {
 		t := &list[i]
 		if c.templates[t.Name] != nil {
@@ -53,6 +55,10 @@ func newCommand(p *tools.Provider, start Starter) (*command, error) {
 func (c *command) manifest(context.Context) (*tools.ToolManifest, error) { return c.offers, nil }
 
 func (c *command) health() *capabilities.Error { return nil }
+
+func (c *command) refused() []egress.Refused { return c.way.Refused() }
+
+func (c *command) hold(on bool) { c.way.Hold(on) }
 
 func (c *command) close() {}
 
@@ -80,7 +86,7 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	p, err := c.start.Start(ctx, Program{Argv: words, Read: c.record.Read, Write: append([]string{scratch}, c.record.Write...), Net: c.record.Net})
+	p, err := c.start.Start(ctx, Program{Argv: words, Read: c.record.Read, Write: append([]string{scratch}, c.record.Write...), Net: c.way})
 	if err != nil {
 		return capabilities.Output{}, err
 	}

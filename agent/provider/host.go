@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/capabilities/folder"
 )
 
@@ -38,6 +41,8 @@ type Options struct {
 type Host struct {
 	opts Options
 	keep keeper
+	// paused says that the node is stopped.
+	paused atomic.Bool
 
 	mu        sync.Mutex
 	providers map[string]*hosted
@@ -46,6 +51,8 @@ type Host struct {
 	sorted    []*catalog.Descriptor
 	closed    bool
 }
+
+var _ capabilities.Pauser = (*Host)(nil)
 
 // hosted is one provider on this node.
 type hosted struct {
@@ -147,13 +154,41 @@ func (h *Host) open(p *tools.Provider) (backend, error) {
 	if len(p.Env) > 0 { // without them it would run, and fail later as nobody expects
 		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "this node gives providers no credentials yet").WithHint("Leave --env out.")
 	}
+	way, err := wayOf(p)
+	if err != nil {
+		return nil, err
+	}
+	way.Hold(h.paused.Load())
 	switch p.Kind {
 	case tools.KindCommand:
-		return newCommand(p, h.opts.Start)
+		return newCommand(p, h.opts.Start, way)
 	case tools.KindMCP:
-		return newServer(p, h.opts.Start, h.noticed), nil
+		return newServer(p, h.opts.Start, way, h.noticed), nil
 	}
 	return nil, capabilities.Errorf(capabilities.CodeNotSupported, "this node hosts no providers of the kind %q", p.Kind)
+}
+
+// wayOf is where a provider may connect: the hosts of its record, and that of its URL.
+func wayOf(p *tools.Provider) (*egress.Way, error) {
+	hosts := p.Net
+	if p.URL != "" {
+		at, err := url.Parse(p.URL)
+		if err != nil {
+			return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "")
+		}
+		hosts = append(slices.Clone(hosts), egress.HostOf(at))
+	}
+	return egress.NewWay(hosts, "--net")
+}
+
+// Pause holds back what providers send, or lets it go on; what is open is ended.
+func (h *Host) Pause(on bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.paused.Store(on)
+	for _, p := range h.providers {
+		p.backend.hold(on)
+	}
 }
 
 // noticed takes over that a provider offers other things than it did. Tools whose words changed
@@ -270,12 +305,11 @@ func (h *Host) class(p *tools.Provider) (capabilities.IsolationClass, string, er
 	if p.URL != "" && p.Kind == tools.KindMCP {
 		return capabilities.ClassT2, "", nil
 	}
-	return h.opts.Start.Class(programOf(p))
-}
-
-// programOf is what a provider's programs may reach, for the question of their class.
-func programOf(p *tools.Provider) Program {
-	return Program{Read: p.Read, Write: p.Write, Net: p.Net}
+	way, err := wayOf(p)
+	if err != nil {
+		return capabilities.ClassNone, "", err
+	}
+	return h.opts.Start.Class(Program{Read: p.Read, Write: p.Write, Net: way})
 }
 
 // Handle carries out one call: of a provider's tool, or of managing.

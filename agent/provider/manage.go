@@ -8,6 +8,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
 // The capabilities by which the gateway manages what a node hosts. They are calls like any
@@ -98,8 +99,26 @@ func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilit
 		return capabilities.Output{}, capabilities.AsError(err)
 	}
 	return capabilities.Output{Effect: capabilities.EffectConfirmed, Untrusted: true, Result: map[string]any{
-		"manifest": string(text), "manifest_hash": m.Hash(), "refused": append([]tools.Refused{}, refused...),
+		"manifest": string(text), "manifest_hash": m.Hash(), "refused": append([]tools.Refused{}, refused...), "tried": h.tried(b, before),
 	}}, nil
+}
+
+// tried is where a provider wanted to connect and was not let: since it was taken up, and before
+// that as long as it was the same one.
+func (h *Host) tried(now backend, before *hosted) []tools.Tried {
+	list := []tools.Tried{}
+	add := func(refused []egress.Refused) {
+		for _, r := range refused {
+			if !slices.ContainsFunc(list, func(t tools.Tried) bool { return t.Target == r.Target }) && len(list) < tools.MaxTried {
+				list = append(list, tools.Tried{Target: r.Target, Why: r.Why, Flag: r.Flag, Count: r.Count})
+			}
+		}
+	}
+	add(now.refused())
+	if before != nil {
+		add(before.backend.refused())
+	}
+	return list
 }
 
 // takeLocked makes a provider durable and has its tools offered.

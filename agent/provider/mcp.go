@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
 // Bounds of an MCP server.
@@ -36,6 +36,7 @@ const (
 type server struct {
 	record *tools.Provider
 	start  Starter
+	way    *egress.Way
 	news   func(*server, *tools.ToolManifest) // told what it offers on each connection, and when that changed
 
 	mu      sync.Mutex // above what follows; never held while the server is waited for
@@ -51,6 +52,8 @@ type server struct {
 type live struct {
 	session *mcp.ClientSession // set before ready is closed
 	process Process            // nil: it is at a URL
+	http    *egress.Transport  // of one at a URL
+	way     *egress.Way
 	ready   chan struct{}
 	gone    chan struct{}
 
@@ -61,9 +64,13 @@ type live struct {
 	words    map[string]string                      // the hash of what it says of each tool
 }
 
-func newServer(p *tools.Provider, start Starter, news func(*server, *tools.ToolManifest)) *server {
-	return &server{record: p, start: start, news: news}
+func newServer(p *tools.Provider, start Starter, way *egress.Way, news func(*server, *tools.ToolManifest)) *server {
+	return &server{record: p, start: start, way: way, news: news}
 }
+
+func (s *server) refused() []egress.Refused { return s.way.Refused() }
+
+func (s *server) hold(on bool) { s.way.Hold(on) }
 
 // health says whether the server is left alone after a failure.
 func (s *server) health() *capabilities.Error {
@@ -149,7 +156,13 @@ func (s *server) watch(l *live) {
 // unavailable words that a server does not answer.
 func (l *live) unavailable(cause error) *capabilities.Error {
 	e := capabilities.Wrap(capabilities.CodeExecutionFailed, cause, "The MCP server ended or does not answer.")
-	if l != nil && l.process != nil {
+	if l == nil {
+		return e
+	}
+	if hint := triedHint(l.way.Refused()); hint != "" {
+		e = e.WithHint(hint)
+	}
+	if l.process != nil {
 		if said := strings.TrimSpace(l.process.Stderr()); said != "" {
 			return e.WithDetails(map[string]any{"stderr": capabilities.Clip(said, 2048)})
 		}
@@ -157,19 +170,35 @@ func (l *live) unavailable(cause error) *capabilities.Error {
 	return e
 }
 
+// triedHint names the newest connection that was refused, and the flag that allows it.
+func triedHint(refused []egress.Refused) string {
+	if len(refused) == 0 {
+		return ""
+	}
+	if r := refused[0]; r.Flag != "" {
+		return "It tried " + r.Target + "; allow it with " + r.Flag + "."
+	}
+	return "It tried " + refused[0].Target + ", which may not be reached: " + refused[0].Why + "."
+}
+
 func (l *live) end() {
 	if l.process != nil {
 		l.process.Kill() // first: a server that reads no more would keep a farewell waiting
 	}
 	if l.session != nil {
-		go func() { _ = l.session.Close() }() // one at a URL is told, if it listens
+		go func() { // one at a URL is told, if it listens
+			_ = l.session.Close()
+			if l.http != nil {
+				l.http.CloseIdleConnections()
+			}
+		}()
 	}
 }
 
 // open starts the server and shakes hands with it. Its life is not that of the call for which
 // it is started.
 func (s *server) open() (*live, error) {
-	l := &live{ready: make(chan struct{}), gone: make(chan struct{}), progress: map[string]func(capabilities.Progress){}}
+	l := &live{way: s.way, ready: make(chan struct{}), gone: make(chan struct{}), progress: map[string]func(capabilities.Progress){}}
 	client := mcp.NewClient(&mcp.Implementation{Name: "handrail", Version: "1"}, &mcp.ClientOptions{
 		Capabilities:                &mcp.ClientCapabilities{}, // no roots, no sampling, no questions
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { l.heard(r.Params) },
@@ -207,9 +236,10 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 		if err != nil {
 			return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "")
 		}
-		return &mcp.StreamableClientTransport{Endpoint: s.record.URL, HTTPClient: onlyTo(at), MaxRetries: 2, MaxEventSize: maxMessage}, nil
+		l.http = s.way.Transport(egress.TransportOptions{MaxBytes: maxMessage, HeaderTimeout: 5 * time.Minute})
+		return &mcp.StreamableClientTransport{Endpoint: s.record.URL, HTTPClient: onlyTo(at, l.http), MaxRetries: 2, MaxEventSize: maxMessage}, nil
 	}
-	p, err := s.start.Start(context.Background(), Program{Argv: s.record.Command, Read: s.record.Read, Write: s.record.Write, Net: s.record.Net})
+	p, err := s.start.Start(context.Background(), Program{Argv: s.record.Command, Read: s.record.Read, Write: s.record.Write, Net: s.way})
 	if err != nil {
 		return nil, err
 	}
@@ -219,14 +249,11 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 
 // onlyTo is a client that goes to one origin: a redirect to another place is none that the
 // record names.
-func onlyTo(at *url.URL) *http.Client {
+func onlyTo(at *url.URL, by http.RoundTripper) *http.Client {
 	return &http.Client{
-		Transport: bounded{&http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 5 * time.Minute, MaxIdleConns: 4, MaxResponseHeaderBytes: 64 << 10,
-		}},
+		Transport: by,
 		CheckRedirect: func(r *http.Request, _ []*http.Request) error {
-			if r.URL.Scheme != at.Scheme || r.URL.Host != at.Host {
+			if !egress.SameOrigin(at, r.URL) {
 				return errors.New("the server redirects to another place")
 			}
 			return nil
@@ -237,20 +264,6 @@ func onlyTo(at *url.URL) *http.Client {
 // lookPause is how long a server that says that its list changed is not asked at first; each time
 // it is twice as long: one that says so all the time keeps nobody busy.
 const lookPause = time.Second
-
-// bounded bounds what one answer brings, but for a stream of events, whose events are bounded.
-type bounded struct{ http.RoundTripper }
-
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := b.RoundTripper.RoundTrip(r)
-	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		resp.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(resp.Body, maxMessage), resp.Body}
-	}
-	return resp, err
-}
 
 // look asks the server what it offers after it said that this changed.
 func (s *server) look(l *live) {

@@ -78,7 +78,7 @@ func TestAnOutputIsTheProgramsOwnFile(t *testing.T) {
 		"nothing":  {func(*testing.T, string) {}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			command, err := newCommand(&tools.Provider{Name: "c", Kind: tools.KindCommand, Manifest: json.RawMessage(pictures)}, starts{t, c.make})
+			command, err := newCommand(&tools.Provider{Name: "c", Kind: tools.KindCommand, Manifest: json.RawMessage(pictures)}, starts{t, c.make}, nil)
 			must(t, err)
 			type end struct {
 				out capabilities.Output

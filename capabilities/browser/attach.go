@@ -19,7 +19,7 @@ import (
 	"github.com/chromedp/chromedp/remote"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/browser/egress"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
 // Attached, a lane works in a Chrome that the person runs, in the person's own

@@ -24,9 +24,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/browser/egress"
 	"github.com/handrail-dev/handrail/capabilities/browser/script"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 	chromefinder "github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/platform/confine"
 	"github.com/handrail-dev/handrail/platform/procguard"

@@ -17,7 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/browser/egress"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/platform"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/browser/egress"
 	"github.com/handrail-dev/handrail/capabilities/browser/script"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
 // A script takes steps, which are calls (capabilities.StepCall): gateway and owner judge

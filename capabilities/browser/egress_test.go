@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/browser/egress"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
 // named returns a node to which the hosts lead to the site, and its port.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/address"
-	"github.com/handrail-dev/handrail/capabilities/browser/egress"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
 // No document of the scheme file is ever shown. Where the owner allows that scheme, a

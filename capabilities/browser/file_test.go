@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/browser/egress"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
 func TestFiles(t *testing.T) {

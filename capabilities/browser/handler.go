@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/browser/egress"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/platform"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/browser/egress"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
 // lane is one conversation's browser context: its own cookies, cache, tabs,

@@ -20,7 +20,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/browser/egress"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/platform"
 )
 

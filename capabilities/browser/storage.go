@@ -22,7 +22,7 @@ import (
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/browser/egress"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
 // A storage state is the cookies of a lane and the localStorage of the origins

@@ -32,7 +32,7 @@ func (s shell) Start(ctx context.Context, argv []string, dir string) (Process, e
 	return p, nil
 }
 
-func (s shell) Class() (capabilities.IsolationClass, error) { return s.box.Class() }
+func (s shell) Class() (capabilities.IsolationClass, error) { return s.box.Class(false) }
 
 // rig is a handler over a workspace, with a folder beside it that nobody may reach.
 type rig struct {

@@ -52,7 +52,7 @@ func newProviderAddCmd() *cobra.Command {
 	f.StringSliceVar(&in.Only, "only", nil, "only these tools or tags; repeatable")
 	f.StringSliceVar(&in.Read, "read", nil, "folder that it may read; repeatable")
 	f.StringSliceVar(&in.Write, "write", nil, "folder that it may write; repeatable")
-	f.StringSliceVar(&in.Net, "net", nil, "host that it may reach; refused so far: programs have no network")
+	f.StringSliceVar(&in.Net, "net", nil, "host that it may reach, with or without a port (HOST, *.DOMAIN); repeatable")
 	f.StringSliceVar(&in.Env, "env", nil, "NAME=SECRET: a variable with a stored secret; refused so far")
 	f.BoolVar(&yes, "yes", false, "approve it, too, and allow all of its tools")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -332,6 +332,13 @@ func providerText(out io.Writer, p *api.Provider) {
 	}
 	for _, r := range p.Refused {
 		fmt.Fprintf(out, "refused: %s: %s\n", plain(r.Upstream), plain(r.Reason))
+	}
+	for _, t := range p.Tried {
+		if t.Flag != "" {
+			fmt.Fprintf(out, "tried %s; allow it with %s\n", plain(t.Target), plain(t.Flag))
+		} else {
+			fmt.Fprintf(out, "tried %s, which may not be reached: %s\n", plain(t.Target), plain(t.Why))
+		}
 	}
 	if waits > 0 {
 		fmt.Fprintf(out, "%d to look at: handrail provider approve %s\n", waits, plain(p.Name))

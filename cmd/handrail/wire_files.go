@@ -62,4 +62,4 @@ func (s shell) Start(ctx context.Context, argv []string, dir string) (fs.Process
 }
 
 // Class is what commands get.
-func (s shell) Class() (capabilities.IsolationClass, error) { return s.box.Class() }
+func (s shell) Class() (capabilities.IsolationClass, error) { return s.box.Class(false) }

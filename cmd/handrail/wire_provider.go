@@ -7,6 +7,7 @@ import (
 	"github.com/handrail-dev/handrail/agent/provider"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
@@ -38,10 +39,11 @@ var _ provider.Starter = starter{}
 
 // Start starts a program behind walls.
 func (s starter) Start(ctx context.Context, p provider.Program) (provider.Process, error) {
-	if len(p.Net) > 0 {
-		return nil, noNetwork()
+	door, err := openDoor(s.box, p.Net)
+	if err != nil {
+		return nil, err
 	}
-	child, err := s.box.Start(ctx, sandbox.Program{Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write})
+	child, err := s.box.Start(ctx, sandbox.Program{Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write, Door: door})
 	if err != nil {
 		return nil, err
 	}
@@ -50,16 +52,19 @@ func (s starter) Start(ctx context.Context, p provider.Program) (provider.Proces
 
 // Class returns the class that programs with such a reach get.
 func (s starter) Class(p provider.Program) (capabilities.IsolationClass, string, error) {
-	if len(p.Net) > 0 {
-		return capabilities.ClassNone, "", noNetwork()
-	}
-	class, err := s.box.Class()
+	class, err := s.box.Class(!p.Net.Empty())
 	return class, "", err
 }
 
-// noNetwork: a wall with one door needs a proxy behind it, and a program without the wall is
-// none of ours.
-func noNetwork() error {
-	return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "programs of providers have no network here").
-		WithHint("Leave --net out.")
+// openDoor opens a program's way to the network; nil: it opens no connection. One that leads
+// nowhere says what the program tried, and is left out where the system has no doors.
+func openDoor(box *sandbox.Sandbox, way *egress.Way) (sandbox.Door, error) {
+	if _, err := box.Class(true); way == nil || way.Empty() && err != nil {
+		return nil, nil
+	}
+	door, err := way.Open()
+	if err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program's way to the network could not be opened.")
+	}
+	return door, nil
 }

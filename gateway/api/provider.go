@@ -23,6 +23,7 @@ type Provider struct {
 	ManifestHash string                   `json:"manifest_hash"`
 	Tools        []ProviderTool           `json:"tools"`
 	Refused      []RefusedTool            `json:"refused,omitempty"`
+	Tried        []TriedHost              `json:"tried,omitempty"`
 	By           capabilities.PrincipalID `json:"created_by"`
 	Created      time.Time                `json:"created_at"`
 	Checked      time.Time                `json:"checked_at"`
@@ -57,6 +58,14 @@ type ProviderTool struct {
 type RefusedTool struct {
 	Upstream string `json:"upstream"`
 	Reason   string `json:"reason"`
+}
+
+// TriedHost is a host that a provider wanted to connect to and was not let, at the last check.
+type TriedHost struct {
+	Target string `json:"target"` // host:port
+	Why    string `json:"why"`
+	Flag   string `json:"flag,omitempty"` // of 'provider add', which allows it
+	Count  int    `json:"count"`
 }
 
 // AddProvider is a provider that somebody adds.

@@ -118,11 +118,13 @@ func (b *Book) ask(ctx context.Context, who dispatch.Caller, p *Provider) error 
 		return err
 	}
 	var said struct {
-		Manifest string `json:"manifest"`
+		Manifest string        `json:"manifest"`
+		Tried    []tools.Tried `json:"tried"`
 	}
 	if err := json.Unmarshal(out, &said); err != nil {
 		return capabilities.AsError(err)
 	}
+	p.Tried = said.Tried
 	p.Manifest = tools.ToolManifest{}
 	if err := json.Unmarshal([]byte(said.Manifest), &p.Manifest); err != nil {
 		return capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node's manifest cannot be read.")

@@ -104,6 +104,7 @@ type Provider struct {
 	Hash     string             // of Manifest
 	Tools    []Tool             // by ID
 	Refused  []tools.Refused    // what cannot be taken, and why
+	Tried    []tools.Tried      // what it wanted to connect to and was not let, as of the last check by this process
 	By       capabilities.PrincipalID
 	Created  time.Time
 	Checked  time.Time // when it was asked last what it offers

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"net/netip"
 	"sync"
 )
 
@@ -23,12 +24,38 @@ const (
 	frameStarted = 6 // the program runs
 	frameOrder   = 7 // a piece of the order
 	frameGo      = 8 // the order is whole
+	frameConnect = 9 // the program is about to be connected to its door, or was refused
 )
 
 // maxOrder bounds an order, which holds a command's words.
 const maxOrder = 2 << 20
 
 const maxFrame = 64 << 10
+
+// frameConnect says the loopback port that the connection comes from, 0 for one that is not made,
+// and what the program wanted to connect to.
+//
+//	 0             2              6            8
+//	+-------------+--------------+------------+
+//	| from uint16 | address IPv4 | port       |
+//	| big endian  |              | big endian |
+//	+-------------+--------------+------------+
+const connectSize = 8
+
+func appendConnect(from uint16, to netip.AddrPort) []byte {
+	addr := to.Addr().As4()
+	data := append(binary.BigEndian.AppendUint16(nil, from), addr[:]...)
+	return binary.BigEndian.AppendUint16(data, to.Port())
+}
+
+func readConnect(data []byte) (from, to netip.AddrPort, ok bool) {
+	if len(data) != connectSize {
+		return from, to, false
+	}
+	from = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), binary.BigEndian.Uint16(data))
+	to = netip.AddrPortFrom(netip.AddrFrom4([4]byte(data[2:6])), binary.BigEndian.Uint16(data[6:]))
+	return from, to, true
+}
 
 type frames struct {
 	mu sync.Mutex

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/netip"
 	"os"
 	"os/exec"
 	"sync"
@@ -39,13 +40,17 @@ func runner(in io.Reader, out io.Writer) int {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return fail(err)
 	}
-	if err := raise(o); err != nil {
+	doorkeeper, err := raise(o)
+	if err != nil {
 		return fail(err)
 	}
 	if err := cmd.Start(); err != nil {
 		return fail(err)
 	}
 	_ = report.write(frameStarted, nil)
+	if doorkeeper != nil {
+		go doorkeeper.run(func(from uint16, to netip.AddrPort) error { return report.write(frameConnect, appendConnect(from, to)) })
+	}
 	go feed(in, stdin)
 	var readers sync.WaitGroup
 	readers.Go(func() { pass(report, frameData, stdout) })

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"io"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,23 @@ type Program struct {
 	Dir   string   // where it starts; default: its scratch folder
 	Read  []string // absolute folders that it may read, beside the system's
 	Write []string // absolute folders that it may write
+	// Door is its way to the network; nil: none. It is closed when the program has ended, and
+	// when it could not be started.
+	Door Door
+}
+
+// Door is a proxy on loopback that takes connections of one program, which opens no other ones.
+type Door interface {
+	Addr() netip.AddrPort // IPv4
+	// Direct are the addresses to which the program may connect as if there were no proxy; the
+	// door carries that, too.
+	Direct() []netip.AddrPort
+	// Expect announces a connection from that address of this machine, and what the program
+	// wanted to connect to: the door, or one of Direct.
+	Expect(from, to netip.AddrPort)
+	// Tried tells of an address that the program was not connected to.
+	Tried(to netip.AddrPort)
+	Close() error
 }
 
 // Sandbox starts programs. Safe for concurrent use.
@@ -31,14 +49,21 @@ type Sandbox struct{ launcher platform.Launcher }
 // New makes a Sandbox; it starts nothing. The launcher's binary calls Main first.
 func New(launcher platform.Launcher) *Sandbox { return &Sandbox{launcher} }
 
-// Class returns the class that programs get here: t1 where all walls stand. The error says
-// which one this system does not have.
-func (s *Sandbox) Class() (capabilities.IsolationClass, error) {
+// Class returns the class that programs get here: where all walls stand t1, and t2 with a way to
+// the network. The error says which wall this system does not have.
+func (s *Sandbox) Class(net bool) (capabilities.IsolationClass, error) {
 	if err := walls(); err != nil {
 		return capabilities.ClassNone, capabilities.Wrap(capabilities.CodeIsolationUnavailable, err, "Programs cannot be confined on this system: "+err.Error()).
 			WithHint("It takes a Linux kernel from 6.12 with Landlock switched on.")
 	}
-	return capabilities.ClassT1, nil
+	if !net {
+		return capabilities.ClassT1, nil
+	}
+	if err := doors(); err != nil {
+		return capabilities.ClassNone, capabilities.Wrap(capabilities.CodeIsolationUnavailable, err, "Programs have no way to the network on this system: "+err.Error()).
+			WithHint("The account has to be let look at its own child processes (kernel.yama.ptrace_scope at most 1; in a container, the call pidfd_getfd).")
+	}
+	return capabilities.ClassT2, nil
 }
 
 // order is what the runner is told.
@@ -49,6 +74,9 @@ type order struct {
 	Dir   string   `json:"dir"`
 	Read  []string `json:"read"`
 	Write []string `json:"write"`
+	// Door is the address of its way to the network, Direct what it connects to without a proxy.
+	Door   netip.AddrPort   `json:"door,omitzero"`
+	Direct []netip.AddrPort `json:"direct,omitempty"`
 }
 
 // runnerWord is the first argument of a runner.
@@ -57,7 +85,15 @@ const runnerWord = "sandbox-runner"
 // Start starts a program; ctx bounds its life. CodeIsolationUnavailable if a wall is missing,
 // CodeNotFound if there is no such program.
 func (s *Sandbox) Start(ctx context.Context, p Program) (*Process, error) {
-	if _, err := s.Class(); err != nil {
+	process, err := s.start(ctx, p)
+	if err != nil && p.Door != nil {
+		_ = p.Door.Close()
+	}
+	return process, err
+}
+
+func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
+	if _, err := s.Class(p.Door != nil); err != nil {
 		return nil, err
 	}
 	path, err := exec.LookPath(p.Argv[0])
@@ -80,11 +116,14 @@ func (s *Sandbox) Start(ctx context.Context, p Program) (*Process, error) {
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program could not be started.")
 	}
-	o := order{Path: path, Argv: p.Argv, Env: environment(child.Scratch(), p.Env), Dir: p.Dir, Read: p.Read, Write: append(slices.Clone(p.Write), child.Scratch())}
+	o := order{Path: path, Argv: p.Argv, Env: environment(child.Scratch(), p.Door, p.Env), Dir: p.Dir, Read: p.Read, Write: append(slices.Clone(p.Write), child.Scratch())}
 	if o.Dir == "" {
 		o.Dir = child.Scratch()
 	}
-	process := newProcess(ctx, child)
+	if p.Door != nil {
+		o.Door, o.Direct = p.Door.Addr(), p.Door.Direct()
+	}
+	process := newProcess(ctx, child, p.Door)
 	if err := process.tell(o); err != nil {
 		process.Kill()
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program could not be started.")
@@ -109,8 +148,15 @@ func (p *Process) tell(o order) error {
 }
 
 // environment is all that a program finds there.
-func environment(scratch string, more []string) []string {
+func environment(scratch string, door Door, more []string) []string {
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratch, "TMPDIR=" + scratch, "LANG=C.UTF-8"}
+	if door != nil {
+		proxy := "http://" + door.Addr().String()
+		for _, name := range proxyVariables {
+			env = append(env, name+"="+proxy)
+		}
+		env = append(env, "NODE_USE_ENV_PROXY=1") // Node.js' own clients heed the others with it
+	}
 	for _, e := range more {
 		name, _, _ := strings.Cut(e, "=")
 		env = slices.DeleteFunc(env, func(have string) bool { return strings.HasPrefix(have, name+"=") })
@@ -119,9 +165,15 @@ func environment(scratch string, more []string) []string {
 	return env
 }
 
+// proxyVariables are where programs look for a proxy: most, npm, yarn.
+var proxyVariables = []string{
+	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy", "npm_config_proxy", "npm_config_https_proxy", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY",
+}
+
 // Process is a running program.
 type Process struct {
 	child platform.Process
+	door  Door // nil: none
 	stdin *input
 	out   *io.PipeReader
 	over  chan struct{} // closed when code is known
@@ -134,14 +186,17 @@ type Process struct {
 
 const maxStderr = 16 << 10
 
-func newProcess(ctx context.Context, child platform.Process) *Process {
+func newProcess(ctx context.Context, child platform.Process, door Door) *Process {
 	out, to := io.Pipe()
-	p := &Process{child: child, stdin: &input{to: &frames{w: child.In()}}, out: out, over: make(chan struct{}), code: -1}
+	p := &Process{child: child, door: door, stdin: &input{to: &frames{w: child.In()}}, out: out, over: make(chan struct{}), code: -1}
 	stop := context.AfterFunc(ctx, p.Kill)
 	go func() {
 		defer stop()
 		p.listen(to)
 		_ = child.Close()
+		if door != nil {
+			_ = door.Close()
+		}
 		close(p.over)
 	}()
 	return p
@@ -167,6 +222,14 @@ func (p *Process) listen(to *io.PipeWriter) {
 			p.stderr = append(p.stderr, data...)
 			p.stderr = p.stderr[max(0, len(p.stderr)-maxStderr):]
 			p.mu.Unlock()
+		case frameConnect:
+			switch from, to, ok := readConnect(data); {
+			case !ok || p.door == nil:
+			case from.Port() == 0:
+				p.door.Tried(to)
+			default:
+				p.door.Expect(from, to)
+			}
 		case frameExit:
 			if !started || len(data) != 4 {
 				return

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -65,6 +68,35 @@ func try(what string, args []string) error {
 	case "socket":
 		_, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 		return err
+	case "say": // to an address, and what is answered
+		return say(args[0])
+	case "fast": // connects by sending
+		to := netip.MustParseAddrPort(args[0])
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+		if err != nil {
+			return err
+		}
+		return unix.Sendto(fd, []byte("x"), unix.MSG_FASTOPEN, &unix.SockaddrInet4{Addr: to.Addr().As4(), Port: int(to.Port())})
+	case "listen":
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+		if err != nil {
+			return err
+		}
+		return unix.Listen(fd, 1)
+	case "open": // a socket of a kind
+		kinds := map[string][3]int{
+			"udp": {unix.AF_INET, unix.SOCK_DGRAM, 0}, "raw": {unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_TCP}, "mptcp": {unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP},
+			"unix": {unix.AF_UNIX, unix.SOCK_STREAM, 0}, "inet6": {unix.AF_INET6, unix.SOCK_STREAM, 0}, "netlink": {unix.AF_NETLINK, unix.SOCK_RAW, 0}, "tcp": {unix.AF_INET, unix.SOCK_STREAM | unix.SOCK_CLOEXEC, unix.IPPROTO_TCP},
+		}
+		k := kinds[args[0]]
+		_, err := unix.Socket(k[0], k[1], k[2])
+		return err
+	case "crowd": // many at once, by many threads, with signals in between
+		var all errgroup
+		for range 40 {
+			all.run(func() error { return say(args[0]) })
+		}
+		return all.wait()
 	case "queue":
 		_, _, errno := unix.Syscall6(unix.SYS_MSGRCV, 0, 0, 0, 0, unix.IPC_NOWAIT, 0)
 		if errno == 0 {
@@ -85,10 +117,198 @@ func try(what string, args []string) error {
 	return errors.New("what?")
 }
 
+// say connects, says hello and wants it back.
+func say(to string) error {
+	c, err := net.Dial("tcp4", to)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte("hello")); err != nil {
+		return err
+	}
+	buf := make([]byte, 5)
+	if _, err := io.ReadFull(c, buf); err != nil || string(buf) != "hello" {
+		return fmt.Errorf("%q %w", buf, err)
+	}
+	return nil
+}
+
+type errgroup struct {
+	sync.WaitGroup
+	mu  sync.Mutex
+	err error
+}
+
+func (g *errgroup) run(f func() error) {
+	g.Go(func() {
+		err := f()
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.err = errors.Join(g.err, err)
+	})
+}
+
+func (g *errgroup) wait() error { g.Wait(); return g.err }
+
+// echo is a door that answers what it is told, to connections that were announced.
+type echo struct {
+	net.Listener
+	direct []netip.AddrPort
+
+	mu       sync.Mutex
+	expected map[netip.AddrPort]netip.AddrPort
+	tried    []netip.AddrPort
+	strange  int
+	closed   bool
+}
+
+func newEcho(t *testing.T, direct ...netip.AddrPort) *echo {
+	t.Helper()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &echo{Listener: listener, direct: direct, expected: map[netip.AddrPort]netip.AddrPort{}}
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for range 200 { // it may be here before it was announced
+					e.mu.Lock()
+					_, ok := e.expected[c.RemoteAddr().(*net.TCPAddr).AddrPort()]
+					e.mu.Unlock()
+					if ok {
+						_, _ = io.Copy(c, c)
+						return
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				e.mu.Lock()
+				e.strange++
+				e.mu.Unlock()
+			}()
+		}
+	}()
+	t.Cleanup(func() { _ = listener.Close() })
+	return e
+}
+
+func (e *echo) Addr() netip.AddrPort     { return e.Listener.Addr().(*net.TCPAddr).AddrPort() }
+func (e *echo) Direct() []netip.AddrPort { return e.direct }
+func (e *echo) Expect(from, to netip.AddrPort) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.expected[from] = to
+}
+func (e *echo) Tried(to netip.AddrPort) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.tried = append(e.tried, to)
+}
+func (e *echo) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	return e.Listener.Close()
+}
+
+// A program with a door is connected to it and to nothing else, by whatever way it connects; the
+// door hears of each connection, and of what was not connected.
+func TestDoor(t *testing.T) {
+	if _, err := box(t).Class(true); err != nil {
+		t.Skip(err)
+	}
+	elsewhere, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer elsewhere.Close()
+	go func() {
+		for {
+			c, err := elsewhere.Accept()
+			if err != nil {
+				return
+			}
+			t.Error("somebody came round the door")
+			_ = c.Close()
+		}
+	}()
+	other := elsewhere.Addr().String()
+	named := netip.MustParseAddrPort("10.255.255.1:7")
+	for name, c := range map[string]struct {
+		argv []string
+		ok   bool
+	}{
+		"to the door":             {[]string{"say", ""}, true},
+		"a crowd to the door":     {[]string{"crowd", ""}, true},
+		"to what was named":       {[]string{"say", named.String()}, true},
+		"to another service":      {[]string{"say", other}, false},
+		"by sending, elsewhere":   {[]string{"fast", other}, false},
+		"by sending, to the door": {[]string{"fast", ""}, false},
+		"a listening socket":      {[]string{"listen"}, false},
+		"tcp":                     {[]string{"open", "tcp"}, true},
+		"udp":                     {[]string{"open", "udp"}, false},
+		"raw":                     {[]string{"open", "raw"}, false},
+		"mptcp":                   {[]string{"open", "mptcp"}, false},
+		"unix":                    {[]string{"open", "unix"}, false},
+		"inet6":                   {[]string{"open", "inet6"}, false},
+		"netlink":                 {[]string{"open", "netlink"}, false},
+		"datagrams":               {[]string{"datagrams"}, false},
+	} {
+		door := newEcho(t, named)
+		for i := range c.argv {
+			if c.argv[i] == "" {
+				c.argv[i] = door.Addr().String()
+			}
+		}
+		said := tried(t, sandbox.Program{Argv: c.argv, Door: door})
+		if (said == "<nil>") != c.ok {
+			t.Errorf("%s: %s", name, said)
+		}
+		door.mu.Lock()
+		if name == "to another service" && (len(door.tried) != 1 || door.tried[0].String() != other) {
+			t.Errorf("tried: %v", door.tried)
+		}
+		if door.strange > 0 || !door.closed {
+			t.Errorf("%s: %d strangers, closed %v", name, door.strange, door.closed)
+		}
+		door.mu.Unlock()
+	}
+}
+
+// Stock programs find the door by their variables.
+func TestADoorIsFound(t *testing.T) {
+	if _, err := box(t).Class(true); err != nil {
+		t.Skip(err)
+	}
+	door := newEcho(t)
+	p, err := box(t).Start(t.Context(), sandbox.Program{Argv: []string{"env"}, Door: door})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := io.ReadAll(p.Stdout())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "https_proxy", "npm_config_https_proxy"} {
+		if !strings.Contains(string(out), name+"=http://"+door.Addr().String()+"\n") {
+			t.Errorf("no %s in %s", name, out)
+		}
+	}
+	if _, err := p.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
 func box(t *testing.T) *sandbox.Sandbox {
 	t.Helper()
 	s := sandbox.New(procguard.New(procguard.Options{}))
-	if _, err := s.Class(); err != nil {
+	if _, err := s.Class(false); err != nil {
 		t.Skip(err)
 	}
 	return s

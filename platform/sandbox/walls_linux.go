@@ -46,29 +46,42 @@ func landlockVersion() int {
 }
 
 // raise puts the walls up around this process, for good: limits, files, system calls. The
-// thread stays locked, and the program is started by it.
-func raise(o *order) error {
+// thread stays locked, and the program is started by it. The doorkeeper of a program that has a way
+// to the network runs on other threads, which no wall is around.
+func raise(o *order) (*doorkeeper, error) {
+	var door *doorkeeper
+	if o.Door.IsValid() {
+		if !o.Door.Addr().Is4() {
+			return nil, errors.New("the door has no IPv4 address")
+		}
+		door = &doorkeeper{door: o.Door, direct: o.Direct}
+	}
 	for _, l := range []struct {
 		resource int
 		max      uint64
 	}{{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, 1 << 30}, {unix.RLIMIT_NOFILE, 1024}, {unix.RLIMIT_MEMLOCK, 0}, {unix.RLIMIT_DATA, 4 << 30}, {unix.RLIMIT_NPROC, 4096}} {
 		var now unix.Rlimit
 		if err := unix.Getrlimit(l.resource, &now); err != nil {
-			return fmt.Errorf("limit %d: %w", l.resource, err)
+			return nil, fmt.Errorf("limit %d: %w", l.resource, err)
 		}
 		most := min(l.max, now.Max) // nobody raises what the system gave
 		if err := unix.Setrlimit(l.resource, &unix.Rlimit{Cur: most, Max: most}); err != nil {
-			return fmt.Errorf("limit %d: %w", l.resource, err)
+			return nil, fmt.Errorf("limit %d: %w", l.resource, err)
 		}
 	}
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("no new privileges: %w", err)
+		return nil, fmt.Errorf("no new privileges: %w", err)
 	}
 	if err := fence(o); err != nil {
-		return fmt.Errorf("Landlock: %w", err)
+		return nil, fmt.Errorf("Landlock: %w", err)
 	}
-	return filter()
+	listener, err := filter(door != nil)
+	if err != nil || door == nil {
+		return nil, err
+	}
+	door.listener = listener
+	return door, nil
 }
 
 const (
@@ -183,8 +196,8 @@ var refusedCalls = []uint32{
 	// Landlock knows no modes, owners and attributes: nobody's files are changed by name.
 	unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR,
 	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
-	// A connected pair stays one.
-	unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_IOPRIO_SET,
+	// A connected pair stays one, and nobody is waited for.
+	unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_IOPRIO_SET,
 }
 
 // ownOnly are what a program may do to itself (its first argument is 0) and to no other.
@@ -192,7 +205,11 @@ var ownOnly = []uint32{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_
 
 // filter refuses refusedCalls, and every socket: a program has no way to the network, nor to
 // services of the machine. A pair of connected sockets, which programs use inside, is none.
-func filter() error {
+//
+// With a door a program opens TCP sockets of IPv4, and each connect waits for the doorkeeper, who
+// makes the connection in its place and to the door alone. Landlock refuses every one that the
+// program would make itself. The descriptor is what the doorkeeper listens on; else it is -1.
+func filter(door bool) (listener int, err error) {
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
 	}
@@ -206,7 +223,21 @@ func filter() error {
 		load(offNumber), jump(unix.BPF_JGE, 0x40000000, 0, 1), refuse,
 		// A clone3 cannot be looked at: told that there is none, C libraries use clone.
 		jump(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1), end(unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)),
-		jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 1), end(unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)),
+	}
+	noSocket, allow := end(unix.SECCOMP_RET_ERRNO|uint32(unix.EACCES)), end(unix.SECCOMP_RET_ALLOW)
+	if door {
+		program = append(program,
+			jump(unix.BPF_JEQ, unix.SYS_CONNECT, 0, 1), end(unix.SECCOMP_RET_USER_NOTIF),
+			jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 12),
+			load(offArgs), jump(unix.BPF_JEQ, unix.AF_INET, 1, 0), noSocket,
+			load(offArgs+8), unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf}, jump(unix.BPF_JEQ, unix.SOCK_STREAM, 1, 0), noSocket,
+			load(offArgs+16), jump(unix.BPF_JEQ, 0, 2, 0), jump(unix.BPF_JEQ, unix.IPPROTO_TCP, 1, 0), noSocket, allow)
+		// Sending may connect, too (TCP Fast Open), and nobody is asked then.
+		for number, flags := range map[uint32]uint32{unix.SYS_SENDTO: 3, unix.SYS_SENDMSG: 2, unix.SYS_SENDMMSG: 3} {
+			program = append(program, jump(unix.BPF_JEQ, number, 0, 4), load(offArgs+8*flags), jump(unix.BPF_JSET, unix.MSG_FASTOPEN, 0, 1), refuse, allow)
+		}
+	} else {
+		program = append(program, jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 1), noSocket, jump(unix.BPF_JEQ, unix.SYS_CONNECT, 0, 1), refuse)
 	}
 	for _, number := range append(slices.Clone(refusedCalls), olderRefused...) {
 		program = append(program, jump(unix.BPF_JEQ, number, 0, 1), refuse)
@@ -228,10 +259,18 @@ func filter() error {
 		load(offNumber), jump(unix.BPF_JEQ, unix.SYS_IOCTL, 0, 3), load(offArgs+8), jump(unix.BPF_JEQ, unix.TIOCSTI, 0, 1), refuse,
 		end(unix.SECCOMP_RET_ALLOW))
 	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))
+	var flags uintptr
+	if door {
+		// A program that was heard is interrupted by its end alone: no connection is made twice.
+		flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+	}
+	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
 	runtime.KeepAlive(program)
 	if errno != 0 {
-		return fmt.Errorf("filter of system calls: %w", errno)
+		return -1, fmt.Errorf("filter of system calls: %w", errno)
 	}
-	return nil
+	if !door {
+		return -1, nil
+	}
+	return int(fd), nil
 }

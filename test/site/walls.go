@@ -16,13 +16,21 @@ type Walls struct{ box *sandbox.Sandbox }
 // NewWalls makes one; the error says why nothing can be confined on this system.
 func NewWalls() (Walls, error) {
 	w := Walls{sandbox.New(procguard.New(procguard.Options{}))}
-	_, err := w.box.Class()
+	_, err := w.box.Class(true)
 	return w, err
 }
 
 // Start starts a program behind walls.
 func (w Walls) Start(ctx context.Context, p provider.Program) (provider.Process, error) {
-	child, err := w.box.Start(ctx, sandbox.Program{Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write})
+	program := sandbox.Program{Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write}
+	if p.Net != nil {
+		door, err := p.Net.Open()
+		if err != nil {
+			return nil, err
+		}
+		program.Door = door
+	}
+	child, err := w.box.Start(ctx, program)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +38,7 @@ func (w Walls) Start(ctx context.Context, p provider.Program) (provider.Process,
 }
 
 // Class returns the class that they get.
-func (w Walls) Class(provider.Program) (capabilities.IsolationClass, string, error) {
-	class, err := w.box.Class()
+func (w Walls) Class(p provider.Program) (capabilities.IsolationClass, string, error) {
+	class, err := w.box.Class(!p.Net.Empty())
 	return class, "", err
 }

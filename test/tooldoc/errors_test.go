@@ -44,6 +44,7 @@ var groups = map[capabilities.Code]string{
 var places = []struct{ prefix, words string }{
 	{"agent", "the device"},
 	{"capabilities/browser", "the device: browser tools"},
+	{"capabilities/egress", "the device"},
 	{"capabilities/desktop", "the device: desktop tools"},
 	{"capabilities/sensor", "the device: camera and microphone"},
 	{"capabilities/wire", "the gateway"},

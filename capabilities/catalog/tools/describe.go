@@ -36,6 +36,17 @@ type Refused struct {
 	Reason   string `json:"reason"`
 }
 
+// MaxTried bounds the list of what a provider tried.
+const MaxTried = 64
+
+// Tried is a host that a provider wanted to connect to, and was not let.
+type Tried struct {
+	Target string `json:"target"` // "host:port"
+	Why    string `json:"why"`
+	Flag   string `json:"flag,omitempty"` // what allows it, such as "--net example.com"
+	Count  int    `json:"count"`
+}
+
 // Describe makes descriptors of what a provider offers. The tools that cannot be taken are in
 // refused; two whose names meet are both refused, and the rest is taken.
 func Describe(p *Provider, m *ToolManifest) (list []Described, refused []Refused) {

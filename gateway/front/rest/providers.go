@@ -149,6 +149,9 @@ func viewProvider(p *provider.Provider, roster []route.Node, whole bool) api.Pro
 	for _, r := range p.Refused {
 		out.Refused = append(out.Refused, api.RefusedTool(r))
 	}
+	for _, t := range p.Tried {
+		out.Tried = append(out.Tried, api.TriedHost(t))
+	}
 	for i := range p.Tools {
 		t := &p.Tools[i]
 		out.Tools = append(out.Tools, viewProviderTool(t, whole))

@@ -52,6 +52,22 @@ func (r *Rules) near(addrs []netip.Addr) string {
 	return ""
 }
 
+// own reports whether addr is one of this machine, or it cannot be told.
+func (r *Rules) own(addr netip.Addr) bool {
+	links, err := r.links()
+	if err != nil {
+		return true
+	}
+	for _, link := range links {
+		if ipnet, ok := link.(*net.IPNet); ok {
+			if ip, ok := netip.AddrFromSlice(ipnet.IP); ok && ip.Unmap() == embedded(addr.Unmap()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // IsLocalhost: these names mean loopback whatever a resolver says (RFC 6761).
 func IsLocalhost(host string) bool {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
