@@ -107,7 +107,7 @@ func New(o Options) (a *Agent, err error) {
 	a.identity, err = link.LoadIdentity(o.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, capabilities.Errorf(capabilities.CodeNodeNotPaired, "this device has not joined a site").
-			WithHint("Run 'handrail pair' on the gateway and 'handrail node join' here.")
+			WithAction(capabilities.Action{Key: capabilities.ActionJoinSite}, "Have it paired.")
 	}
 	if err != nil {
 		return nil, err

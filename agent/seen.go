@@ -60,7 +60,7 @@ func (j shownJournal) Started(ctx context.Context, t *wire.Ticket) error {
 	if err := j.board.AwaitShown(ctx); err != nil {
 		e := capabilities.Wrap(capabilities.CodeSensorRefused, err, "The device could not show its person that it is recorded, so it was not.").
 			WithHint("Look whether the node's folder can be written, then call again.")
-		a := wire.Answer{Status: capabilities.StatusError, Code: e.Code, Message: e.PublicMessage(), Hint: e.PublicHint()}
+		a := wire.Answer{Status: capabilities.StatusError, Code: e.Code, Message: e.PublicMessage(), Hint: e.PublicHint(), Action: e.PublicAction()}
 		return errors.Join(e, j.Finished(t.Call, &a))
 	}
 	return nil

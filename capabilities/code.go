@@ -115,20 +115,20 @@ const (
 
 // CodeInfo is the public side of a code.
 type CodeInfo struct {
-	Message   string // one plain sentence
-	Hint      string // what to do about it
-	Retryable bool   // the same call may succeed later without a change
-	HTTP      int    // status for the REST surface, 400 or more: nobody takes an error for an answer
-	Status    Status // of a call that ends with it: denied, pending or error
-	Action    Action // what Hint asks for
+	Message   string    // one plain sentence
+	Hint      string    // what to do about it
+	Retryable bool      // the same call may succeed later without a change
+	HTTP      int       // status for the REST surface, 400 or more: nobody takes an error for an answer
+	Status    Status    // of a call that ends with it: denied, pending or error
+	Action    ActionKey // what Hint asks for; empty: Hint says it all
 }
 
 var codeTable = map[Code]CodeInfo{
 	CodeInvalidRequest:   {"The request is not well formed.", "Correct the field that the message names.", false, 400, StatusError, ""},
 	CodeInvalidArguments: {"The arguments do not fit the tool's schema.", "Correct what the message or the details name, and call again.", false, 400, StatusError, ""},
-	CodeUnknownTool:      {"There is no such tool.", "List the tools and use one of those names.", false, 404, StatusError, ActionListTools},
+	CodeUnknownTool:      {"There is no such tool.", "Use a name from the list of tools.", false, 404, StatusError, ActionListTools},
 	CodeBodyTooLarge:     {"The request is larger than 1 MiB.", "Send less.", false, 413, StatusError, ""},
-	CodeUnauthenticated:  {"No valid token came with the request.", "Send 'Authorization: Bearer TOKEN'; create one with 'handrail token create'.", false, 401, StatusError, ""},
+	CodeUnauthenticated:  {"No valid token came with the request.", "Send 'Authorization: Bearer TOKEN'.", false, 401, StatusError, ActionCreateToken},
 	CodeForbidden:        {"This principal may not do that.", "Use a token whose role allows it.", false, 403, StatusError, ""},
 	CodeHandsElsewhere:   {"An agent can use mouse, keyboard or browser of a device, and this request may come from there.", "Do it from another device, confirm it with a passkey, or wait until the time that details name.", true, 403, StatusError, ""},
 	CodeOriginRefused:    {"The request came from a web origin or host that is not allowed.", "Call the gateway directly by its own address.", false, 403, StatusError, ""},
@@ -136,12 +136,12 @@ var codeTable = map[Code]CodeInfo{
 	CodeConflict:         {"The request conflicts with the present state.", "Look again: it may have been changed, answered or ended meanwhile.", false, 409, StatusError, ""},
 	CodeOverloaded:       {"Too much is going on at once.", "Wait a moment and try again.", true, 429, StatusError, ""},
 
-	CodeNodeNotFound:             {"There is no node with that ID.", "Call tool.node.list to see the nodes.", false, 404, StatusError, ActionListNodes},
-	CodeNodeNotPaired:            {"The node is not paired.", "Approve it with 'handrail node approve', or pair it anew.", false, 409, StatusError, ""},
+	CodeNodeNotFound:             {"There is no node with that ID.", "Name one of the nodes that there are.", false, 404, StatusError, ActionListNodes},
+	CodeNodeNotPaired:            {"The node is not paired.", "An admin approves it, or pairs it anew.", false, 409, StatusError, ActionApproveNode},
 	CodeCapabilityNotAdvertised:  {"The node does not offer this capability.", "Choose a node for which tool.node.list reports the tool as available.", false, 409, StatusError, ""},
-	CodeCapabilityNotAllowlisted: {"The node is not allowed to use this capability here.", "An admin can allow it with 'handrail node allow'.", false, 403, StatusDenied, ""},
+	CodeCapabilityNotAllowlisted: {"The node is not allowed to use this capability here.", "An admin can allow it.", false, 403, StatusDenied, ActionAllowNode},
 	CodeNodeNotReady:             {"The node is not ready for this capability.", "See details for the reason and the fix.", true, 503, StatusError, ""},
-	CodeNodeDeniedByPolicy:       {"Policy denies this tool on that node.", "Ask the admin, who can read 'handrail ledger show' for the rule.", false, 403, StatusDenied, ""},
+	CodeNodeDeniedByPolicy:       {"Policy denies this tool on that node.", "Ask the admin, who can see the rule.", false, 403, StatusDenied, ActionReadLedger},
 	CodeAmbiguousNode:            {"No single node could be selected.", "Give node_id, or attach a node to the lane.", false, 409, StatusError, ""},
 
 	CodeDeniedByPolicy:       {"Policy denies this call.", "Ask the admin to permit it, or do it another way.", false, 403, StatusDenied, ""},
@@ -167,7 +167,7 @@ var codeTable = map[Code]CodeInfo{
 
 	CodeExecutionFailed:    {"The tool failed.", "See the message.", false, 500, StatusError, ""},
 	CodeNotSupported:       {"This host cannot do that.", "See the message for what is missing.", false, 501, StatusError, ""},
-	CodeBrowserUnavailable: {"No usable Chrome or Chromium was found.", "Run 'handrail doctor' on the node; it names the package to install.", false, 503, StatusError, ""},
+	CodeBrowserUnavailable: {"No usable Chrome or Chromium was found.", "Install one on the node.", false, 503, StatusError, ActionExamineNode},
 	CodeBrowserCrashed:     {"The browser or the tab crashed.", "Call again: a new one is started.", true, 502, StatusError, ""},
 	CodeURLBlocked:         {"That address may not be opened.", "Use a public web address, or ask the owner to allow the origin.", false, 403, StatusDenied, ""},
 	CodeNavigationFailed:   {"The page could not be loaded.", "Check the address.", true, 502, StatusError, ""},
@@ -180,7 +180,7 @@ var codeTable = map[Code]CodeInfo{
 	CodeScriptFailed:       {"The script threw an error.", "Correct it; the message says what failed and where.", false, 422, StatusError, ""},
 	CodeDialogOpen:         {"A dialog of the page is open and blocks it.", "Answer it with tool.browser.handle-dialog.", false, 409, StatusError, ""},
 
-	CodeDesktopUnavailable:  {"There is no desktop that this node can reach.", "Run 'handrail doctor' on the node; it says what is missing.", true, 503, StatusError, ""},
+	CodeDesktopUnavailable:  {"There is no desktop that this node can reach.", "A person has to see what is missing on the node.", true, 503, StatusError, ActionExamineNode},
 	CodeSessionLocked:       {"The person's session is locked.", "Ask the person to unlock it.", true, 409, StatusError, ""},
 	CodeStaleFrame:          {"The displays have changed since that image was taken.", "Take a new screenshot and use its frame_id.", false, 409, StatusError, ""},
 	CodeOutsideDesktop:      {"That point or area is on no display.", "Take a screenshot and use its coordinates and frame_id.", false, 422, StatusError, ""},
@@ -193,30 +193,30 @@ var codeTable = map[Code]CodeInfo{
 	CodeInterruptedByPerson: {"The person at the device took over; the call stopped where it was.", "Wait until they are done, look again, and go on from there.", true, 409, StatusError, ""},
 	CodeTakenOver:           {"A person has taken over this device.", "Call again: the call waits until they hand back. Then look again before you go on.", true, 409, StatusError, ""},
 
-	CodeSensorMissing:     {"There is no such camera or microphone.", "Call tool.node.list: it names the devices of each node.", false, 404, StatusError, ActionListDevices},
+	CodeSensorMissing:     {"There is no such camera or microphone.", "Name one of the devices that the node has.", false, 404, StatusError, ActionListDevices},
 	CodeSensorBusy:        {"Another program or call is using the camera or microphone.", "Wait until it is free, or ask the person to close what uses it.", true, 409, StatusError, ""},
-	CodeSensorRefused:     {"The system does not let this node use the camera or microphone.", "The person has to allow it in the system's privacy settings; 'handrail doctor' on the node says more.", false, 403, StatusError, ""},
+	CodeSensorRefused:     {"The system does not let this node use the camera or microphone.", "The person has to allow it in the system's privacy settings.", false, 403, StatusError, ActionExamineNode},
 	CodeFormatUnsupported: {"The device cannot return that format.", "Leave the format out, or see the message for what it can return.", false, 422, StatusError, ""},
 	CodeCaptureBroken:     {"The capture broke off; nothing of it was kept.", "Look whether the camera or microphone is still connected, and call again.", true, 502, StatusError, ""},
 
-	CodeSecretUnavailable: {"The secret could not be read from where it is kept, so nothing was delivered.", "Ask the admin to look at it with 'handrail secret list'.", false, 503, StatusError, ""},
+	CodeSecretUnavailable: {"The secret could not be read from where it is kept, so nothing was delivered.", "Ask the admin to look at it.", false, 503, StatusError, ActionListSecrets},
 	CodeSecretHeld:        {"A secret lies in that device's clipboard, so pictures of its screen, scripts and reads of its clipboard are refused.", "Paste it, then wait until it is cleared; that takes about a minute.", true, 409, StatusDenied, ""},
 
-	CodePasteInvalid:   {"This is not a valid pairing code.", "Copy the whole line that 'handrail pair' printed.", false, 400, StatusError, ""},
-	CodePasteExpired:   {"The pairing code has expired.", "Run 'handrail pair' again.", false, 410, StatusError, ""},
-	CodePasteUsed:      {"The pairing code was used already.", "Run 'handrail pair' again; if you did not use it, look at who did.", false, 410, StatusError, ""},
+	CodePasteInvalid:   {"This is not a valid pairing code.", "Copy the whole line that was printed at the gateway.", false, 400, StatusError, ActionJoinSite},
+	CodePasteExpired:   {"The pairing code has expired.", "Have a new one made.", false, 410, StatusError, ActionJoinSite},
+	CodePasteUsed:      {"The pairing code was used already.", "Have a new one made; if you did not use it, look at who did.", false, 410, StatusError, ActionJoinSite},
 	CodeSiteMismatch:   {"The gateway is not the site this node was told to trust.", "Check the address; if the site was rebuilt, pair anew.", false, 403, StatusError, ""},
 	CodePairingDenied:  {"The admin denied this node.", "Ask the admin.", false, 403, StatusError, ""},
 	CodePairingPending: {"The admin has not confirmed this node yet.", "Wait; the node goes on by itself once it is confirmed.", true, 409, StatusError, ""},
 	CodeNodeRevoked:    {"This node's pairing was revoked.", "Ask the admin for a new pairing code and join again.", false, 403, StatusError, ""},
 	CodeVersionSkew:    {"The two sides speak protocol versions that do not meet.", "Update the older side.", false, 426, StatusError, ""},
 
-	CodeLocationUnavailable: {"Nothing on this device can say where it is.", "Run 'handrail doctor' on the node; it says what is missing.", true, 503, StatusError, ""},
+	CodeLocationUnavailable: {"Nothing on this device can say where it is.", "A person has to see what is missing on the node.", true, 503, StatusError, ActionExamineNode},
 	CodeLocationRefused:     {"The person or the system does not give out the position.", "Ask the person to allow location for Handrail.", false, 403, StatusError, ""},
 	CodeLocationTimeout:     {"No source knew the position in time.", "Give a larger timeout_ms, or accept an older position with maximum_age_ms.", true, 504, StatusError, ""},
 
 	CodeArtifactUnavailable: {"The call was carried out, but a file that it made did not arrive whole, so it is not there.", "Call again for a new one; see that the node is connected.", true, 502, StatusError, ""},
-	CodeArtifactSpace:       {"There is no room for the file.", "Fetch and remove what is no longer needed with 'handrail artifacts', or ask the admin for more room.", true, 507, StatusError, ""},
+	CodeArtifactSpace:       {"There is no room for the file.", "Fetch and remove what is no longer needed, or ask the admin for more room.", true, 507, StatusError, ActionListArtifacts},
 
 	CodePushUnavailable: {"The browser's push service did not take a message.", "Look into the gateway's log; it needs a way to that service over HTTPS.", true, 502, StatusError, ""},
 
@@ -271,14 +271,21 @@ func Wrap(code Code, cause error, message string) *Error {
 	return &Error{Code: code, Message: message, cause: cause}
 }
 
-// WithHint returns a copy of e with that hint.
-func (e *Error) WithHint(hint string) *Error { return e.WithAction("", hint) }
+// WithHint returns a copy of e with that hint. A hint names no command, page or tool's name on a
+// surface: that is WithAction's.
+func (e *Error) WithHint(hint string) *Error { return e.WithAction(Action{}, hint) }
 
-// WithAction returns a copy of e with a hint and what that asks for.
+// WithAction returns a copy of e with a hint that holds on every surface, and what it asks for,
+// which each surface words.
 func (e *Error) WithAction(a Action, hint string) *Error {
 	c := *e
 	c.Hint, c.Action = hint, a
 	return &c
+}
+
+// WithAdvice returns a copy of e whose hint goes on with text and asks for the same.
+func (e *Error) WithAdvice(text string) *Error {
+	return e.WithAction(e.PublicAction(), sentences(e.PublicHint(), text))
 }
 
 // WithDetails returns a copy of e with those details.
@@ -343,7 +350,7 @@ func (e *Error) PublicAction() Action {
 	if e.Hint != "" {
 		return e.Action
 	}
-	return e.Code.Info().Action
+	return Action{Key: e.Code.Info().Action}
 }
 
 // Retryable reports whether the same call may succeed later without a change.

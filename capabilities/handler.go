@@ -81,6 +81,8 @@ type Readiness struct {
 	Devices []Device `json:"devices,omitempty" cbor:"7,keyasint,omitempty"`
 	// Fake says that the devices are a test's and not the host's.
 	Fake bool `json:"fake,omitempty" cbor:"8,keyasint,omitempty"`
+	// Action is what Fix asks for.
+	Action Action `json:"action,omitzero" cbor:"9,keyasint,omitzero"`
 }
 
 // Bounds of Readiness.Devices.
@@ -99,7 +101,7 @@ type Device struct {
 
 // Same reports whether both say the same.
 func (r Readiness) Same(o Readiness) bool {
-	return r.Capability == o.Capability && r.Reason == o.Reason && r.Fix == o.Fix && r.Isolation == o.Isolation &&
+	return r.Capability == o.Capability && r.Reason == o.Reason && r.Fix == o.Fix && r.Action == o.Action && r.Isolation == o.Isolation &&
 		r.Degraded == o.Degraded && r.Backend == o.Backend && r.Fake == o.Fake && slices.Equal(r.Devices, o.Devices)
 }
 

@@ -73,7 +73,7 @@ type Result struct {
 	Code      Code   `json:"code,omitempty"`
 	Message   string `json:"message,omitempty"`
 	Hint      string `json:"hint,omitempty"`
-	Action    Action `json:"action,omitempty"` // what Hint asks for
+	Action    Action `json:"action,omitzero"` // what Hint asks for
 	Retryable bool   `json:"retryable,omitempty"`
 	Details   any    `json:"details,omitempty"` // bounded; shape given by Code
 	// Output is a JSON object that validates against the descriptor's result

@@ -68,7 +68,7 @@ func (g *Gateway) handsElsewhere(h consent.Hands) error {
 		keys = "answer by the keys that a notice of the device shows, "
 	}
 	return refused("%s may use mouse, keyboard or browser of %s until %s, and this request may come from there", h.By, name, h.Until.UTC().Format("15:04:05 MST")).
-		WithHint("Do it from another device, " + keys + "confirm it with a passkey in the console where that is offered, or revoke the grant ('handrail grant list', 'handrail grant revoke') and wait 15 seconds. " +
+		WithAction(capabilities.Action{Key: capabilities.ActionRevokeGrant}, "Do it from another device, "+keys+"confirm it with a passkey in the console where that is offered, or revoke the grant and wait 15 seconds. "+
 			"Denying, revoking and stopping work at once.")
 }
 

@@ -89,7 +89,7 @@ func (g *Guard) stopped(t *wire.Ticket) *capabilities.Error {
 	stop := g.opts.Stop
 	stop.Look()
 	if epoch, on := stop.State(); on || t.StopEpoch < epoch {
-		return capabilities.Errorf(capabilities.CodeStopped, "the device's stop switch is on").WithHint("A person has to run 'handrail node resume' on the device.")
+		return capabilities.Errorf(capabilities.CodeStopped, "the device's stop switch is on").WithAction(capabilities.Action{Key: capabilities.ActionResumeNode}, "A person has to resume the device.")
 	}
 	if epoch, _ := stop.Site(); t.SiteEpoch > epoch {
 		if err := stop.SetSite(t.SiteEpoch, false); err != nil {
@@ -97,7 +97,7 @@ func (g *Guard) stopped(t *wire.Ticket) *capabilities.Error {
 		}
 	}
 	if epoch, on := stop.Site(); on || t.SiteEpoch < epoch {
-		return capabilities.Errorf(capabilities.CodeStopped, "the gateway's stop switch is on").WithHint("A person has to run 'handrail resume' at the gateway.")
+		return capabilities.Errorf(capabilities.CodeStopped, "the gateway's stop switch is on").WithAction(capabilities.Action{Key: capabilities.ActionResumeSite}, "A person has to resume the gateway.")
 	}
 	return nil
 }

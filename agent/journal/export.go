@@ -142,7 +142,7 @@ func ReadExport(r io.Reader) (*Exported, error) {
 		var l exportLine
 		if json.Unmarshal(b, &l) != nil || lines == 0 && (l.Type != "header" || l.Format != exportFormat) {
 			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "this is no exported log of a node").
-				WithHint("'handrail node log' writes one with --out.")
+				WithAction(capabilities.Action{Key: capabilities.ActionExportLog}, "Export one on the device.")
 		}
 		// JSON has many ways to say the same; a changed byte must never pass.
 		if again, err := json.Marshal(l); err != nil || !bytes.Equal(append(again, '\n'), b) {

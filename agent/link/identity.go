@@ -67,7 +67,7 @@ func LoadIdentity(dir string) (*Identity, error) {
 		return nil, err
 	}
 	damaged := func(cause error) (*Identity, error) {
-		return nil, capabilities.Wrap(capabilities.CodeInternal, cause, "The node's identity in "+dir+" is damaged.").WithHint("Pair it again: 'handrail pair' on the gateway, 'handrail node join' here.")
+		return nil, capabilities.Wrap(capabilities.CodeInternal, cause, "The node's identity in "+dir+" is damaged.").WithAction(capabilities.Action{Key: capabilities.ActionJoinSite}, "Pair it again.")
 	}
 	var j identityJSON
 	if err := json.Unmarshal(data, &j); err != nil || j.Version != 1 {

@@ -126,11 +126,12 @@ func (h *Handler) screenReady(ctx context.Context) capabilities.Readiness {
 	d, err := h.o.Opener.Open(ctx)
 	switch {
 	case err != nil:
-		r.Reason, r.Fix = capabilities.ReasonBackendMissing, fixOf(err)
+		r.Reason = capabilities.ReasonBackendMissing
+		r.Fix, r.Action = fixOf(err)
 	case d.Screen == nil:
 		r.Reason, r.Fix = capabilities.ReasonBackendMissing, "This desktop gives no picture."
 		if m := d.Missing[platform.PartScreen]; m != nil {
-			r.Fix = fixOf(m)
+			r.Fix, r.Action = fixOf(m)
 		}
 	default:
 		r.Backend = "VP8 over WebRTC, " + d.Name
@@ -156,16 +157,16 @@ func each(r capabilities.Readiness) []capabilities.Readiness {
 }
 
 // fixOf returns what a person can do, at most 300 bytes.
-func fixOf(err error) string {
+func fixOf(err error) (string, capabilities.Action) {
 	var lacks *platform.MissingError
 	if !errors.As(err, &lacks) {
-		return "Run 'handrail doctor' on the node; it says what is missing."
+		return "A person has to see what is missing on the node.", capabilities.Action{Key: capabilities.ActionExamineNode}
 	}
 	text := lacks.What + " " + lacks.Fix
 	if len(text) > 300 {
 		text = lacks.Fix
 	}
-	return capabilities.Clip(text, 300)
+	return capabilities.Clip(text, 300), capabilities.Action{}
 }
 
 type arguments struct {

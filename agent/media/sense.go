@@ -46,7 +46,7 @@ func (h *Handler) outlets(ctx context.Context, kind platform.SensorKind) (all []
 		switch {
 		case l.Missing != nil:
 			if r.Fix == "" {
-				r.Fix = fixOf(l.Missing)
+				r.Fix, r.Action = fixOf(l.Missing)
 				switch {
 				case l.Confined:
 					r.Reason = capabilities.ReasonIsolationMissing

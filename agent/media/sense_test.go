@@ -91,7 +91,7 @@ func TestNoOutlet(t *testing.T) {
 
 // A long fix is cut between characters.
 func TestLongFix(t *testing.T) {
-	got := fixOf(&platform.MissingError{What: "It is missing.", Fix: "a" + strings.Repeat("ü", 200)})
+	got, _ := fixOf(&platform.MissingError{What: "It is missing.", Fix: "a" + strings.Repeat("ü", 200)})
 	if want := "a" + strings.Repeat("ü", 149); got != want {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 )
 
 // State is what the device is doing, in one word.
@@ -90,11 +91,11 @@ func (b *Board) status(rows []use) Status {
 	}
 	if n.Stopped {
 		s.StoppedBy = append(s.StoppedBy, "person")
-		lines = append(lines, "This device is stopped: run 'handrail node resume' to let calls run again.")
+		lines = append(lines, "This device is stopped. "+command.Words(capabilities.Action{Key: capabilities.ActionResumeNode}))
 	}
 	if n.SiteStopped {
 		s.StoppedBy = append(s.StoppedBy, "gateway")
-		lines = append(lines, "The gateway is stopped: 'handrail resume' there lets calls run again.")
+		lines = append(lines, "The gateway is stopped. "+command.Words(capabilities.Action{Key: capabilities.ActionResumeSite}))
 	}
 	switch {
 	case len(s.StoppedBy) > 0:
@@ -112,10 +113,11 @@ func (b *Board) status(rows []use) Status {
 }
 
 func (b *Board) howToStop() string {
+	how := command.Words(capabilities.Action{Key: capabilities.ActionStopNode})
 	if b.opts.HotKey != "" {
-		return "To stop it: " + b.opts.HotKey + ", or 'handrail node stop'."
+		return b.opts.HotKey + " stops it at once. " + how
 	}
-	return "To stop it: 'handrail node stop'."
+	return how
 }
 
 // write replaces the file as one step, so that a reader never sees half of it. It is

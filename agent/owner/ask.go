@@ -163,7 +163,7 @@ func (d *Desk) Ask(ctx context.Context, c Call) *capabilities.Error {
 			return capabilities.Wrap(capabilities.CodeCancelled, cause, "")
 		case <-late.C:
 			return capabilities.Errorf(capabilities.CodeApprovalPending, "the device's owner has been asked and has not answered yet").
-				WithHint("Wait, then make the identical call again: it goes on with the same question. The owner answers on the device with 'handrail node approvals'.")
+				WithAction(capabilities.Action{Key: capabilities.ActionListQuestions}, "Wait, then make the identical call again: it goes on with the same question. The owner answers on the device.")
 		case <-look.C:
 		}
 	}
@@ -200,7 +200,7 @@ func (d *Desk) check(c *Call, k key) (done bool, err *capabilities.Error) {
 	if a.Approve && now.Before(d.hands) {
 		// An agent with mouse and keyboard could have typed it.
 		d.settleLocked(q, a, "refused", "An agent may use this device's mouse and keyboard until "+d.hands.Local().Format("15:04:05")+
-			", so a yes from this device does not count before. A no does; so does 'handrail node stop'.")
+			", so a yes from this device does not count before. A no does; so does stopping the device.")
 		return false, nil
 	}
 	// Recorded first: what is not in the log did not happen.

@@ -129,7 +129,7 @@ func Parse(data []byte, cat *catalog.Catalog) (*File, error) {
 
 func mistake(format string, args ...any) error {
 	return capabilities.Errorf(capabilities.CodeInvalidRequest, "%s: "+format, append([]any{FileName}, args...)...).
-		WithHint("Correct it; 'handrail node rules' shows what is in force.")
+		WithAction(capabilities.Action{Key: capabilities.ActionShowRules}, "Correct it.")
 }
 
 func (f *File) check(cat *catalog.Catalog) error {

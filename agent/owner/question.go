@@ -196,7 +196,7 @@ func Questions(dir string, now time.Time) ([]Question, error) {
 // ReadOutcome takes the question it returns.
 func Reply(dir, id string, a Answer, now time.Time) (Question, error) {
 	if !validID(id) {
-		return Question{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "%q is no question's ID", id).WithHint("'handrail node approvals' lists them.")
+		return Question{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "%q is no question's ID", id).WithAction(capabilities.Action{Key: capabilities.ActionListQuestions}, "Name one of those that wait.")
 	}
 	all, err := Questions(dir, now)
 	if err != nil {
@@ -205,7 +205,7 @@ func Reply(dir, id string, a Answer, now time.Time) (Question, error) {
 	i := slices.IndexFunc(all, func(q Question) bool { return q.ID == id })
 	if i < 0 {
 		return Question{}, capabilities.Errorf(capabilities.CodeNotFound, "no question %s waits on this device", id).
-			WithHint("'handrail node approvals' lists those that do; one that nobody answers ends after 10 minutes.")
+			WithAction(capabilities.Action{Key: capabilities.ActionListQuestions}, "One that nobody answers ends after 10 minutes.")
 	}
 	a.Version, a.ID, a.Token = 1, rand.Text(), all[i].nonce
 	path := filepath.Join(questionsIn(dir), id+answerSuffix)

@@ -285,12 +285,14 @@ func (h *Host) readyLocked(t offered, reach error) capabilities.Readiness {
 	case !h.opts.Allowed:
 		r.Reason, r.Fix = capabilities.ReasonOwnerDisabled, "The device's owner has to start it with --host-providers."
 	case reach != nil:
-		r.Reason, r.Fix = capabilities.ReasonOwnerDisabled, capabilities.AsError(reach).PublicHint()
+		e := capabilities.AsError(reach)
+		r.Reason, r.Fix, r.Action = capabilities.ReasonOwnerDisabled, e.PublicHint(), e.PublicAction()
 	case t.changed:
-		r.Reason, r.Fix = capabilities.ReasonManifestChanged, "An admin has to look at the change: handrail tools diff "+string(t.Tool)
+		r.Reason, r.Fix = capabilities.ReasonManifestChanged, "An admin has to look at the change."
+		r.Action = capabilities.Action{Key: capabilities.ActionReviewTool, Tool: t.Tool}
 	case err != nil:
 		e := capabilities.AsError(err)
-		r.Reason, r.Fix = capabilities.ReasonIsolationMissing, e.PublicHint()
+		r.Reason, r.Fix, r.Action = capabilities.ReasonIsolationMissing, e.PublicHint(), e.PublicAction()
 	default:
 		if e := p.backend.health(); e != nil {
 			r.Reason, r.Fix = capabilities.ReasonBackendFailing, capabilities.Clip(e.PublicMessage(), 300)

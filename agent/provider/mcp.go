@@ -388,7 +388,7 @@ func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) 
 	l.mu.Unlock()
 	if !same {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNodeNotReady, "the server says something else of this tool than was approved").
-			WithHint("An admin has to look at the change: handrail tools diff")
+			WithAction(capabilities.Action{Key: capabilities.ActionReviewTool, Tool: c.inv.Capability.Tool()}, "An admin has to look at the change.")
 	}
 	token := string(c.id)
 	l.listen(token, c.progress)

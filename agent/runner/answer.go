@@ -150,7 +150,7 @@ func encode(v any) ([]byte, error) {
 
 // refusal is the answer that carries an error.
 func refusal(e *capabilities.Error) wire.Answer {
-	a := wire.Answer{Status: e.Code.Info().Status, Code: e.Code, Message: e.PublicMessage(), Hint: e.PublicHint()}
+	a := wire.Answer{Status: e.Code.Info().Status, Code: e.Code, Message: e.PublicMessage(), Hint: e.PublicHint(), Action: e.PublicAction()}
 	if e.Details != nil {
 		if d, err := canonical.Marshal(e.Details); err == nil {
 			a.Details = d

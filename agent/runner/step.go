@@ -54,7 +54,9 @@ func (s *steps) carryOut(ctx context.Context, c capabilities.StepCall) (capabili
 	answer.DurationUS = uint64(time.Since(step.at).Microseconds())
 	p.sink.StepEnded(wire.StepEnd{Number: order.Number, Answer: answer})
 	if answer.Status != capabilities.StatusOK {
-		return capabilities.Output{}, stepError(answer.Code, answer.Message, answer.Hint, answer.Details)
+		e := stepError(answer.Code, answer.Message, answer.Hint, answer.Details)
+		e.Action = answer.Action
+		return capabilities.Output{}, e
 	}
 	return out, nil
 }

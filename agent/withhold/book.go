@@ -227,7 +227,7 @@ func (c *Call) Refuses() *capabilities.Error {
 		// One that was left may come back, as by a tab's history.
 		if p.principal == who && c.shows(p.place) && p.place.Here() {
 			return capabilities.Errorf(capabilities.CodeSecretHeld, "A secret was pasted into what this call looks at, so pictures and scripts are refused there.").
-				WithHint("Read it with a snapshot, or go on to another page or close the window. A person can say that it is done: 'handrail secret done " + string(c.lane) + "'.")
+				WithAction(capabilities.Action{Key: capabilities.ActionReleaseSecret, Lane: c.lane}, "Read it with a snapshot, or go on to another page or close the window. A person can say that it is done.")
 		}
 	}
 	return nil

@@ -82,5 +82,5 @@ func (c *Call) RefusesAll() *capabilities.Error {
 		return nil
 	}
 	return capabilities.Errorf(capabilities.CodeSecretHeld, "A secret was delivered before this device's node started again, and may still be on its screen. Its value is no longer known here.").
-		WithHint("A person looks, and says that it is done: 'handrail secret done " + string(earlier[at].Lane) + "'.")
+		WithAction(capabilities.Action{Key: capabilities.ActionReleaseSecret, Lane: earlier[at].Lane}, "A person looks, and says that it is done.")
 }

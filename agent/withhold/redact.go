@@ -39,6 +39,11 @@ func (c *Call) Answer(a *wire.Answer) (changed bool) {
 		if own := (&capabilities.Error{Code: a.Code}); a.Code == "" || a.Hint != own.PublicHint() {
 			text(&a.Hint)
 		}
+		text((*string)(&a.Action.Node))
+		text((*string)(&a.Action.Tool))
+		text((*string)(&a.Action.Capability))
+		text((*string)(&a.Action.Lane))
+		text(&a.Action.Name)
 		text(&a.Evidence)
 		for i := range a.Observed {
 			text(&a.Observed[i].Detail)

@@ -277,7 +277,8 @@ func (h *Handler) Readiness(ctx context.Context) []capabilities.Readiness {
 	case errors.As(err, &missing):
 		r.Reason, r.Fix = capabilities.ReasonBackendMissing, capabilities.Clip(missing.What+" "+missing.Fix, 300)
 	case err != nil:
-		r.Reason, r.Fix = capabilities.ReasonBackendFailing, "Run 'handrail doctor' on the node."
+		r.Reason, r.Fix = capabilities.ReasonBackendFailing, "A person has to see what is wrong on the node."
+		r.Action = capabilities.Action{Key: capabilities.ActionExamineNode}
 	case barred != nil:
 		r.Reason, r.Fix = capabilities.ReasonIsolationMissing, capabilities.Clip(barred.What+" "+barred.Fix, 300)
 	case without:

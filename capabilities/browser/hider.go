@@ -357,10 +357,10 @@ func (h *hider) refusal(e *capabilities.Error) *capabilities.Error {
 	}
 	message := h.text(e.Message)
 	changed := message != e.Message
-	e = e.WithHint(h.text(e.Hint))
+	e = e.WithAction(e.Action, h.text(e.Hint))
 	e.Message = message
 	if changed = len(h.in(reflect.ValueOf(&e.Details).Elem(), "details")) > 0 || changed; changed {
-		e.Hint = strings.TrimSpace(e.PublicHint() + " This answer hides what was typed in secret.")
+		e = e.WithAdvice("This answer hides what was typed in secret.")
 	}
 	return e
 }

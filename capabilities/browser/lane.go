@@ -189,7 +189,7 @@ func (l *lane) openEgress() (*egress.Proxy, error) {
 	}
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not open the browser's way to the network.").
-			WithHint("Try again; if it stays so, run 'handrail doctor' on the node.")
+			WithAction(capabilities.Action{Key: capabilities.ActionExamineNode}, "Try again; if it stays so, a person has to see what is wrong on the node.")
 	}
 	return out, nil
 }

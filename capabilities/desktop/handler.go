@@ -227,7 +227,7 @@ func missing(d *platform.Desktop, part platform.DesktopPart) error {
 		return m
 	}
 	return capabilities.Errorf(capabilities.CodeNotSupported, "This desktop has no %s.", part).
-		WithHint("Run 'handrail doctor' on the node; it says what is missing.")
+		WithAction(capabilities.Action{Key: capabilities.ActionExamineNode}, "A person has to see what is missing on the node.")
 }
 
 // tree reads accessible elements.

@@ -107,7 +107,8 @@ func readiness(id capabilities.CapabilityID, d *platform.Desktop, err error, loc
 func notReady(r capabilities.Readiness, err error) capabilities.Readiness {
 	var lacks *platform.MissingError
 	if !errors.As(err, &lacks) {
-		r.Reason, r.Fix = capabilities.ReasonBackendFailing, "Run 'handrail doctor' on the node."
+		r.Reason, r.Fix = capabilities.ReasonBackendFailing, "A person has to see what is wrong on the node."
+		r.Action = capabilities.Action{Key: capabilities.ActionExamineNode}
 		return r
 	}
 	r.Reason, r.Fix = capabilities.ReasonBackendMissing, capabilities.Clip(lacks.Error(), maxFix)

@@ -20,6 +20,7 @@ const ailing = 15 * time.Second
 type ailment struct {
 	reason capabilities.Reason
 	fix    string
+	action capabilities.Action
 	since  time.Time
 }
 
@@ -33,7 +34,8 @@ func (h *Handler) remember(id capabilities.CapabilityID, err error) {
 	case errors.As(err, &missing) && missing.Permission:
 		a.reason, a.fix = capabilities.ReasonPermission, capabilities.Clip(missing.What+" "+missing.Fix, 300)
 	case errors.Is(err, platform.ErrSensorRefused):
-		a.reason, a.fix = capabilities.ReasonPermission, capabilities.Wrap(capabilities.CodeSensorRefused, err, "").PublicHint()
+		refused := &capabilities.Error{Code: capabilities.CodeSensorRefused}
+		a.reason, a.fix, a.action = capabilities.ReasonPermission, refused.PublicHint(), refused.PublicAction()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -107,7 +109,7 @@ func (h *Handler) ready(ctx context.Context, id capabilities.CapabilityID, kind 
 				})
 			}
 			if a, ok := h.ailment(id); ok {
-				ready.Reason, ready.Fix = a.reason, a.fix
+				ready.Reason, ready.Fix, ready.Action = a.reason, a.fix, a.action
 			}
 			return ready
 		}

@@ -89,6 +89,8 @@ type Answer struct {
 	// OutputSum is SHA-256 of the output of a step, which is not here; of no other call.
 	OutputSum []byte `cbor:"15,keyasint,omitempty"`
 	Did       *Did   `cbor:"16,keyasint,omitempty"`
+	// Action is what Hint asks for. One that this side does not know is dropped.
+	Action capabilities.Action `cbor:"17,keyasint,omitzero"`
 }
 
 // Did is what a call did, as far as that may be recorded (capabilities.Did).
@@ -203,6 +205,9 @@ func (a *Answer) check() error {
 	case len(a.Observed) > maxObserved:
 		return fmt.Errorf("more than %d observations", maxObserved)
 	}
+	if err := checkAction(&a.Action); err != nil {
+		return err
+	}
 	// A newer node may know codes that this side does not: they become internal
 	// (STYLE, Errors) instead of reaching a caller as something unheard of.
 	if a.Code != "" && !a.Code.Known() {
@@ -229,12 +234,32 @@ func (a *Answer) check() error {
 	return nil
 }
 
+// checkAction bounds an action, and drops one that this side has no words for.
+func checkAction(a *capabilities.Action) error {
+	if err := names("an action", maxName, string(a.Key), string(a.Node), string(a.Tool), string(a.Capability), string(a.Lane), a.Name); err != nil {
+		return err
+	}
+	if !a.Key.Known() {
+		*a = capabilities.Action{}
+	}
+	return nil
+}
+
+// clipAction drops an action that no frame may carry: a shorter argument would name another thing.
+func clipAction(a capabilities.Action) capabilities.Action {
+	if checkAction(&a) != nil {
+		return capabilities.Action{}
+	}
+	return a
+}
+
 // Clip shortens the texts of an answer to what a frame may carry, at rune
 // borders, so that a talkative handler does not lose its whole answer. Output
 // that is too large is not cut: it becomes CodeResultTooLarge without it.
 func (a *Answer) Clip() {
 	a.Message = capabilities.Clip(a.Message, maxText)
 	a.Hint = capabilities.Clip(a.Hint, maxText)
+	a.Action = clipAction(a.Action)
 	a.Evidence = capabilities.Clip(a.Evidence, maxText)
 	if a.Did != nil {
 		a.Did = &Did{Typed: min(a.Did.Typed, maxTyped), App: capabilities.Clip(a.Did.App, maxName), Fields: min(a.Did.Fields, maxFields)}

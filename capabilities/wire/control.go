@@ -257,7 +257,7 @@ func (r *Readiness) check() error {
 	if len(r.Capabilities) > maxEntries {
 		return fmt.Errorf("more than %d capabilities", maxEntries)
 	}
-	for _, c := range r.Capabilities {
+	for i, c := range r.Capabilities {
 		if c.Capability == "" {
 			return errors.New("a capability has no ID")
 		}
@@ -266,6 +266,9 @@ func (r *Readiness) check() error {
 		}
 		if len(c.Fix) > maxFix {
 			return fmt.Errorf("a fix is longer than %d bytes", maxFix)
+		}
+		if err := checkAction(&r.Capabilities[i].Action); err != nil {
+			return err
 		}
 		if len(c.Devices) > capabilities.MaxDevices {
 			return fmt.Errorf("more than %d devices", capabilities.MaxDevices)
@@ -284,6 +287,7 @@ func (r *Readiness) Clip() {
 	for i := range r.Capabilities {
 		c := &r.Capabilities[i]
 		c.Fix, c.Backend, c.Degraded = capabilities.Clip(c.Fix, maxFix), capabilities.Clip(c.Backend, maxName), capabilities.Clip(c.Degraded, maxName)
+		c.Action = clipAction(c.Action)
 		c.Devices = slices.Clone(c.Devices[:min(len(c.Devices), capabilities.MaxDevices)]) // others hold it, too
 		for k := range c.Devices {
 			d := &c.Devices[k]

@@ -34,7 +34,7 @@ func samples() []Message {
 		&HelloAck{Version: 1, Gateway: "g1", Epoch: 4, HeartbeatMS: 10000, SequenceFloor: 77, GatewayHead: head, Allow: []string{"tyrum.browser.click"}, CatalogSkew: true},
 		&Heartbeat{Seq: 1, Active: 2, UptimeS: 3, Head: head, Addrs: [][]byte{{10, 9, 0, 3}}},
 		&HeartbeatAck{Seq: 1, Head: head},
-		&Readiness{Capabilities: []capabilities.Readiness{{Capability: "tyrum.browser.click", Reason: capabilities.ReasonBackendMissing, Fix: "install chromium", Isolation: capabilities.ClassT2, Degraded: "chrome_sandbox", Backend: "chromium 1"}}},
+		&Readiness{Capabilities: []capabilities.Readiness{{Capability: "tyrum.browser.click", Reason: capabilities.ReasonBackendMissing, Fix: "install chromium", Action: capabilities.Action{Key: capabilities.ActionExamineNode, Node: "n1"}, Isolation: capabilities.ClassT2, Degraded: "chrome_sandbox", Backend: "chromium 1"}}},
 		&Allowlist{Capabilities: []string{"tyrum.browser.click"}},
 		&Approved{Node: "n1", Cert: []byte{1, 2}, Trust: "owned", Label: "desk", Allow: []string{"tyrum.browser.click"}},
 		&Stop{Epoch: 2, On: true, SiteEpoch: maxEpoch, SiteOn: true},
@@ -42,6 +42,7 @@ func samples() []Message {
 		&RotateAnswer{Cert: []byte{1}},
 		&LaneClosed{Lane: "main"}, &SecretsDone{Lane: "main"},
 		&Questions{}, &Questions{List: []Question{{ID: "a-1", Who: "claude", What: "Type", Lines: []string{"it types 3 characters", "text: abc"}, NoOnly: true, Expires: 1}}},
+		&Answer{Status: capabilities.StatusDenied, Code: capabilities.CodeSecretHeld, Hint: "A person can say so.", Action: capabilities.Action{Key: capabilities.ActionReleaseSecret, Lane: "main"}},
 		&Answer{Status: capabilities.StatusOK, Output: []byte("{}"), Did: &Did{Typed: 24, App: "Mousepad", Fields: 3}},
 		&Verdict{ID: "a-1", Digest: [32]byte{1, 2}, Allow: true}, &VerdictTaken{ID: "a-1", Allow: true, Code: capabilities.CodeConflict, Message: "answered"},
 		&Ticket{Call: "c1", Tool: "tool.browser.navigate", Capability: "tyrum.browser.navigate", Lane: "main", Node: "n1", Args: args, ArgsDigest: sha256.Sum256(args), Envelope: []byte(`{"v":1}`), Grants: []string{"network.browser.session"}, Sequence: 5, LifetimeMS: 5000, DeadlineMS: 30000, StopEpoch: 2},
@@ -243,6 +244,8 @@ func TestBoundsHoldBothWays(t *testing.T) {
 		&Answer{},
 		&Answer{Status: "fine"},
 		&Answer{Status: "ok", Message: long},
+		&Answer{Status: "ok", Action: capabilities.Action{Key: capabilities.ActionExamineNode, Name: long}},
+		&Readiness{Capabilities: []capabilities.Readiness{{Capability: "c", Action: capabilities.Action{Key: capabilities.ActionExamineNode, Name: long}}}},
 		&Answer{Status: "ok", Output: make([]byte, MaxOutput+1)},
 		&Answer{Status: "ok", Details: make([]byte, MaxDetails+1)},
 		&Answer{Status: "ok", Blobs: make([]BlobHead, MaxBlobs+1)},
@@ -444,4 +447,16 @@ func BenchmarkTicket(b *testing.B) {
 			}
 		}
 	})
+}
+
+// An action that this side has no words for is dropped, and so is one that is too long to send.
+func TestUnknownActions(t *testing.T) {
+	a := &Answer{Status: capabilities.StatusError, Hint: "Do it.", Action: capabilities.Action{Key: "from_the_future", Node: "n1"}}
+	if err := a.check(); err != nil || !a.Action.IsZero() || a.Hint != "Do it." {
+		t.Errorf("%+v: %v", a.Action, err)
+	}
+	a.Action = capabilities.Action{Key: capabilities.ActionExamineNode, Name: strings.Repeat("x", maxName+1)}
+	if a.Clip(); !a.Action.IsZero() {
+		t.Errorf("%+v", a.Action)
+	}
 }

@@ -8,26 +8,31 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// A hint for agents names no tool to a person: each action has its command here, and a hint
-// without an action stays as it is.
+// Each action has its command here, with the data directory that was given; a hint without an
+// action stays as it is.
 func TestHintsNameCommands(t *testing.T) {
-	for _, a := range capabilities.Actions() {
+	for _, key := range capabilities.ActionKeys() {
 		var out bytes.Buffer
-		report(&out, capabilities.Errorf(capabilities.CodeConflict, "it is so").WithAction(a, "Call tool.x.y."), false, "")
-		if !strings.Contains(out.String(), "'handrail ") || strings.Contains(out.String(), "tool.x.y") {
-			t.Errorf("%s: %s", a, out.String())
+		report(&out, capabilities.Errorf(capabilities.CodeConflict, "it is so").WithAction(capabilities.Action{Key: key}, "Do this."), false, nil)
+		if !strings.Contains(out.String(), "  -> Do this. ") || !strings.Contains(out.String(), "'handrail ") {
+			t.Errorf("%s: %s", key, out.String())
 		}
 	}
-	for err, want := range map[*capabilities.Error]string{
-		{Code: capabilities.CodeNodeNotFound}:                                           "  -> Run 'handrail nodes' to see the nodes.\n",
-		{Code: capabilities.CodeUnknownTool}:                                            "  -> Run 'handrail tools' and use one of those names.\n",
-		capabilities.Errorf(capabilities.CodeNodeNotFound, "none").WithHint("Do this."): "  -> Do this.\n",
-		{Code: capabilities.CodeSensorMissing, Action: capabilities.ActionListLanes}:    "  -> Run 'handrail nodes': it names the devices of each node.\n",
+	on := []string{"--data", "/d"}
+	for _, c := range []struct {
+		err  error
+		on   []string
+		want string
+	}{
+		{&capabilities.Error{Code: capabilities.CodeNodeNotFound}, nil, "  -> Name one of the nodes that there are. 'handrail nodes' lists the nodes.\n"},
+		{&capabilities.Error{Code: capabilities.CodeNodeNotFound}, on, "  -> Name one of the nodes that there are. 'handrail nodes --data /d' lists the nodes.\n"},
+		{&capabilities.Error{Code: capabilities.CodeBrowserUnavailable}, on, "  -> Install one on the node. 'handrail doctor' on the node says what is missing.\n"},
+		{capabilities.Errorf(capabilities.CodeNodeNotFound, "none").WithHint("Do this."), on, "  -> Do this.\n"},
 	} {
 		var out bytes.Buffer
-		report(&out, err, false, "")
-		if !strings.HasSuffix(out.String(), want) {
-			t.Errorf("%v: %q, want %q", err, out.String(), want)
+		report(&out, c.err, false, c.on)
+		if !strings.HasSuffix(out.String(), c.want) {
+			t.Errorf("%v: %q, want %q", c.err, out.String(), c.want)
 		}
 	}
 }

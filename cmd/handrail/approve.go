@@ -193,12 +193,8 @@ func answerApproval(cmd *cobra.Command, texts []string, request map[string]any, 
 	var answer struct {
 		Approvals []json.RawMessage `json:"approvals"`
 		Failed    []struct {
-			Approval string `json:"approval"`
-			Error    struct {
-				Code    capabilities.Code `json:"code"`
-				Message string            `json:"message"`
-				Hint    string            `json:"hint"`
-			} `json:"error"`
+			Approval string    `json:"approval"`
+			Error    api.Error `json:"error"`
 		} `json:"failed"`
 	}
 	if err := c.do(cmd.Context(), http.MethodPost, path("approvals"), request, &answer); err != nil {
@@ -212,7 +208,9 @@ func answerApproval(cmd *cobra.Command, texts []string, request map[string]any, 
 		}
 	}
 	for _, f := range answer.Failed {
-		return capabilities.Errorf(f.Error.Code, "%s: %s", f.Approval, f.Error.Message).WithHint(f.Error.Hint)
+		e := f.Error.Err()
+		e.Message = f.Approval + ": " + e.Message
+		return e
 	}
 	return nil
 }

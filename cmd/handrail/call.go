@@ -359,7 +359,8 @@ func resultError(r capabilities.Result) error {
 	if r.Status == capabilities.StatusOK {
 		return nil
 	}
-	err := &capabilities.Error{Code: r.Code, Message: r.Message, Hint: r.Hint, Action: r.Action, Details: r.Details}
+	err := &capabilities.Error{Code: r.Code, Message: r.Message, Details: r.Details}
+	err.Hint, err.Action = r.Action.Unworded(r.Hint)
 	if err.Code == "" {
 		err.Code = capabilities.CodeInternal
 	}

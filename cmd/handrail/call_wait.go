@@ -63,9 +63,10 @@ func showQuestions(cmd *cobra.Command, caller, asker *remote, o callOptions, too
 // sayQuestion names one question; own: the caller asks, who cannot answer it but as the owner
 // of the device, in the console.
 func sayQuestion(cmd *cobra.Command, asker *remote, a api.Approval, own bool) {
-	w, on := cmd.ErrOrStderr(), ""
-	if data, err := dataDirOf(cmd); err == nil {
-		on = data.given()
+	w := cmd.ErrOrStderr()
+	data, err := dataDirOf(cmd)
+	if err != nil {
+		data = ""
 	}
 	clear := ""
 	if isTerminal(w) { // over the line that counts
@@ -73,12 +74,12 @@ func sayQuestion(cmd *cobra.Command, asker *remote, a api.Approval, own bool) {
 	}
 	until := a.Expires.Local().Format(clock)
 	if own && a.Own != nil && a.Own.Owner {
-		fmt.Fprintf(w, "%sWaiting for you, open until %s: the device is yours, so allow it in the console, %s/console/approvals/%s (sign in: handrail login%s).\n", clear, until, forBrowser(asker.base.String()), plain(a.ID), on)
+		fmt.Fprintf(w, "%sWaiting for you, open until %s: the device is yours, so allow it in the console, %s/console/approvals/%s (sign in: %s).\n", clear, until, forBrowser(asker.base.String()), plain(a.ID), data.command("login"))
 		return
 	}
 	if own {
 		fmt.Fprintf(w, "%sWaiting for a person: question %s, open until %s. Nobody answers their own; another person does with 'handrail approve %s' or in the console.\n", clear, plain(a.ID), until, plain(a.ID))
 		return
 	}
-	fmt.Fprintf(w, "%sWaiting for your answer to question %s, open until %s: handrail approve %s%s (or deny).\n", clear, plain(a.ID), until, plain(a.ID), on)
+	fmt.Fprintf(w, "%sWaiting for your answer to question %s, open until %s: %s (or deny).\n", clear, plain(a.ID), until, data.command("approve", plain(a.ID)))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -170,8 +171,8 @@ func (c *remote) callMeant(cmd *cobra.Command, text string) (json.RawMessage, er
 		}
 	}
 	if len(near) == 0 {
-		return nil, capabilities.Errorf(capabilities.CodeNotFound, "no recent call is %q", text).
-			WithHint("'handrail calls' lists the latest; of an old one, 'handrail ledger show --call " + text + "' shows the packets.")
+		return nil, command.Advise(capabilities.Errorf(capabilities.CodeNotFound, "no recent call is %q", text),
+			command.Here("calls"), " lists the latest; of an old one, ", command.Here("ledger", "show", "--call", text), " shows the packets.")
 	}
 	id, err := choose("call", text, near)
 	return byID[id], err

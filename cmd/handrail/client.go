@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/gateway/client"
 )
 
@@ -140,7 +141,7 @@ func (c *remote) do(ctx context.Context, method, path string, in, out any) error
 // told is the same as the function, and says where a data directory's own token comes from.
 func (c *remote) told(err error) error {
 	if coded := (*capabilities.Error)(nil); c.keeps && errors.As(err, &coded) && coded.Code == capabilities.CodeUnauthenticated {
-		return coded.WithHint("The gateway makes this data directory's token anew when it starts: end 'handrail up' or 'handrail gateway' and start it again.")
+		return command.Advise(coded, "The gateway makes this data directory's token anew when it starts: end ", command.Here("up"), " or ", command.Here("gateway"), " and start it again.")
 	}
 	return told(err)
 }
@@ -189,6 +190,6 @@ func told(err error) error {
 		return &exitError{code: exitUnreachable, err: capabilities.Errorf(capabilities.CodeUnauthenticated, "%s", err.Error()).
 			WithHint("If that is your gateway, compare the fingerprint that 'handrail login' shows on its machine, and put it into HANDRAIL_FINGERPRINT. If it changed by itself, somebody may be in between.")}
 	}
-	return &exitError{code: exitUnreachable, err: capabilities.Errorf(capabilities.CodeNotFound, "%s", err.Error()).
-		WithHint("Start it with 'handrail up' or 'handrail gateway', or correct --data or HANDRAIL_URL.")}
+	return &exitError{code: exitUnreachable, err: command.Advise(capabilities.Errorf(capabilities.CodeNotFound, "%s", err.Error()),
+		"Start it with ", command.Here("up"), " or ", command.Here("gateway"), ", or correct --data or HANDRAIL_URL.")}
 }

@@ -9,9 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/gateway/client"
 )
 
@@ -48,33 +48,24 @@ func (d dataDir) make(dir string) error {
 	return private(dir)
 }
 
-// given is the flag that names this data directory to another command, with a space before
-// it; empty where every command takes it by itself.
-func (d dataDir) given() string {
+// given are the arguments that name this data directory to another command; none where every
+// command takes it by itself.
+func (d dataDir) given() []string {
+	if d == "" {
+		return nil
+	}
 	if own, err := filepath.Abs(os.Getenv("HANDRAIL_DATA")); err == nil && os.Getenv("HANDRAIL_DATA") != "" && own == string(d) {
-		return ""
+		return nil
 	}
 	if usual, err := defaultDataDir(runtime.GOOS, os.Getenv); err == nil && usual == d && os.Getenv("HANDRAIL_DATA") == "" {
-		return ""
+		return nil
 	}
-	return " --data " + shellWord(string(d))
+	return []string{"--data", string(d)}
 }
 
-// shellWord quotes a word for a shell, if it has to be.
-func shellWord(word string) string {
-	if runtime.GOOS == "windows" {
-		if strings.ContainsAny(word, " &()^") {
-			return `"` + word + `"`
-		}
-		return word
-	}
-	plain := strings.IndexFunc(word, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r))
-	}) < 0
-	if plain && word != "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+// command returns a command of this program for d, as a shell reads it.
+func (d dataDir) command(argv ...string) string {
+	return command.Join(append(append([]string{"handrail"}, argv...), d.given()...)...)
 }
 
 // private refuses a directory that other users can enter.
@@ -171,9 +162,9 @@ func (d dataDir) readRunning() (runningGateway, error) {
 	var r runningGateway
 	data, err := os.ReadFile(d.runningPath())
 	if errors.Is(err, fs.ErrNotExist) {
-		return r, &exitError{code: exitUnreachable, err: capabilities.Errorf(capabilities.CodeNotFound,
-			"no gateway is running on %s", d).
-			WithHint("Start one with 'handrail up' or 'handrail gateway', or name its data directory with --data.")}
+		return r, &exitError{code: exitUnreachable, err: command.Advise(capabilities.Errorf(capabilities.CodeNotFound,
+			"no gateway is running on %s", d),
+			"Start one with ", command.Here("up"), " or ", command.Here("gateway"), ", or name its data directory with --data.")}
 	}
 	if err != nil {
 		return r, err

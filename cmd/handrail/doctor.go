@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -140,7 +141,7 @@ func gatewayFindings(cmd *cobra.Command) []finding {
 
 func problem(part, name string, err error, fine bool) finding {
 	coded := capabilities.AsError(err)
-	return finding{Part: part, Name: name, OK: fine, Code: string(coded.Code), Detail: coded.PublicMessage(), Fix: hintOf(coded)}
+	return finding{Part: part, Name: name, OK: fine, Code: string(coded.Code), Detail: coded.PublicMessage(), Fix: command.OfError(err)}
 }
 
 func nodeFindings(n nodeView) []finding {

@@ -101,8 +101,8 @@ func sayGateway(cmd *cobra.Command, data dataDir, g *gateway.Gateway, running ru
 	}
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "gateway of site %s\n  MCP    %s\n  nodes  %s (UDP)\n  token  %s\n", g.Site(), to.lines("/mcp", "         "), nodes, data.agentTokenPath())
-	_, err := fmt.Fprintf(out, "Pair a device: handrail pair%s\nThe console: %s/console/ (sign in: handrail login%s)\n%s",
-		data.given(), running.page(to), data.given(), running.certificateLine())
+	_, err := fmt.Fprintf(out, "Pair a device: %s\nThe console: %s/console/ (sign in: %s)\n%s",
+		data.command("pair"), running.page(to), data.command("login"), running.certificateLine())
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -56,8 +57,8 @@ func newLedgerShowCmd() *cobra.Command {
 			return err
 		}
 		if len(raw) == 0 && *call != "" {
-			return capabilities.Errorf(capabilities.CodeNotFound, "the ledger shows nothing of call %q", *call).
-				WithHint("Run 'handrail ledger show' to see the latest calls. Calls past the ledger's retention are pruned.")
+			return command.Advise(capabilities.Errorf(capabilities.CodeNotFound, "the ledger shows nothing of call %q", *call),
+				command.Here("ledger", "show"), " shows the latest calls. Calls past the ledger's retention are pruned.")
 		}
 		if commonOf(cmd).json {
 			return printItems(cmd.OutOrStdout(), raw)

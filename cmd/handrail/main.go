@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/script"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/platform/confine"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/platform/sandbox"
@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if ctx.Err() != nil && exitCode(err) == exitFailed && !(errors.As(err, &own) && own.final) {
 			err = ctx.Err() // what fails because of ctrl-C is not a failure of its own
 		}
-		on := ""
+		var on []string
 		if cmd != nil && commonOf(cmd).data != "" && os.Getenv("HANDRAIL_URL") == "" {
 			if data, bad := dataDirOf(cmd); bad == nil {
 				on = data.given()
@@ -234,43 +234,9 @@ func saysAll(message string, details any) bool {
 	return ok
 }
 
-// inCommands words what a hint asks for in this program's commands.
-var inCommands = map[capabilities.Action]string{
-	capabilities.ActionListNodes:   "Run 'handrail nodes' to see the nodes.",
-	capabilities.ActionListDevices: "Run 'handrail nodes': it names the devices of each node.",
-	capabilities.ActionListTools:   "Run 'handrail tools' and use one of those names.",
-	capabilities.ActionListLanes:   "'handrail lane list' lists them.",
-}
-
-// hintOf is an error's hint in this program's words.
-func hintOf(e *capabilities.Error) string {
-	if words, ok := inCommands[e.PublicAction()]; ok {
-		return words
-	}
-	return e.PublicHint()
-}
-
-// commandNamed is a command of this program in a hint, in single quotes, and what follows.
-var commandNamed = regexp.MustCompile(`'(handrail [a-z][^']*)'( on (?:the|its|that)\b)?`)
-
-// onData adds the data directory that a command was given to the commands that its hint
-// names, but for those that are for another machine.
-func onData(hint, flag string) string {
-	if flag == "" {
-		return hint
-	}
-	return commandNamed.ReplaceAllStringFunc(hint, func(found string) string {
-		parts := commandNamed.FindStringSubmatch(found)
-		if parts[2] != "" || strings.Contains(parts[1], "--data") || strings.Contains(parts[1], "--help") || strings.HasPrefix(parts[1], "handrail node join") || strings.HasPrefix(parts[1], "handrail ci") {
-			return found
-		}
-		return "'" + parts[1] + flag + "'"
-	})
-}
-
-// report says what is wrong and what to do, on stderr; with --json as one object. on is the
-// flag that names the data directory, as it was given.
-func report(w io.Writer, err error, asJSON bool, on string) {
+// report says what is wrong and what to do, on stderr; with --json as one object. on are
+// the arguments that name the data directory, as it was given.
+func report(w io.Writer, err error, asJSON bool, on []string) {
 	var own *exitError
 	if errors.As(err, &own) && own.silent {
 		return
@@ -281,7 +247,7 @@ func report(w io.Writer, err error, asJSON bool, on string) {
 	var coded *capabilities.Error
 	switch {
 	case errors.As(err, &coded):
-		code, message, hint, details = string(coded.Code), coded.PublicMessage(), hintOf(coded), coded.Details
+		code, message, hint, details = string(coded.Code), coded.PublicMessage(), command.OfError(err, on...), coded.Details
 	case errors.Is(err, context.Canceled):
 		code, message = "interrupted", "interrupted"
 	case unreached(err):
@@ -295,11 +261,13 @@ func report(w io.Writer, err error, asJSON bool, on string) {
 	case errors.Is(err, fs.ErrPermission):
 		hint = "Give another path, or run this as the account that owns it."
 	}
-	hint = onData(hint, on)
 	if asJSON {
 		body := map[string]any{"code": code, "message": message}
 		if hint != "" {
 			body["hint"] = hint
+		}
+		if coded != nil && !coded.PublicAction().IsZero() {
+			body["action"] = coded.PublicAction()
 		}
 		if details != nil {
 			body["details"] = details

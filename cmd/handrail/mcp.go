@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/cmd/handrail/bridge"
 	"github.com/handrail-dev/handrail/cmd/handrail/connect"
 )
@@ -91,8 +92,8 @@ func connectedGateway(cmd *cobra.Command, name string) (bridge.Gateway, error) {
 		return nil, err
 	}
 	if !had {
-		return nil, &exitError{code: exitForbidden, err: capabilities.Errorf(capabilities.CodeUnauthenticated,
-			"%s is not connected to a gateway of %s", name, data).WithHint("Run 'handrail connect " + name + "'.")}
+		return nil, &exitError{code: exitForbidden, err: command.Advise(capabilities.Errorf(capabilities.CodeUnauthenticated,
+			"%s is not connected to a gateway of %s", name, data), command.Here("connect", name), " connects it.")}
 	}
 	return data.connectable(cmd).Reach(known)
 }

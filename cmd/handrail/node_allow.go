@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -99,11 +101,11 @@ func changedAllow(node *nodeView, names []string, remove, set bool) ([]string, e
 					yield(asTool(o))
 				}
 			})
-			hint := "'handrail nodes " + string(node.ID) + "' lists the tools of this node."
 			if near != "" {
-				hint = "Did you mean " + near + "?"
+				return nil, usageHint("Did you mean "+near+"?", "no tool is named %q", name)
 			}
-			return nil, usageHint(hint, "no tool is named %q", name)
+			return nil, &exitError{code: exitUsage, err: command.Advise(capabilities.Errorf(capabilities.CodeInvalidRequest, "no tool is named %q", name),
+				command.Here("nodes", string(node.ID)), " lists the tools of this node.")}
 		}
 		want = append(want, c)
 	}
@@ -115,7 +117,8 @@ func changedAllow(node *nodeView, names []string, remove, set bool) ([]string, e
 		for _, c := range want {
 			var missing bool
 			if have, missing = without(have, c, offered); missing {
-				return nil, usageHint("'handrail node allow "+string(node.ID)+"' prints the list.", "%s is not in the list", asTool(c))
+				return nil, &exitError{code: exitUsage, err: command.Advise(capabilities.Errorf(capabilities.CodeInvalidRequest, "%s is not in the list", asTool(c)),
+					command.Here("node", "allow", string(node.ID)), " prints the list.")}
 			}
 		}
 	default:

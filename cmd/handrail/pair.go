@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -172,8 +173,8 @@ func (p admission) wait(ctx context.Context, invite api.Invited, uses int) (int,
 			if len(seen) > 0 {
 				return len(seen), outcome
 			}
-			return 0, capabilities.Errorf(capabilities.CodePasteExpired, "nobody used the code in its time").
-				WithHint("Run 'handrail pair' again for a new one.")
+			return 0, command.Advise(capabilities.Errorf(capabilities.CodePasteExpired, "nobody used the code in its time"),
+				command.Here("pair"), " makes a new one.")
 		}
 	}
 	return len(seen), outcome
@@ -191,8 +192,8 @@ func (c *remote) invite(ctx context.Context, id string) (api.Invited, error) {
 			return i, nil
 		}
 	}
-	return api.Invited{}, capabilities.Errorf(capabilities.CodePasteExpired, "the code was withdrawn or has expired").
-		WithHint("Run 'handrail pair' again for a new one.")
+	return api.Invited{}, command.Advise(capabilities.Errorf(capabilities.CodePasteExpired, "the code was withdrawn or has expired"),
+		command.Here("pair"), " makes a new one.")
 }
 
 // meet shows who joined and settles whether it is let in.
@@ -222,8 +223,8 @@ func (p admission) meet(ctx context.Context, id string) error {
 	if !p.yes {
 		answer, err := p.ask(ctx, "Compare the key with what the device shows. Approve device? [y/N] ")
 		if err == io.EOF {
-			return capabilities.Errorf(capabilities.CodePairingPending, "node %s waits for a decision", id).
-				WithHint("Decide with 'handrail node approve " + id + "' or 'handrail node deny " + id + "'.")
+			return command.Advise(capabilities.Errorf(capabilities.CodePairingPending, "node %s waits for a decision", id),
+				"Decide with ", command.Here("node", "approve", id), " or ", command.Here("node", "deny", id), ".")
 		}
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -132,7 +134,7 @@ func providerHost(ctx context.Context, c *remote, name string) (capabilities.Nod
 	case name != "":
 		return "", capabilities.Errorf(capabilities.CodeNodeNotFound, "there is no node %.128q", name)
 	case len(found) == 0:
-		return "", capabilities.Errorf(capabilities.CodeNodeNotReady, "no node may host providers").WithHint("Start one with --host-providers; 'handrail up' does.")
+		return "", command.Advise(capabilities.Errorf(capabilities.CodeNodeNotReady, "no node may host providers"), "Start one with --host-providers; ", command.Here("up"), " does.")
 	}
 	return "", capabilities.Errorf(capabilities.CodeAmbiguousNode, "several nodes may host providers").WithHint("Name one with --host.")
 }
@@ -361,7 +363,7 @@ func lookText(out io.Writer, t *api.ProviderTool) {
 func shellWords(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
-		quoted[i] = shellWord(plain(w))
+		quoted[i] = command.Word(runtime.GOOS, plain(w))
 	}
 	return strings.Join(quoted, " ")
 }

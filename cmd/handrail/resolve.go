@@ -195,7 +195,7 @@ func (c *remote) soleNode(cmd *cobra.Command) (string, error) {
 	case 1:
 		return all[0].ID, nil
 	case 0:
-		return "", capabilities.Errorf(capabilities.CodeNodeNotFound, "no node is paired").WithHint("'handrail pair' lets one in.")
+		return "", capabilities.Errorf(capabilities.CodeNodeNotFound, "no node is paired").WithAction(capabilities.Action{Key: capabilities.ActionPairNode}, "Have one paired.")
 	}
 	return "", usageHint("Name it with --node: "+list(all)+".", "there are %d nodes", len(all))
 }

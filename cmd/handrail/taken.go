@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/gateway/client"
 )
 
@@ -45,8 +46,8 @@ func (d dataDir) up(ctx context.Context) error {
 	if err != nil || !answers(ctx, base, pin) {
 		return nil
 	}
-	return capabilities.Errorf(capabilities.CodeConflict, "it is up already: %s/console/ (process %d, data directory %s)", r.page(reach{}), r.PID, d).
-		WithHint("'handrail status' says more. To start it anew, end that process first; to run a second one, give it --data, --http and --quic of its own.")
+	return command.Advise(capabilities.Errorf(capabilities.CodeConflict, "it is up already: %s/console/ (process %d, data directory %s)", r.page(reach{}), r.PID, d),
+		command.Here("status"), " says more. To start it anew, end that process first; to run a second one, give it --data, --http and --quic of its own.")
 }
 
 // answers reports whether a Handrail gateway answers at base.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -53,11 +54,11 @@ func newToolsCmd() *cobra.Command {
 				}
 				return printTool(cmd, t)
 			}
-			hint := "'handrail tools' lists those it may call, 'handrail nodes NODE' says what keeps others from being ready."
+			none := capabilities.Errorf(capabilities.CodeUnknownTool, "no tool %q for this token", args[0])
 			if near := nearTool(args[0], tools); near != "" {
-				hint = "Did you mean " + near + "?"
+				return none.WithHint("Did you mean " + near + "?")
 			}
-			return capabilities.Errorf(capabilities.CodeUnknownTool, "no tool %q for this token", args[0]).WithHint(hint)
+			return command.Advise(none, command.Here("tools"), " lists those it may call, ", command.Here("nodes", "NODE"), " says what keeps others from being ready.")
 		}
 		if asJSON {
 			return printItems(out, raw)

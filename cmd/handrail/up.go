@@ -20,6 +20,7 @@ import (
 	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/cmd/handrail/connect"
 	"github.com/handrail-dev/handrail/gateway"
@@ -373,16 +374,16 @@ func (s sayer) ready(data dataDir, running runningGateway, id capabilities.NodeI
 func (s sayer) browser(g *gateway.Gateway, id capabilities.NodeID) {
 	for _, n := range g.Nodes.Snapshot() {
 		if r := n.Readiness["tyrum.browser.navigate"]; n.ID == id && r.Reason != "" {
-			s.event(map[string]any{"event": "browser_missing", "reason": r.Reason, "fix": r.Fix})
-			s.line("browser: not available: %s\n  -> %s", strings.ReplaceAll(string(r.Reason), "_", " "), plain(r.Fix))
+			s.event(map[string]any{"event": "browser_missing", "reason": r.Reason, "fix": command.Hint(r.Fix, r.Action)})
+			s.line("browser: not available: %s\n  -> %s", strings.ReplaceAll(string(r.Reason), "_", " "), plain(command.Hint(r.Fix, r.Action)))
 		}
 	}
 }
 
 func (s sayer) failed(err error) {
 	e := capabilities.AsError(err)
-	s.event(map[string]any{"event": "task_failed", "code": e.Code, "message": e.PublicMessage(), "hint": e.PublicHint()})
-	s.line("first task: it did not work: %s\n  -> %s", plain(e.Error()), plain(e.PublicHint()))
+	s.event(map[string]any{"event": "task_failed", "code": e.Code, "message": e.PublicMessage(), "hint": command.OfError(err)})
+	s.line("first task: it did not work: %s\n  -> %s", plain(e.Error()), plain(command.OfError(err)))
 }
 
 // revoked tells that the node of up itself is out, while its gateway goes on.
@@ -404,14 +405,13 @@ func (s sayer) clients(data dataDir, running runningGateway, to reach) {
 	if err != nil {
 		return
 	}
-	on := data.given()
-	s.line("\nConnect an MCP client: handrail connect%s %s", on, strings.Join(connect.Names(), "|"))
+	s.line("\nConnect an MCP client: %s %s", data.command("connect"), strings.Join(connect.Names(), "|"))
 	s.line("Another one:\n  URL    %s\n  token  in %s\n\n  %s\n", to.lines("/mcp", "         "), data.agentTokenPath(), config)
-	s.line("The console: %s/console/ (sign in: handrail login%s)", running.page(to), on)
+	s.line("The console: %s/console/ (sign in: %s)", running.page(to), data.command("login"))
 	if line := running.certificateLine(); line != "" {
 		s.line("%s", strings.TrimSpace(line))
 	}
-	s.line("Questions for you: handrail approvals --watch%s. All of it on one screen: handrail status%s. Ctrl-C ends it.", on, on)
+	s.line("Questions for you: %s. All of it on one screen: %s. Ctrl-C ends it.", data.command("approvals", "--watch"), data.command("status"))
 }
 
 // wait is how long calls wait for a person: not at all where nobody watches.

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 )
 
 type logger = *slog.Logger
@@ -125,8 +126,8 @@ func (t *task) call(name string, args map[string]any) *mcp.CallToolResult {
 	switch {
 	case err != nil:
 		// A tool that is not listed is one that this node cannot do now.
-		t.err = capabilities.Errorf(capabilities.CodeNodeNotReady, "%s: %v", name, err).
-			WithHint("Run 'handrail doctor' to see why the node cannot do it.")
+		t.err = command.Advise(capabilities.Errorf(capabilities.CodeNodeNotReady, "%s: %v", name, err),
+			command.Here("doctor"), " says why the node cannot do it.")
 	case result.IsError:
 		e := &capabilities.Error{Code: capabilities.CodeExecutionFailed, Message: name + " failed"}
 		var body struct {

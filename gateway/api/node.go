@@ -45,7 +45,8 @@ type Capability struct {
 	Tool       capabilities.ToolID         `json:"tool_id"`
 	Available  bool                        `json:"available"`
 	Reason     capabilities.Reason         `json:"reason,omitempty"`
-	Fix        string                      `json:"fix,omitempty"`
+	Fix        string                      `json:"fix,omitempty"`   // in the words of the command line
+	Action     capabilities.Action         `json:"action,omitzero"` // what Fix asks for
 	Isolation  capabilities.IsolationClass `json:"isolation,omitempty"`
 	Degraded   string                      `json:"degraded,omitempty"` // what the isolation lacks
 	Backend    string                      `json:"backend,omitempty"`

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // MaxReply bounds what is read of one answer, in bytes; a full-page screenshot in
@@ -221,16 +222,10 @@ func (c *Client) Unreachable(ctx context.Context, err error) error {
 func DecodeError(resp *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	var form struct {
-		Error struct {
-			Code    capabilities.Code   `json:"code"`
-			Message string              `json:"message"`
-			Hint    string              `json:"hint"`
-			Action  capabilities.Action `json:"action"`
-			Details any                 `json:"details"`
-		} `json:"error"`
+		Error api.Error `json:"error"`
 	}
 	if err := json.Unmarshal(data, &form); err == nil && form.Error.Code != "" {
-		return &capabilities.Error{Code: form.Error.Code, Message: form.Error.Message, Hint: form.Error.Hint, Action: form.Error.Action, Details: form.Error.Details}
+		return form.Error.Err()
 	}
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:

@@ -276,7 +276,7 @@ func (c *Consent) Grant(ctx context.Context, s Spec) (Grant, error) {
 func (c *Consent) grantable(s Spec) error {
 	if s.Principal == s.Approver && !s.Hand {
 		return capabilities.Errorf(capabilities.CodeForbidden, "nobody grants themselves anything").
-			WithHint("Let another user grant it ('handrail user add NAME --role operator' makes one).")
+			WithAction(capabilities.Action{Key: capabilities.ActionAddUser}, "Let another user grant it.")
 	}
 	for _, t := range s.Tools {
 		if c.opts.Bound(t) {

@@ -24,8 +24,7 @@ func ownConsent(asker capabilities.PrincipalID, role string, owner, by capabilit
 
 func notOwn() error {
 	return capabilities.Errorf(capabilities.CodeForbidden, "nobody approves what they asked for themselves").
-		WithHint("The owner of the device does, in the console and freshly signed in ('handrail login'; 'handrail node owner' names the owner). Else let another user approve ('handrail user add NAME --role operator' makes one). " +
-			"To try a tool out as an agent: 'handrail call --agent'.")
+		WithAction(capabilities.Action{Key: capabilities.ActionApproveOwn}, "The owner of the device does, in the console and freshly signed in. Else let another user approve.")
 }
 
 // Owns reports whether the device that a question is about belongs to its asker, who is no

@@ -66,11 +66,10 @@ func (c *openCall) afterStart(e *capabilities.Error) *capabilities.Error {
 	}
 	out := *e
 	out.Message = sentence(e.PublicMessage()) + " It had started, so its effect may have happened."
-	out.Hint = "Look at what it did before repeating it."
 	if e.Code == capabilities.CodeStopped {
-		out.Hint = sentence(e.PublicHint()) + " Then look at what it did before repeating it."
+		return out.WithAdvice("Then look at what it did before repeating it.")
 	}
-	return &out
+	return out.WithHint("Look at what it did before repeating it.")
 }
 
 // beforeStart is the same of a call whose ticket never left.
@@ -80,11 +79,10 @@ func beforeStart(e *capabilities.Error) *capabilities.Error {
 	}
 	out := *e
 	out.Message = sentence(e.PublicMessage()) + " Nothing of it was carried out."
-	out.Hint = "Call again if it is still wanted."
 	if e.Code == capabilities.CodeUnauthenticated {
-		out.Hint = "Call again with another token if it is still wanted."
+		return out.WithHint("Call again with another token if it is still wanted.")
 	}
-	return &out
+	return out.WithHint("Call again if it is still wanted.")
 }
 
 // sentence ends text as a sentence does.

@@ -32,13 +32,13 @@ func (n *routed) placeError(err *capabilities.Error) (refusal *capabilities.Erro
 	} else {
 		out.Message = "Policy denies this call on every node that could do it: " + n.last.Reason
 	}
-	if hint := n.ruleHint(&n.last); hint != "" {
-		out.Hint = hint
+	if hint, see := n.ruleHint(&n.last); hint != "" {
+		out.Hint, out.Action = hint, see
 	}
 	if n.last.Code == capabilities.CodeIsolationUnavailable {
 		out.Code, out.Message = capabilities.CodeIsolationUnavailable, n.last.Reason
 	} else if hint := closedAddress(n.desc, n.args.Canonical); hint != "" && len(n.last.Determining) == 0 {
-		out.Hint = hint
+		out.Hint, out.Action = hint, capabilities.Action{}
 	}
 	return &out, true
 }
@@ -53,13 +53,14 @@ func (n *routed) nameRules(err *capabilities.Error) *capabilities.Error {
 	switch about := err.Details.(type) {
 	case route.Candidate:
 		if about.Reason == capabilities.ReasonHiddenByPolicy {
-			about.Fix = ruleFix(n.desc.Tool, about.Node)
-			out.Details, out.Hint = about, about.Fix
+			about.Fix, about.Action = ruleFix(n.desc.Tool, about.Node)
+			out.Details, out.Hint, out.Action = about, about.Fix, about.Action
 		}
 	case route.Ambiguity:
 		for i, at := range about.Candidates {
 			if at.Reason == capabilities.ReasonHiddenByPolicy {
-				about.Candidates[i].Fix = ruleFix(n.desc.Tool, at.Node) // the list is this refusal's own
+				at := &about.Candidates[i] // the list is this refusal's own
+				at.Fix, at.Action = ruleFix(n.desc.Tool, at.Node)
 			}
 		}
 	}
@@ -67,8 +68,8 @@ func (n *routed) nameRules(err *capabilities.Error) *capabilities.Error {
 }
 
 // ruleFix says how to see the rule that denies a tool on a node.
-func ruleFix(tool capabilities.ToolID, node capabilities.NodeID) string {
-	return "'handrail policy explain " + string(tool) + " --node " + string(node) + "' shows the rule."
+func ruleFix(tool capabilities.ToolID, node capabilities.NodeID) (string, capabilities.Action) {
+	return "A rule of the policy denies it.", capabilities.Action{Key: capabilities.ActionExplainPolicy, Tool: tool, Node: node}
 }
 
 // readsPolicy reports whether callers of a role may see the rules.
@@ -79,24 +80,24 @@ func readsPolicy(role string) bool {
 // policyError is a refusal by a verdict.
 func (n *routed) policyError(v *policy.Decision) *capabilities.Error {
 	e := capabilities.Errorf(v.Code, "%s", v.Reason)
-	e.Hint = n.ruleHint(v)
+	e.Hint, e.Action = n.ruleHint(v)
 	return e
 }
 
 // ruleHint tells callers who may read the policy which rule denies the call, and how to look
 // at it: nobody is told to ask the admin who is the admin. Nothing for others.
-func (n *routed) ruleHint(v *policy.Decision) string {
+func (n *routed) ruleHint(v *policy.Decision) (string, capabilities.Action) {
 	if !readsPolicy(n.req.Role) {
-		return ""
+		return "", capabilities.Action{}
 	}
-	how := "'handrail policy explain " + string(n.req.Tool) + "' shows what policy looks at."
+	see := capabilities.Action{Key: capabilities.ActionExplainPolicy, Tool: n.req.Tool}
 	switch rules := v.Determining; len(rules) {
 	case 0:
-		return "No rule permits it; " + how
+		return "No rule permits it.", see
 	case 1:
-		return "The rule is " + rules[0] + "; " + how
+		return "The rule is " + rules[0] + ".", see
 	default:
-		return "The rules are " + strings.Join(rules[:min(len(rules), maxRulesNamed)], ", ") + "; " + how
+		return "The rules are " + strings.Join(rules[:min(len(rules), maxRulesNamed)], ", ") + ".", see
 	}
 }
 
@@ -104,7 +105,7 @@ func (n *routed) ruleHint(v *policy.Decision) string {
 // asks, for callers who may see it.
 func (n *routed) unasked(e *capabilities.Error) *capabilities.Error {
 	if e.Code == capabilities.CodeConsentUnavailable && e.Hint == "" && readsPolicy(n.req.Role) {
-		return e.WithHint("Permit it by policy: 'handrail policy explain " + string(n.req.Tool) + "' names the rule that asks.")
+		return e.WithAction(capabilities.Action{Key: capabilities.ActionExplainPolicy, Tool: n.req.Tool}, "Permit it by policy.")
 	}
 	return e
 }

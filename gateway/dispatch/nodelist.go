@@ -146,7 +146,7 @@ func (p nodeList) tools(list *listing, n *route.Node, args nodeListArgs) []liste
 			Isolation: ready.Isolation, Degraded: ready.Degraded, Backend: ready.Backend, Devices: ready.Devices, Fake: ready.Fake,
 		}
 		if check.Reason == capabilities.ReasonHiddenByPolicy && readsPolicy(list.caller.Role) {
-			t.Fix = ruleFix(desc.Tool, n.ID)
+			t.Fix, _ = ruleFix(desc.Tool, n.ID)
 		}
 		if check.Reason == capabilities.ReasonHiddenByPolicy && verdict.Code == capabilities.CodeIsolationUnavailable {
 			t.Reason, t.Fix = capabilities.ReasonIsolationMissing, verdict.Reason

@@ -185,9 +185,9 @@ func (c *openCall) conclude(e opencalls.End) (r capabilities.Result) {
 		if !code.Known() {
 			code = capabilities.CodeInternal
 		}
-		said := capabilities.Error{Code: code, Message: a.Message, Hint: a.Hint}
+		said := capabilities.Error{Code: code, Message: a.Message, Hint: a.Hint, Action: a.Action}
 		if a.Hint == code.Info().Hint {
-			said.Hint = "" // the code's own, and with it its action
+			said.Hint = "" // the code's own, and with it its action, which an older node does not send
 		}
 		r.Status, r.Code, r.Retryable = code.Info().Status, code, code.Info().Retryable
 		r.Message, r.Hint, r.Action = said.PublicMessage(), said.PublicHint(), said.PublicAction()

@@ -153,7 +153,7 @@ func (s *Server) Attempt(r *http.Request) error {
 		return nil
 	}
 	return capabilities.Errorf(capabilities.CodeOverloaded, "somebody at this address tried to sign in too often").
-		WithHint("Wait a minute, or sign in with a passkey or with 'handrail login'.")
+		WithAction(capabilities.Action{Key: capabilities.ActionSignIn}, "Wait a minute, or sign in with a passkey or by a link.")
 }
 
 func (s *Server) identify(r *http.Request) (principal.Identity, error) {

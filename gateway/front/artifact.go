@@ -63,7 +63,7 @@ func (a *Artifacts) find(ctx context.Context, who principal.Identity, id capabil
 	list, err := a.List(ctx, who, outcome.ArtifactQuery{ID: id})
 	if err == nil && len(list) == 0 {
 		err = capabilities.Errorf(capabilities.CodeNotFound, "there is no such file, or not any more").
-			WithHint("See 'handrail artifacts list'; files are kept for a limited time.")
+			WithAction(capabilities.Action{Key: capabilities.ActionListArtifacts}, "Files are kept for a limited time.")
 	}
 	return list, err
 }

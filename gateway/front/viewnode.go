@@ -30,14 +30,15 @@ func ViewNode(v *nodes.View, snapshot []route.Node) api.Node {
 	})
 	for _, r := range v.Readiness {
 		c := api.Capability{
-			Capability: r.Capability, Tool: r.Capability.Tool(), Reason: r.Reason, Fix: r.Fix,
+			Capability: r.Capability, Tool: r.Capability.Tool(), Reason: r.Reason,
 			Isolation: r.Isolation, Degraded: r.Degraded, Backend: r.Backend, Devices: r.Devices, Fake: r.Fake,
 		}
+		c.Fix, c.Action = r.Action.Worded(r.Fix, commandWords(r.Action))
 		if found {
 			verdict := route.Check(&snapshot[at], r.Capability, nil)
 			c.Available, c.Reason = verdict.Eligible(), verdict.Reason
 			if !c.Available {
-				c.Fix = verdict.Fix
+				c.Fix, c.Action = verdict.Action.Worded(verdict.Fix, commandWords(verdict.Action))
 			}
 		} else if c.Reason == "" {
 			c.Reason = capabilities.ReasonNodeNotPaired

@@ -15,6 +15,7 @@ func makePlain(m *wire.Readiness) {
 	m.Capabilities = slices.DeleteFunc(m.Capabilities, func(c capabilities.Readiness) bool { return c.Capability.Validate() != nil })
 	for i := range m.Capabilities {
 		c := &m.Capabilities[i]
+		c.Action = c.Action.Printable()
 		c.Fix, c.Backend, c.Degraded = capabilities.Printable(c.Fix), capabilities.Printable(c.Backend), capabilities.Printable(c.Degraded)
 		for k := range c.Devices {
 			d := &c.Devices[k]

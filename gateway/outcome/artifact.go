@@ -128,7 +128,7 @@ type sealedName struct {
 }
 
 var errNoArtifact = capabilities.Errorf(capabilities.CodeNotFound, "there is no such file, or not any more").
-	WithHint("See 'handrail artifacts list'; files are kept for a limited time.")
+	WithAction(capabilities.Action{Key: capabilities.ActionListArtifacts}, "Files are kept for a limited time.")
 
 // ArtifactQuery chooses artifacts; the zero value chooses all.
 type ArtifactQuery struct {

@@ -59,16 +59,16 @@ func At(origin string) (Place, error) {
 	}
 	name := strings.ToLower(u.Hostname())
 	if _, err := netip.ParseAddr(name); err == nil {
-		hint := "Open the console by the gateway's name instead ('--host' and '--url' of 'handrail gateway' tell it one)."
+		hint, then := "Open the console by the gateway's name instead.", capabilities.Action{Key: capabilities.ActionNameGateway}
 		if u.Scheme == "http" {
 			u.Host = "localhost:" + u.Port()
-			hint = "Open " + u.String() + "/console/ instead; on this machine that is the same gateway."
+			hint, then = "Open "+u.String()+"/console/ instead; on this machine that is the same gateway.", capabilities.Action{}
 		}
-		return Place{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "browsers keep passkeys for names, and this page was opened by an address").WithHint(hint)
+		return Place{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "browsers keep passkeys for names, and this page was opened by an address").WithAction(then, hint)
 	}
 	if u.Scheme != "https" && name != "localhost" {
 		return Place{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "browsers use passkeys over HTTPS only").
-			WithHint("Serve HTTPS: see 'handrail gateway --help'.")
+			WithAction(capabilities.Action{Key: capabilities.ActionServeHTTPS}, "Serve HTTPS.")
 	}
 	at := Place{name: name, origin: u.Scheme + "://" + strings.ToLower(u.Host)}
 	at.party, err = webauthn.New(&webauthn.Config{
@@ -78,7 +78,7 @@ func At(origin string) (Place, error) {
 	})
 	if err != nil {
 		return Place{}, capabilities.Wrap(capabilities.CodeInvalidRequest, err, fmt.Sprintf("browsers keep no passkeys for %.200q", name)).
-			WithHint("Open the console by another name of the gateway ('--host' and '--url' of 'handrail gateway' tell it one).")
+			WithAction(capabilities.Action{Key: capabilities.ActionNameGateway}, "Open the console by another name of the gateway.")
 	}
 	return at, nil
 }

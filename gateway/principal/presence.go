@@ -30,7 +30,7 @@ func (t *Tokens) Present(by Identity) (string, error) {
 	}
 	if above, err := t.Get(rec.Parent); err != nil || rec.Opened != byLink || above.Role != RoleAdmin || above.CreatedBy != Site.Principal {
 		return "", capabilities.Errorf(capabilities.CodeForbidden, "the link that you signed in by shows that somebody has a token, and not who").
-			WithHint("Sign in with a passkey or your password, or confirm with a passkey. ('handrail login' on the gateway's own machine, as its admin, counts, too.)")
+			WithAction(capabilities.Action{Key: capabilities.ActionSignIn}, "Sign in with a passkey or your password, or confirm with a passkey. A link that the gateway's own admin made on its machine counts, too.")
 	}
 	return rec.Opened, nil
 }
@@ -40,7 +40,7 @@ func (t *Tokens) InConsole(by Identity) error {
 	rec, err := t.Get(by.TokenID)
 	if err == nil && rec.Parent == "" {
 		err = capabilities.Errorf(capabilities.CodeForbidden, "a token is not a person").
-			WithHint("Do it in the console: 'handrail login' prints a link that signs you in.")
+			WithAction(capabilities.Action{Key: capabilities.ActionSignIn}, "Do it in the console.")
 	}
 	return err
 }
@@ -56,5 +56,5 @@ func (t *Tokens) Person(who capabilities.PrincipalID) error {
 		}
 	}
 	return capabilities.Errorf(capabilities.CodeInvalidRequest, "there is nobody called %.128q who may answer questions", who).
-		WithHint("An owner is a user or a token of role operator or admin: see 'handrail user list' and 'handrail token list'.")
+		WithAction(capabilities.Action{Key: capabilities.ActionListPrincipals}, "An owner is a user or a token of role operator or admin.")
 }

@@ -129,7 +129,7 @@ func (t *Tokens) dropCodesLocked(such func(login) bool) {
 // the same CodeUnauthenticated: a stranger learns nothing of codes.
 func (t *Tokens) Redeem(ctx context.Context, code string) (Token, Secret, error) {
 	refused := capabilities.Errorf(capabilities.CodeUnauthenticated, "the login link was used, is too old, or is not complete").
-		WithHint("Make a new one with 'handrail login', or ask whoever invited you for another.")
+		WithAction(capabilities.Action{Key: capabilities.ActionSignIn}, "Make a new one, or ask whoever invited you for another.")
 	if !strings.HasPrefix(code, loginPrefix) || len(code) > 2*tokenBytes {
 		return Token{}, Secret{}, refused
 	}

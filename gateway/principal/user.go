@@ -169,7 +169,7 @@ func (t *Tokens) User(who capabilities.PrincipalID) (User, error) {
 func (t *Tokens) userLocked(who capabilities.PrincipalID) (*user, error) {
 	u := t.users[who]
 	if u == nil || t.refusalLocked(t.byHash[t.hashes[u.TokenID]]) != nil {
-		return nil, capabilities.Errorf(capabilities.CodeNotFound, "there is no user %.128q", who).WithHint("'handrail user list' names them.")
+		return nil, capabilities.Errorf(capabilities.CodeNotFound, "there is no user %.128q", who).WithAction(capabilities.Action{Key: capabilities.ActionListUsers}, "Name one of those there are.")
 	}
 	return u, nil
 }
@@ -215,7 +215,7 @@ func (t *Tokens) makeUser(ctx context.Context, by, who capabilities.PrincipalID,
 	switch {
 	case err == nil:
 		return nil, capabilities.Errorf(capabilities.CodeConflict, "there is a user %s already", who).
-			WithHint("Change the password with 'handrail user password', or remove the user first.")
+			WithAction(capabilities.Action{Key: capabilities.ActionSetPassword}, "Change the password, or remove the user first.")
 	case full:
 		return nil, capabilities.Errorf(capabilities.CodeOverloaded, "there are %d users already", maxUsers)
 	}
@@ -496,7 +496,7 @@ func (t *Tokens) fresh(by Identity) error {
 		return err
 	}
 	if rec.Parent == "" {
-		return capabilities.Errorf(capabilities.CodeForbidden, "a token signs nobody in").WithHint("Do it in the console, or as an admin with 'handrail user'.")
+		return capabilities.Errorf(capabilities.CodeForbidden, "a token signs nobody in").WithAction(capabilities.Action{Key: capabilities.ActionManageUsers}, "Do it in the console, or have an admin do it.")
 	}
 	if t.opts.Now().Sub(rec.CreatedAt) > FreshFor {
 		return capabilities.Errorf(capabilities.CodeForbidden, "you signed in more than %d minutes ago", int(FreshFor.Minutes())).
@@ -551,7 +551,7 @@ func (g *guesses) allow(name string, now time.Time) bool {
 func (t *Tokens) SignIn(ctx context.Context, name string, p Password) (Token, Secret, error) {
 	if !t.guesses.allow(name, t.opts.Now()) {
 		return Token{}, Secret{}, capabilities.Errorf(capabilities.CodeOverloaded, "this name's password was tried too often").
-			WithHint("Wait a minute, or sign in with a passkey or with 'handrail login'.")
+			WithAction(capabilities.Action{Key: capabilities.ActionSignIn}, "Wait a minute, or sign in with a passkey or by a link.")
 	}
 	hash := ""
 	t.mu.RLock()
@@ -566,7 +566,7 @@ func (t *Tokens) SignIn(ctx context.Context, name string, p Password) (Token, Se
 	}
 	if !right {
 		return Token{}, Secret{}, capabilities.Errorf(capabilities.CodeUnauthenticated, "name or password is wrong").
-			WithHint("An admin sets a new one with 'handrail user password'.")
+			WithAction(capabilities.Action{Key: capabilities.ActionSetPassword}, "An admin can set a new one.")
 	}
 	return t.openSession(ctx, u.TokenID, u.Principal, u.Role, capabilities.LaneID(u.Principal), byPassword)
 }

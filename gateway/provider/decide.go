@@ -30,7 +30,7 @@ func (b *Book) Approve(ctx context.Context, who dispatch.Caller, name, hash stri
 	}
 	p := before
 	if p.Hash != hash {
-		return p, capabilities.Errorf(capabilities.CodeConflict, "the provider says other things of its tools than you looked at").WithHint("handrail provider show " + name)
+		return p, capabilities.Errorf(capabilities.CodeConflict, "the provider says other things of its tools than you looked at").WithAction(capabilities.Action{Key: capabilities.ActionShowProvider, Name: name}, "Look at it again.")
 	}
 	p.Tools = slices.Clone(p.Tools)
 	named := 0
@@ -62,7 +62,7 @@ func (b *Book) Decide(ctx context.Context, who dispatch.Caller, id capabilities.
 		return Provider{}, err
 	}
 	if hash != t.Hash && (hash != "" || c.State != Retired) {
-		return before, capabilities.Errorf(capabilities.CodeConflict, "the provider says other things of %s than you looked at", id).WithHint("handrail tools diff " + string(id))
+		return before, capabilities.Errorf(capabilities.CodeConflict, "the provider says other things of %s than you looked at", id).WithAction(capabilities.Action{Key: capabilities.ActionReviewTool, Tool: id}, "Look at the change.")
 	}
 	if c.Effect == "" && !t.Changed() {
 		c.Effect = t.Effect

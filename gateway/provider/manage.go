@@ -42,7 +42,7 @@ func (b *Book) Add(ctx context.Context, who dispatch.Caller, p tools.Provider, h
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	if _, err := b.Get(p.Name); err == nil {
-		return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "there is a provider %s already", p.Name).WithHint("handrail provider remove " + p.Name + " takes it away.")
+		return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "there is a provider %s already", p.Name).WithAction(capabilities.Action{Key: capabilities.ActionRemoveProvider, Name: p.Name}, "Choose another name, or remove it first.")
 	}
 	switch like := lookAlike(capabilities.ToolID("tool."+p.Name+".x"), b.known()); {
 	case len(b.List()) >= maxProviders:

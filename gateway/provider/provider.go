@@ -280,7 +280,7 @@ func (b *Book) Get(name string) (Provider, error) {
 	if p := b.all[name]; p != nil {
 		return *p, nil
 	}
-	return Provider{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no provider %.32q", name).WithHint("handrail provider list shows those there are.")
+	return Provider{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no provider %.32q", name).WithAction(capabilities.Action{Key: capabilities.ActionListProviders}, "Name one of those there are.")
 }
 
 // Tool finds a tool of a provider by its ID: CodeUnknownTool.

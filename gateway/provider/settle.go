@@ -78,12 +78,12 @@ func (b *Book) tell(ctx context.Context, who dispatch.Caller, u *untold) error {
 	b.late[u.to()] = u
 	e := capabilities.AsError(err)
 	b.opts.Log.Warn("provider.untold", "provider", u.provider, "node", u.host, "err", err)
-	hint := "It is told when it connects, or by: handrail provider check " + u.provider
+	hint, then := "It is told when it connects.", capabilities.Action{Key: capabilities.ActionCheckProvider, Name: u.provider}
 	if u.gone {
-		hint = "It is told when it connects. Nothing of it can be called until then either."
+		hint, then = "It is told when it connects. Nothing of it can be called until then either.", capabilities.Action{}
 	}
 	return (&capabilities.Error{
 		Code: e.Code, Details: e.Details,
 		Message: "The gateway holds to it already, but the host of " + u.provider + " could not be told: " + e.PublicMessage(),
-	}).WithHint(hint)
+	}).WithAction(then, hint)
 }

@@ -69,6 +69,7 @@ type Verdict struct {
 	Code   capabilities.Code
 	Reason capabilities.Reason
 	Fix    string
+	Action capabilities.Action // what Fix asks for
 }
 
 // Eligible reports whether nothing stands in the way.
@@ -84,7 +85,7 @@ func Check(n *Node, capability capabilities.CapabilityID, policyDenied func(capa
 		v = Verdict{Code: capabilities.CodeNodeDeniedByPolicy, Reason: capabilities.ReasonHiddenByPolicy}
 	}
 	if !v.Eligible() && v.Fix == "" {
-		v.Fix = fix(n, capability, v)
+		v.Fix, v.Action = fix(n, capability, v)
 	}
 	return v
 }
@@ -100,7 +101,7 @@ func usable(n *Node, capability capabilities.CapabilityID) Verdict {
 	// is known, that it is away.
 	silent := !n.Connected && len(n.Readiness) == 0
 	if !silent && (!advertised || ready.Reason == capabilities.ReasonNotAdvertised) {
-		return Verdict{Code: capabilities.CodeCapabilityNotAdvertised, Reason: capabilities.ReasonNotAdvertised, Fix: ready.Fix}
+		return Verdict{Code: capabilities.CodeCapabilityNotAdvertised, Reason: capabilities.ReasonNotAdvertised, Fix: ready.Fix, Action: ready.Action}
 	}
 	if n.Allow == nil || !n.Allow(capability) {
 		return Verdict{Code: capabilities.CodeCapabilityNotAllowlisted, Reason: capabilities.ReasonNotAllowlisted}
@@ -111,27 +112,27 @@ func usable(n *Node, capability capabilities.CapabilityID) Verdict {
 	case n.Stopped:
 		return Verdict{Code: capabilities.CodeNodeNotReady, Reason: capabilities.ReasonNodeStopped}
 	case !ready.Ready():
-		return Verdict{Code: capabilities.CodeNodeNotReady, Reason: ready.Reason, Fix: ready.Fix}
+		return Verdict{Code: capabilities.CodeNodeNotReady, Reason: ready.Reason, Fix: ready.Fix, Action: ready.Action}
 	}
 	return Verdict{}
 }
 
 // fix says what a person can do about a verdict that brought no advice itself.
-func fix(n *Node, capability capabilities.CapabilityID, v Verdict) string {
+func fix(n *Node, capability capabilities.CapabilityID, v Verdict) (string, capabilities.Action) {
 	switch v.Reason {
 	case capabilities.ReasonNodeNotPaired:
 		if !n.Revoked && n.Paired == StatePending {
-			return "An admin can approve it: handrail node approve " + string(n.ID)
+			return "An admin can approve it.", capabilities.Action{Key: capabilities.ActionApproveNode, Node: n.ID}
 		}
-		return "Its pairing was refused or revoked: pair it anew."
+		return "Its pairing was refused or revoked: pair it anew.", capabilities.Action{}
 	case capabilities.ReasonNotAllowlisted:
-		return "An admin can allow it: handrail node allow " + string(n.ID) + " " + string(capability)
+		return "An admin can allow it.", capabilities.Action{Key: capabilities.ActionAllowNode, Node: n.ID, Capability: capability}
 	case capabilities.ReasonNodeOffline:
-		return "Start 'handrail node' on the device and see that it reaches the gateway."
+		return "Start Handrail's node on the device and see that it reaches the gateway.", capabilities.Action{Key: capabilities.ActionStartNode}
 	case capabilities.ReasonNodeStopped:
-		return "The owner has to resume the device."
+		return "The owner has to resume the device.", capabilities.Action{}
 	case capabilities.ReasonHiddenByPolicy:
-		return "Ask the admin, who can see the rule."
+		return "Ask the admin, who can see the rule.", capabilities.Action{}
 	}
-	return ""
+	return "", capabilities.Action{}
 }

@@ -1,7 +1,6 @@
 package route
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,6 +56,7 @@ type Candidate struct {
 	Code     capabilities.Code   `json:"code,omitempty"`
 	Reason   capabilities.Reason `json:"reason,omitempty"`
 	Fix      string              `json:"fix,omitempty"`
+	Action   capabilities.Action `json:"-"` // what Fix asks for; surfaces word it there
 }
 
 // Why says what the candidates of a refused selection have in common.
@@ -143,7 +143,7 @@ func Select(in Input) (Selection, *capabilities.Error) {
 	err := ambiguous(in, eligible)
 	if putOut {
 		err.Message = fmt.Sprintf("The node that this lane is attached to, %s, was denied or revoked.", in.Attached[0])
-		err.Hint = "Give node_id, or have another node attached to the lane: handrail lane attach LANE NODE"
+		err.Hint, err.Action = "Give node_id, or have another node attached to the lane.", capabilities.Action{Key: capabilities.ActionAttachNode}
 	}
 	return Selection{}, err
 }
@@ -179,7 +179,7 @@ func explicit(in Input) (Selection, *capabilities.Error) {
 	if v.Eligible() {
 		return Selection{n.ID, capabilities.SelectExplicit, n.Summary}, nil
 	}
-	return Selection{}, &capabilities.Error{Code: v.Code, Hint: v.Fix, Details: candidate(n, v)}
+	return Selection{}, &capabilities.Error{Code: v.Code, Hint: v.Fix, Action: v.Action, Details: candidate(n, v)}
 }
 
 // Standing returns those of a lane's attached nodes that were not turned away for good.
@@ -241,10 +241,11 @@ func ambiguous(in Input, eligible int) *capabilities.Error {
 		err.Hint = "Give node_id: " + listIDs(a) + "."
 	case len(a.Candidates) == 0:
 		err.Message = "There is no node yet."
-		err.Hint = "Pair one: 'handrail pair' on the gateway, then 'handrail node join' on the device."
+		err.Hint, err.Action = "Have one paired.", capabilities.Action{Key: capabilities.ActionPairNode}
 	case len(a.Candidates) == 1:
 		err.Message = "The only node cannot do this now: " + string(a.Candidates[0].Reason) + "."
-		err.Hint = cmp.Or(a.Candidates[0].Fix, a.Candidates[0].Code.Info().Hint)
+		only := &capabilities.Error{Code: a.Candidates[0].Code, Hint: a.Candidates[0].Fix, Action: a.Candidates[0].Action}
+		err.Hint, err.Action = only.PublicHint(), only.PublicAction()
 	case a.Reason == WhyNotReady:
 		err.Message = "No node is ready for this now."
 		err.Hint = "See the reason and the fix of each candidate."
@@ -272,7 +273,7 @@ func listIDs(a Ambiguity) string {
 }
 
 func candidate(n *Node, v Verdict) Candidate {
-	return Candidate{Node: n.ID, Label: n.Summary.Label, Platform: n.Summary.Platform, Code: v.Code, Reason: v.Reason, Fix: v.Fix}
+	return Candidate{Node: n.ID, Label: n.Summary.Label, Platform: n.Summary.Platform, Code: v.Code, Reason: v.Reason, Fix: v.Fix, Action: v.Action}
 }
 
 // gone nodes were turned away for good.

@@ -167,7 +167,7 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 		if staged, err := b.load(files); stagedErr != nil || err != nil {
 			o.Log.Error("policy.staged", "err", errors.Join(stagedErr, err), "in_force", engine.SnapshotID())
 		} else if staged.SnapshotID() != engine.SnapshotID() {
-			o.Log.Warn("policy.staged", "staged", staged.SnapshotID(), "in_force", engine.SnapshotID(), "do", "handrail policy diff; handrail policy activate")
+			o.Log.Warn("policy.staged", "staged", staged.SnapshotID(), "in_force", engine.SnapshotID(), "do", capabilities.ActionReviewPolicy)
 		}
 		return b, nil
 	}
@@ -295,7 +295,7 @@ func (b *Book) Activate(ctx context.Context, r Request) (Version, error) {
 	}
 	active := b.Engine()
 	if r.From != active.SnapshotID() {
-		return Version{}, capabilities.Errorf(capabilities.CodeConflict, "another policy is in force by now").WithHint("Look at the difference again: handrail policy diff.")
+		return Version{}, capabilities.Errorf(capabilities.CodeConflict, "another policy is in force by now").WithAction(capabilities.Action{Key: capabilities.ActionReviewPolicy}, "Look at the difference again.")
 	}
 	engine, err := b.Load(ctx, Staged)
 	if err != nil || engine.SnapshotID() != r.To {
@@ -304,7 +304,7 @@ func (b *Book) Activate(ctx context.Context, r Request) (Version, error) {
 			if err != nil {
 				return Version{}, err
 			}
-			return Version{}, capabilities.Errorf(capabilities.CodeConflict, "the files in the policy folder are not the ones that were looked at").WithHint("Look at the difference again: handrail policy diff.")
+			return Version{}, capabilities.Errorf(capabilities.CodeConflict, "the files in the policy folder are not the ones that were looked at").WithAction(capabilities.Action{Key: capabilities.ActionReviewPolicy}, "Look at the difference again.")
 		}
 	}
 	if engine.SnapshotID() == active.SnapshotID() {

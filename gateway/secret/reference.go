@@ -72,7 +72,7 @@ func (v *Vault) Allow(ctx context.Context, by capabilities.PrincipalID, s Spec) 
 			return err
 		}
 		if _, elsewhere := kept[s.Name]; have == 0 && !elsewhere {
-			return capabilities.Errorf(capabilities.CodeNotFound, "there is no secret %.128q", s.Name).WithHint("Set it first with 'handrail secret set'.")
+			return capabilities.Errorf(capabilities.CodeNotFound, "there is no secret %.128q", s.Name).WithAction(capabilities.Action{Key: capabilities.ActionSetSecret, Name: s.Name}, "Set it first.")
 		}
 		if err := tx.QueryRow(`SELECT COUNT(*), COUNT(*) FILTER (WHERE alias = $2) FROM secret_reference WHERE principal = $1`, string(s.Principal), s.Alias).Scan(&each, &same); err != nil {
 			return err

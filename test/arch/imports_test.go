@@ -29,9 +29,9 @@ type room struct {
 
 var rooms = []room{
 	{dir: "cmd/handrail/connect/clientfile", why: "what rewrites other people's files knows no gateway and no token"},
-	{dir: "cmd/handrail/connect", may: []string{"capabilities", "cmd/handrail/connect/clientfile", "gateway/client", "gateway/mcpclient", "pairing"},
+	{dir: "cmd/handrail/connect", may: []string{"capabilities", "capabilities/command", "cmd/handrail/connect/clientfile", "gateway/client", "gateway/mcpclient", "pairing"},
 		why: "what connects a client is given its gateway and its folder; what it found the command line words"},
-	{dir: "cmd/handrail/bridge", may: []string{"capabilities", "gateway/client"}, why: "what relays MCP is given its gateway and its ends"},
+	{dir: "cmd/handrail/bridge", may: []string{"capabilities", "capabilities/command", "gateway/client"}, why: "what relays MCP is given its gateway and its ends"},
 	{dir: "cmd/handrail/ci", std: true, why: "what keeps processes together does not know what they do"},
 	{dir: "cmd/handrail/board", may: []string{"capabilities", "gateway/api", "gateway/client"}, why: "what draws on a terminal is given its gateway and the program's words"},
 	{dir: "cmd/**", may: []string{"cmd/**", "agent/**", "gateway/**", "capabilities/**", "pairing/**", "platform/**", "suite/**"}, tests: []string{"test/site"},
@@ -51,7 +51,7 @@ var rooms = []room{
 		why: "what is on the wire of the API is types alone, for other people's programs, too"},
 	{dir: "gateway/client", may: []string{"capabilities", "gateway/api"}, std: true, tests: []string{"gateway/**", "test/site"},
 		why: "other people's programs link it: the standard library and the vocabulary, nothing of the gateway"},
-	{dir: "gateway/**", may: append([]string{"gateway/**", "pairing/**"}, language...),
+	{dir: "gateway/**", may: append([]string{"gateway/**", "pairing/**", "capabilities/command"}, language...),
 		why: "the gateway process holds no tool code, no OS code and nothing of the edge"},
 	{dir: "capabilities", std: true, why: "the root of the shared language is imported by everything, so it pulls nothing in"},
 	{dir: "capabilities/canonical", may: []string{"capabilities"}, std: true, why: "bytes that are hashed on both sides depend on nothing that can drift"},
@@ -63,6 +63,7 @@ var rooms = []room{
 	{dir: "capabilities/catalog", may: language, why: "the catalog is data with a schema, shared by both sides"},
 	{dir: "capabilities/wire", may: language, why: "frames are decoded on both sides from hostile bytes; no I/O here"},
 	{dir: "capabilities/policy", may: language, why: "one pure evaluator for gateway and node"},
+	{dir: "capabilities/command", may: []string{"capabilities"}, std: true, why: "what words a command knows the actions, and nothing of who asks for one"},
 	{dir: "capabilities/address", why: "whoever decides by an address reads it here, so it pulls nothing in"},
 	{dir: "capabilities/egress", may: []string{"capabilities", "capabilities/address", "platform"}, std: true,
 		why: "what decides where pages and programs may connect is small, and read by auditors; it knows nothing of either"},

@@ -123,3 +123,47 @@ func TestCommentsFit(t *testing.T) {
 		}
 	}
 }
+
+// wordingRooms say an action in the words of a surface; nothing else in these folders names a
+// command.
+var wordingRooms = []string{"capabilities/command", "gateway/front/console/**", "gateway/front/mcp/**"}
+
+// A hint asks for an action, which each surface words: a command that stands in a sentence is wrong
+// on every other one.
+func TestHintsNameNoCommand(t *testing.T) {
+	all := readTree(t)
+	var names []string
+	for _, heading := range regexp.MustCompile("(?m)^### `handrail ([a-z-]+)").FindAllStringSubmatch(string(all.read(t, "docs/cli.md")), -1) {
+		names = append(names, heading[1])
+	}
+	if len(names) < 20 {
+		t.Fatalf("docs/cli.md names %d commands", len(names))
+	}
+	named := regexp.MustCompile(`'handrail\b|\bhandrail (?:` + strings.Join(names, "|") + `)\b`)
+	for text, want := range map[string]bool{
+		"Run 'handrail doctor' on the node.": true,
+		"Look at it: handrail tools diff T":  true,
+		"Allow location for handrail.":       false,
+	} {
+		if named.MatchString(text) != want {
+			t.Errorf("%q: %t", text, !want)
+		}
+	}
+	for _, s := range all.code {
+		if s.isTest() || coversAny(wordingRooms, s.dir()) || !coversAny([]string{"gateway/**", "agent/**", "capabilities/**"}, s.dir()) {
+			continue
+		}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			l, ok := n.(*ast.BasicLit)
+			if !ok || l.Kind != token.STRING {
+				return true
+			}
+			text, err := strconv.Unquote(l.Value)
+			seed := regexp.MustCompile(`^handrail [a-z ]+(?: 1|\|)`).MatchString(text) // what a hash begins with
+			if err == nil && !seed && !strings.HasPrefix(text, ": ") && named.MatchString(text) {
+				t.Errorf("%s:%d: %q: a hint says what to do by a capabilities.Action", s.file, all.fset.Position(l.Pos()).Line, text)
+			}
+			return true
+		})
+	}
+}

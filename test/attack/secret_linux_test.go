@@ -150,7 +150,7 @@ func TestADeliveredSecretIsNotReadBack(t *testing.T) {
 	}
 	restart()
 	for _, look := range [][2]string{{"tool.desktop.snapshot", `{"include_tree":true}`}, {"tool.desktop.screenshot", `{"display":"primary"}`}, {"tool.desktop.keyboard", `{"action":"press","key":"Home"}`}} {
-		if r := call(capabilities.ToolID(look[0]), look[1]); r.Code != capabilities.CodeSecretHeld || !strings.Contains(r.Hint, "secret done main") {
+		if r := call(capabilities.ToolID(look[0]), look[1]); r.Code != capabilities.CodeSecretHeld || r.Action != (capabilities.Action{Key: capabilities.ActionReleaseSecret, Lane: "main"}) {
 			t.Errorf("after a restart %s gives %q %s (%s)", look[0], r.Code, r.Message, r.Hint)
 		}
 	}

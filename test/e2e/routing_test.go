@@ -107,7 +107,7 @@ func TestLaneOfARevokedNode(t *testing.T) {
 
 	r := h.Call(t.Context(), site.ToolEcho, text("x"), "")
 	h.refused(r, capabilities.StatusError, capabilities.CodeAmbiguousNode)
-	if !strings.Contains(r.Message, string(a.ID)) || !strings.Contains(r.Hint, "handrail lane attach") {
+	if !strings.Contains(r.Message, string(a.ID)) || r.Action.Key != capabilities.ActionAttachNode {
 		t.Errorf("%q %q", r.Message, r.Hint)
 	}
 	if second.Runs("x") != 0 {

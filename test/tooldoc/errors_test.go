@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 )
 
 const errorsFile = "../../docs/errors.md"
@@ -214,7 +215,7 @@ This page is made from the code: ` + "`go test ./test/tooldoc -run Errors -updat
 		from = slices.DeleteFunc(from, func(p string) bool {
 			return slices.ContainsFunc(from, func(o string) bool { return o != p && strings.HasPrefix(o, p+":") })
 		})
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %d | %s |\n", code, info.Message, info.Hint, strings.Join(from, "; "), again, info.HTTP, cmp.Or(exit[name], failed))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %d | %s |\n", code, info.Message, command.Hint(info.Hint, capabilities.Action{Key: info.Action}), strings.Join(from, "; "), again, info.HTTP, cmp.Or(exit[name], failed))
 	}
 	return b.Bytes()
 }

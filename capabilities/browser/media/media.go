@@ -86,7 +86,7 @@ func (b *Backend) Look(ctx context.Context, kind platform.SensorKind) platform.S
 		l.Missing = missing
 		return l
 	case err != nil:
-		l.Missing = &platform.MissingError{What: "The browser could not be looked for.", Fix: "Run 'handrail doctor' on the node."}
+		l.Missing = &platform.MissingError{What: "The browser could not be looked for.", Fix: "A person has to see what is wrong on the node."}
 		return l
 	}
 	l.Backend = found.Product + " " + found.Version

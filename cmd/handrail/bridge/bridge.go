@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/gateway/client"
 )
 
@@ -403,12 +404,13 @@ func (b *Bridge) fail(ids []json.RawMessage, err error) {
 	if coded.Code == capabilities.CodeInternal {
 		message = err.Error()
 	}
+	hint := command.OfError(err)
 	for _, id := range ids {
 		data, _ := json.Marshal(map[string]any{
 			"jsonrpc": "2.0", "id": id,
 			"error": map[string]any{
-				"code": -32000, "message": message + " " + coded.PublicHint(),
-				"data": map[string]any{"code": coded.Code, "hint": coded.PublicHint()},
+				"code": -32000, "message": message + " " + hint,
+				"data": map[string]any{"code": coded.Code, "hint": hint},
 			},
 		})
 		b.write(data)

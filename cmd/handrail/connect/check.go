@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/cmd/handrail/connect/clientfile"
 )
 
@@ -56,7 +57,7 @@ func (r *Report) add(code, fix, format string, args ...any) {
 func (r *Report) addError(code string, err error) {
 	message, hint := err.Error(), ""
 	if e := capabilities.AsError(err); e.Code != capabilities.CodeInternal {
-		message, hint = e.PublicMessage(), e.PublicHint()
+		message, hint = e.PublicMessage(), command.OfError(err)
 	}
 	r.add(code, hint, "%s", message)
 }

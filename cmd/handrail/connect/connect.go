@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/cmd/handrail/connect/clientfile"
 	"github.com/handrail-dev/handrail/gateway/client"
 )
@@ -298,8 +299,8 @@ func (p *Plan) Entry(show bool) (Entry, error) {
 	}
 	now.Transport = p.request.transport()
 	if show && !p.had {
-		return Entry{}, capabilities.Errorf(capabilities.CodeNotFound, "%s has no token yet, and --print makes none", client.Title).
-			WithHint("'handrail token create " + now.Principal + "' makes one and prints it; put it where TOKEN stands.")
+		return Entry{}, command.Advise(capabilities.Errorf(capabilities.CodeNotFound, "%s has no token yet, and --print makes none", client.Title),
+			command.Here("token", "create", now.Principal), " makes one and prints it; put it where TOKEN stands.")
 	}
 	e := Entry{Principal: now.Principal, Hidden: p.request.HTTP && !show}
 	if p.had {
@@ -388,7 +389,7 @@ func fileProblem(client Client, file string, err error) error {
 	coded := capabilities.Errorf(capabilities.CodeExecutionFailed, "%s: %v", file, err)
 	switch {
 	case errors.Is(err, clientfile.ErrForm):
-		return coded.WithHint("Put the entry in by hand: 'handrail connect " + client.Name + " --print' shows it.")
+		return command.Advise(coded, "Put the entry in by hand: ", command.Here("connect", client.Name, "--print"), " shows it.")
 	case errors.As(err, &bad):
 		return capabilities.Errorf(capabilities.CodeExecutionFailed, "%s is broken: %v (%s)", file, err, client.Form()).
 			WithHint("Correct that place, or put back an older copy; " + client.Title + " cannot read it either.")

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/gateway/client"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -65,8 +66,8 @@ func (s Store) Read(name string) (c Connection, ok bool, err error) {
 	}
 	var f connectionFile
 	if err := json.Unmarshal(data, &f); err != nil || f.Version != connectionVersion {
-		return c, false, capabilities.Errorf(capabilities.CodeConflict, "%s is not a file that this version reads", path).
-			WithHint("Delete it and run 'handrail connect " + name + "'.")
+		return c, false, command.Advise(capabilities.Errorf(capabilities.CodeConflict, "%s is not a file that this version reads", path),
+			"Delete it and run ", command.Here("connect", name), ".")
 	}
 	return Connection{
 		Client: f.Client, Site: f.Site, URL: f.URL, Pin: f.Pin, Principal: f.Principal, TokenID: f.TokenID, Token: client.NewToken(f.Token),

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 )
 
 const tryTime = 30 * time.Second
@@ -24,11 +25,11 @@ func (s Site) try(ctx context.Context, entry map[string]any) (tools int, err err
 	defer cancel()
 	var transport mcp.Transport
 	said := &tail{}
-	if command, _ := entry["command"].(string); command != "" {
-		path, err := exec.LookPath(command)
+	if own, _ := entry["command"].(string); own != "" {
+		path, err := exec.LookPath(own)
 		if err != nil {
-			return 0, capabilities.Errorf(capabilities.CodeNotFound, "the program %s cannot be started: %v", command, err).
-				WithHint("Run 'handrail connect' again with the program where it is now.")
+			return 0, command.Advise(capabilities.Errorf(capabilities.CodeNotFound, "the program %s cannot be started: %v", own, err),
+				"Run ", command.Here("connect"), " again with the program where it is now.")
 		}
 		program := exec.CommandContext(ctx, path, words(entry["args"])...)
 		program.Stderr = said
@@ -60,8 +61,8 @@ func tryFailure(err error, said *tail) error {
 		return capabilities.Errorf(capabilities.CodeExecutionFailed, "the client's own command does not work: %s", strings.TrimPrefix(strings.TrimSpace(message), "handrail: ")).
 			WithHint(strings.TrimSpace(hint))
 	}
-	return capabilities.Errorf(capabilities.CodeExecutionFailed, "the client's way to the gateway does not work: %v", err).
-		WithHint("Run 'handrail connect --check' to see what is wrong.")
+	return command.Advise(capabilities.Errorf(capabilities.CodeExecutionFailed, "the client's way to the gateway does not work: %v", err),
+		command.Here("connect", "--check"), " says what is wrong.")
 }
 
 // remoteOf returns address and headers of an entry by URL, whatever its fields are

@@ -141,16 +141,10 @@ func (v *visit) glance() (stopped bool, waiting int) {
 	return stopped, waiting
 }
 
-// inPages words what a hint asks for as what the page of devices shows.
-var inPages = map[capabilities.Action]string{
-	capabilities.ActionListNodes:   "shows the devices.",
-	capabilities.ActionListDevices: "shows what each device has.",
-}
-
 // fault is an error as people read it: what, and what to do.
 type fault struct {
 	Message, Hint string
-	Shows         string // in place of Hint: what the page of devices shows
+	Way           way // how Hint is done from here
 	Code          capabilities.Code
 }
 
@@ -159,11 +153,8 @@ func faultOf(err error) *fault {
 		return nil
 	}
 	view := front.ViewError(err)
-	f := &fault{Message: sentence(view.Message), Hint: view.Hint, Code: view.Code}
-	if view.Hint != "" {
-		f.Shows = inPages[view.Action]
-	}
-	return f
+	e := view.Err()
+	return &fault{Message: sentence(view.Message), Hint: e.Hint, Way: wayOf(e.Action), Code: view.Code}
 }
 
 // sentence is a message as people read it: it begins with a capital, unless its first

@@ -142,12 +142,11 @@ func (c *Console) answerTogether(v *visit) {
 		in["approvals"] = v.r.PostForm["approval"]
 		var said struct {
 			Failed []struct {
-				Error front.ErrorView `json:"error"`
+				Error api.Error `json:"error"`
 			} `json:"failed"`
 		}
 		if err = v.ask(http.MethodPost, v1("approvals"), in, &said); err == nil && len(said.Failed) > 0 {
-			e := said.Failed[0].Error
-			err = &capabilities.Error{Code: e.Code, Message: e.Message, Hint: e.Hint}
+			err = said.Failed[0].Error.Err()
 		}
 	}
 	v.answered(err, in["answer"] == "deny")

@@ -58,8 +58,8 @@ func noPasskeys(r *http.Request) string {
 	if err == nil {
 		return ""
 	}
-	view := front.ViewError(err)
-	return sentence(view.Message) + " " + view.Hint
+	f := faultOf(err)
+	return strings.TrimSpace(f.Message + " " + f.Hint + " " + f.Way.text())
 }
 
 // entering reads a form of the page for signing in.

@@ -120,7 +120,8 @@ func (d device) offersHands() (ready bool, why string) {
 func (d device) can(id capabilities.CapabilityID, otherwise string) (ready bool, why string) {
 	for _, c := range d.Capabilities {
 		if c.Capability == id {
-			return c.Available, orElse(c.Fix, "The device says: "+string(c.Reason)+".")
+			fix, then := c.Action.Unworded(c.Fix)
+			return c.Available, orElse(strings.TrimSpace(fix+" "+wayOf(then).text()), "The device says: "+string(c.Reason)+".")
 		}
 	}
 	return false, otherwise

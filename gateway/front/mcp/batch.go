@@ -90,6 +90,7 @@ func called(message canonical.Value) (names []string) {
 // writeRefusal answers a POST that is refused as a whole.
 func writeRefusal(w http.ResponseWriter, err error) {
 	view := front.ViewError(err)
+	view.Hint = worded(view.Action.Unworded(view.Hint))
 	data, failed := json.Marshal(view)
 	if failed != nil {
 		data = nil

@@ -13,7 +13,6 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
-	"github.com/handrail-dev/handrail/gateway/front"
 )
 
 // call hands one tools/call to the dispatcher.
@@ -100,10 +99,14 @@ func (v *view) lifeOf(client context.Context, post *posted, asks bool) (_ contex
 }
 
 func (v *view) failure(tool capabilities.ToolID, err error) *sdk.CallToolResult {
-	e := front.ViewError(err)
+	e := capabilities.AsError(err)
+	code := e.Code
+	if !code.Known() {
+		code = capabilities.CodeInternal
+	}
 	return project(&capabilities.Result{
-		Tool: tool, Status: capabilities.StatusError, Code: e.Code, Message: e.Message, Hint: e.Hint, Action: e.Action,
-		Retryable: e.Retryable, Details: e.Details,
+		Tool: tool, Status: capabilities.StatusError, Code: code, Message: e.PublicMessage(), Hint: e.PublicHint(), Action: e.PublicAction(),
+		Retryable: e.Passing || code.Info().Retryable, Details: e.Details,
 	}, v.list.plain)
 }
 

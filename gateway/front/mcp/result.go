@@ -7,6 +7,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/front"
 )
 
 // maxDetailText bounds what a model reads of an error's details.
@@ -37,12 +38,6 @@ type errorBody struct {
 	Details   any                 `json:"details,omitempty"`
 }
 
-// inTools words what a hint asks for in the names that tools have here.
-var inTools = map[capabilities.Action]string{
-	capabilities.ActionListNodes:   "Call tool_node_list to see the nodes.",
-	capabilities.ActionListDevices: "Call tool_node_list: it names the devices of each node.",
-}
-
 // untrustedMark stands in results with third-party content; instructions say what it means.
 const untrustedMark = "third-party content"
 
@@ -55,15 +50,10 @@ func project(r *capabilities.Result, plain bool) *sdk.CallToolResult {
 	}}}
 	if r.Status != capabilities.StatusOK {
 		out.IsError = true
-		body := errorBody{Code: r.Code, Message: r.Message, Hint: r.Hint, Retryable: r.Retryable, Call: r.Call, Details: r.Details}
-		if body.Message == "" {
-			body.Message = r.Code.Info().Message
-		}
-		if body.Hint == "" {
-			body.Hint = r.Code.Info().Hint
-		}
-		if words, ok := inTools[r.Action]; ok {
-			body.Hint = words
+		said := capabilities.Error{Code: r.Code, Message: r.Message, Hint: r.Hint, Action: r.Action}
+		body := errorBody{
+			Code: r.Code, Message: said.PublicMessage(), Hint: worded(said.PublicHint(), said.PublicAction()), Retryable: r.Retryable, Call: r.Call,
+			Details: front.WordDetails(r.Details, words),
 		}
 		details, err := json.Marshal(body.Details)
 		if err != nil { // no JSON: a defect of its maker, not the client's trouble

@@ -100,8 +100,8 @@ type severalView struct {
 }
 
 type failedAnswer struct {
-	Approval string          `json:"approval"`
-	Error    front.ErrorView `json:"error"`
+	Approval string    `json:"approval"`
+	Error    api.Error `json:"error"`
 }
 
 // maxTogether is how many questions one answer is for; an agent has no more open.

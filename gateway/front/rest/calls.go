@@ -62,7 +62,7 @@ func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
 		Gone: connection.Done(),
 	})
 	result.Output = fill(result.Output, result.Blobs)
-	return result, nil
+	return front.ViewResult(result), nil
 }
 
 // fill puts captured bytes back where the contract has them: base64 under the

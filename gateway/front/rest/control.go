@@ -64,7 +64,8 @@ func (s *Server) useControl(c *visit, in useBody) (capabilities.Result, error) {
 	if err != nil {
 		return capabilities.Result{}, err
 	}
-	return s.opts.Live.Input(c.r.Context(), c.who.Principal, node, c.r.PathValue("session"), c.r.PathValue("with"), in.Args)
+	result, err := s.opts.Live.Input(c.r.Context(), c.who.Principal, node, c.r.PathValue("session"), c.r.PathValue("with"), in.Args)
+	return front.ViewResult(result), err
 }
 
 func (s *Server) handBack(c *visit, _ none) (map[string]bool, error) {

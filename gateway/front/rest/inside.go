@@ -9,6 +9,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
@@ -35,13 +36,12 @@ func (s *Server) Ask(r *http.Request, method, target string, in, out any) error 
 	}
 	if answer.status >= 300 {
 		var form struct {
-			Error front.ErrorView `json:"error"`
+			Error api.Error `json:"error"`
 		}
 		if err := json.Unmarshal(answer.body.Bytes(), &form); err != nil || form.Error.Code == "" {
 			return capabilities.Errorf(capabilities.CodeInternal, "%s %s answered %d", method, target, answer.status)
 		}
-		e := form.Error
-		return &capabilities.Error{Code: e.Code, Message: e.Message, Hint: e.Hint, Action: e.Action, Details: e.Details}
+		return form.Error.Err()
 	}
 	if out == nil {
 		return nil

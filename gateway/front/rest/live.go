@@ -135,7 +135,7 @@ func matches(header, tag string) bool {
 func (c *visit) refuse(status int, err error) error {
 	c.began = true
 	c.w.Header().Set("Cache-Control", "no-store")
-	writeJSON(c.w, status, map[string]front.ErrorView{"error": front.ViewError(err)})
+	writeJSON(c.w, status, map[string]api.Error{"error": front.ViewError(err)})
 	return nil
 }
 

@@ -71,7 +71,7 @@ func (s *Server) checkAllow(allow []string, node capabilities.NodeID) error {
 			continue
 		}
 		return capabilities.Errorf(capabilities.CodeInvalidRequest, "allow: there is no tool %.128q", name).
-			WithHint("Write a tool as tool.browser.click, or a family as tool.browser.*; 'handrail tools --all' lists them.")
+			WithAction(capabilities.Action{Key: capabilities.ActionListAllTools}, "Write a tool as tool.browser.click, or a family as tool.browser.*.")
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/chain"
 	"github.com/handrail-dev/handrail/capabilities/policy"
-	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // anything is a schema that everything fits. With a description it is an object;
@@ -83,7 +83,7 @@ func (s *Server) document() []byte {
 			"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer"}},
 			"schemas": object{"Error": object{
 				"type": "object", "required": []string{"error"},
-				"properties": object{"error": mustSchema(reflect.TypeFor[front.ErrorView](), true)},
+				"properties": object{"error": mustSchema(reflect.TypeFor[api.Error](), true)},
 			}},
 			"responses": object{"Error": object{
 				"description": "An error: its cause, with a hint what to do. Codes: " + strings.Join(codes(), ", ") + ".",

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
@@ -34,7 +35,7 @@ func (s *Server) ownView(c *visit, a consent.Approval) *api.Own {
 		return &api.Own{Owner: true, May: true}
 	}
 	e := capabilities.AsError(err)
-	return &api.Own{Owner: true, Passkey: capabilities.DetailsOf[capabilities.Presence](e).Passkey, Why: e.PublicMessage(), Hint: e.PublicHint()}
+	return &api.Own{Owner: true, Passkey: capabilities.DetailsOf[capabilities.Presence](e).Passkey, Why: e.PublicMessage(), Hint: command.OfError(e)}
 }
 
 // ownWord says by what it is known that the visitor, whose device it is, is there to answer

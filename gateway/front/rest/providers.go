@@ -8,6 +8,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
@@ -181,7 +182,7 @@ func hostReady(host capabilities.NodeID, t *provider.Tool, roster []route.Node) 
 	for i := range roster {
 		if roster[i].ID == host {
 			v := route.Check(&roster[i], t.Capability, nil)
-			return v.Eligible(), v.Reason, v.Fix
+			return v.Eligible(), v.Reason, command.Hint(v.Fix, v.Action)
 		}
 	}
 	return false, capabilities.ReasonNodeNotPaired, ""

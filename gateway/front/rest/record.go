@@ -33,7 +33,7 @@ func handLane(c *visit) capabilities.LaneID {
 // record begins a recording. It outlives the request, but not the token.
 func (s *Server) record(c *visit, in recordBody) (api.Recording, error) {
 	if !slices.ContainsFunc(s.opts.Lanes.List(""), func(l lane.Lane) bool { return l.Lane == in.Lane }) {
-		return api.Recording{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no lane %.128q", in.Lane).WithAction(capabilities.ActionListLanes, "GET /v1/lanes lists them.")
+		return api.Recording{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no lane %.128q", in.Lane).WithAction(capabilities.Action{Key: capabilities.ActionListLanes}, "Name one of the lanes that there are.")
 	}
 	if in.Node == "" {
 		node, err := s.screenOf(in.Lane)
@@ -83,7 +83,7 @@ func (s *Server) screenOf(of capabilities.LaneID) (capabilities.NodeID, error) {
 	case len(attached) > 0:
 		return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "the node that the lane was attached to is gone").WithHint("Attach another one, or name node_id.")
 	}
-	return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "no node is paired").WithHint("'handrail pair' lets one in.")
+	return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "no node is paired").WithAction(capabilities.Action{Key: capabilities.ActionPairNode}, "Have one paired.")
 }
 
 type recordingList struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/chain"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/lane"
@@ -200,7 +201,7 @@ func (s *Server) Mount(f *front.Server) {
 		allow := strings.Join(methods, ", ")
 		refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Allow", allow)
-			writeJSON(w, http.StatusMethodNotAllowed, map[string]front.ErrorView{"error": front.ViewError(
+			writeJSON(w, http.StatusMethodNotAllowed, map[string]api.Error{"error": front.ViewError(
 				capabilities.Errorf(capabilities.CodeInvalidRequest, "this address takes %s only", allow))})
 		})
 		if !s.covered(path) {

@@ -50,7 +50,7 @@ func (s *Server) maySignIn(c *visit, role principal.Role) error {
 	}
 	err := s.opts.Elsewhere(c.r, "")
 	if e := (*capabilities.Error)(nil); errors.As(err, &e) {
-		return e.WithHint(e.PublicHint() + " To look on meanwhile, sign in as a viewer: 'handrail login --role viewer'.")
+		return e.WithAdvice("To look on meanwhile, sign in as a viewer.")
 	}
 	return err
 }
