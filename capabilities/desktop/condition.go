@@ -189,10 +189,8 @@ func (w *waiter) matches(ctx context.Context) ([]platform.Element, error) {
 
 // hungNames returns the names that hungError put into an error.
 func hungNames(err error) []string {
-	details, _ := capabilities.AsError(err).Details.(map[string]any)
-	names, _ := details["hung"].([]string)
-	if len(names) == 0 {
-		names = []string{"unknown"}
+	if names := capabilities.DetailsOf[hungApps](err).Hung; len(names) > 0 {
+		return names
 	}
-	return names
+	return []string{"unknown"}
 }

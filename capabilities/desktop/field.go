@@ -284,7 +284,7 @@ func (c *deed) typing(ctx context.Context, text string) error {
 	switch {
 	case errors.Is(err, platform.ErrUntypable):
 		return capabilities.Wrap(capabilities.CodeTextUntypable, err, "The character after the first "+strconv.Itoa(typed)+" cannot be typed on this system.").
-			WithDetails(map[string]any{"typed": typed})
+			WithDetails(untyped{typed})
 	case err == nil && typed != utf8.RuneCountInString(text):
 		return capabilities.Errorf(capabilities.CodeExecutionFailed, "Only the first %d characters were typed.", typed)
 	}

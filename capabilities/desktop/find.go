@@ -196,7 +196,7 @@ func (h *Handler) single(s *scene, sel *selector) (int, error) {
 	}
 	if len(s.hung) > 0 {
 		return 0, (&capabilities.Error{Code: capabilities.CodeAppHung, Message: "Nothing matches in the applications that answer; one or more do not answer."}).
-			WithDetails(map[string]any{"hung": s.names()})
+			WithDetails(hungApps{s.names()})
 	}
 	missed := &capabilities.Error{Code: capabilities.CodeElementNotFound}
 	if near := s.nearest(sel); len(near) > 0 {

@@ -118,16 +118,12 @@ func (a *keyboardArgs) explain(err error, typed int) error {
 	var coded *capabilities.Error
 	switch {
 	case errors.As(err, &coded) && coded.Code == capabilities.CodeInterruptedByPerson:
-		details := map[string]any{"typed": typed}
-		if have, ok := coded.Details.(map[string]int64); ok {
-			for key, value := range have {
-				details[key] = value
-			}
-		}
+		details := capabilities.DetailsOf[interruption](coded)
+		details.Typed = &typed
 		return coded.WithDetails(details)
 	case errors.Is(err, platform.ErrUntypable):
 		return capabilities.Wrap(capabilities.CodeTextUntypable, err, fmt.Sprintf("The character after the first %d cannot be typed on this system.", typed)).
-			WithDetails(map[string]any{"typed": typed})
+			WithDetails(untyped{typed})
 	}
 	return err
 }

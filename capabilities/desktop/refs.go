@@ -157,7 +157,12 @@ func (h *call) hungApp(ctx context.Context, pid int) error {
 func hungError(names []string) error {
 	e := &capabilities.Error{Code: capabilities.CodeAppHung}
 	if len(names) > 0 {
-		return e.WithDetails(map[string]any{"hung": names})
+		return e.WithDetails(hungApps{names})
 	}
 	return e
+}
+
+// hungApps is the Details of CodeAppHung: the applications that do not answer.
+type hungApps struct {
+	Hung []string `json:"hung"`
 }

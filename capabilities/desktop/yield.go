@@ -56,7 +56,18 @@ func newHands(quiet time.Duration) *hands {
 
 func interrupted(left time.Duration, message string) *capabilities.Error {
 	return capabilities.Errorf(capabilities.CodeInterruptedByPerson, "%s", message).
-		WithDetails(map[string]int64{"retry_after_ms": max(left, time.Millisecond).Milliseconds()})
+		WithDetails(interruption{RetryMS: max(left, time.Millisecond).Milliseconds()})
+}
+
+// interruption is the Details of CodeInterruptedByPerson.
+type interruption struct {
+	RetryMS int64 `json:"retry_after_ms"`
+	Typed   *int  `json:"typed,omitempty"` // characters, of a call that types
+}
+
+// untyped is the Details of CodeTextUntypable: how many characters were typed before.
+type untyped struct {
+	Typed int `json:"typed"`
 }
 
 // input returns fn the mouse and keyboard, alone. The ctx it is given ends when the

@@ -41,7 +41,7 @@ func TestThePersonWins(t *testing.T) {
 	}
 	b.nothingHeld()
 	e := b.refused(capabilities.CodeInterruptedByPerson, "keyboard", `{"action": "type", "text": "x"}`)
-	if ms := e.Details.(map[string]any)["retry_after_ms"]; ms == nil {
+	if e.Details.(interruption).RetryMS == 0 {
 		t.Errorf("%v", e.Details)
 	}
 	b.do("screenshot", `{"display": "all"}`) // looking goes on
