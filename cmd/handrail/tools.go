@@ -21,7 +21,7 @@ func newToolsCmd() *cobra.Command {
 		Short: "List the tools this token may call, or show one with its arguments",
 		Args:  cobra.MaximumNArgs(1),
 	}
-	cmd.AddCommand(newToolsShowCmd(), newToolsDiffCmd(), newToolsApproveCmd(), newToolsRestrictCmd(), newToolsRetireCmd())
+	cmd.AddCommand(newToolsShowCmd(), newToolsDiffCmd(), newToolsApproveCmd(), newToolsRestrictCmd(), newToolsDeprecateCmd(), newToolsRetireCmd())
 	lane := cmd.Flags().String("lane", "", "the lane to ask for (default: the token's)")
 	agent := cmd.Flags().Bool("agent", false, "those of an agent, with the token in gateway/agent.token")
 	all := cmd.Flags().Bool("all", false, "the whole catalog, whether callable or not (admin)")

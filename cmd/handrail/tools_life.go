@@ -167,7 +167,9 @@ func newToolsApproveCmd() *cobra.Command {
 		Use:   "approve TOOL",
 		Short: "Let a provider's tool be called, after a look at what it says",
 		Long: "Shows what differs from what was approved before, and asks. The approval is of what was shown: if the provider\n" +
-			"says something else by then, nothing is approved. With --canary only the named principals may call it.",
+			"says something else by then, nothing is approved. With --canary only the named principals may call it.\n" +
+			"A tool that waits because it changed becomes what it was: restricted, deprecated, or a canary for the same\n" +
+			"principals. Any other becomes active.",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeTools,
 	}
 	effect := cmd.Flags().String("effect", "", "what agents may do: allow, ask or deny (default: as it was, or as proposed)")
@@ -177,7 +179,7 @@ func newToolsApproveCmd() *cobra.Command {
 		if *effect != "" && !slices.Contains([]string{"allow", "ask", "deny"}, *effect) {
 			return usageError("--effect is allow, ask or deny, not %q", *effect)
 		}
-		in := api.ToolDecision{State: "active", Effect: *effect}
+		in := api.ToolDecision{Effect: *effect} // no state: what it was, or active
 		for _, who := range *canary {
 			in.State, in.Canary = "canary", append(in.Canary, capabilities.PrincipalID(who))
 		}
@@ -195,6 +197,19 @@ func newToolsRestrictCmd() *cobra.Command {
 	yes := cmd.Flags().Bool("yes", false, "do not ask, though the tool says something else than was approved")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return decideTool(cmd, args[0], api.ToolDecision{State: "restricted"}, *yes)
+	}
+	return cmd
+}
+
+func newToolsDeprecateCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "deprecate TOOL",
+		Short: "Say that a provider's tool goes; it can be called meanwhile",
+		Args:  cobra.ExactArgs(1), ValidArgsFunction: completeTools,
+	}
+	yes := cmd.Flags().Bool("yes", false, "do not ask, though the tool says something else than was approved")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return decideTool(cmd, args[0], api.ToolDecision{State: "deprecated"}, *yes)
 	}
 	return cmd
 }
@@ -226,7 +241,10 @@ func decideTool(cmd *cobra.Command, tool string, in api.ToolDecision, yes bool) 
 		return err
 	}
 	in.Hash = d.Hash
-	if !yes && (len(d.Lines) > 0 || in.State != "restricted") {
+	if in.State == "" && d.State != "draft" && d.State != "review" {
+		in.State = "active" // nothing of it waits: it is wanted for all
+	}
+	if !yes && (len(d.Lines) > 0 || in.State != "restricted" && in.State != "deprecated") {
 		if commonOf(cmd).json || !isTerminal(cmd.InOrStdin()) {
 			return usageError("--yes is required where nobody can be asked")
 		}

@@ -110,7 +110,9 @@ type ToolDiff struct {
 
 // ToolDecision moves one tool of a provider to another state.
 type ToolDecision struct {
-	State  string                     `json:"state"`            // canary, active, restricted, deprecated or retired
+	// State is canary, active, restricted, deprecated or retired; default: what it was before it
+	// changed, or active.
+	State  string                     `json:"state,omitempty"`
 	Effect string                     `json:"effect,omitempty"` // default: as it was, or as proposed for other words
 	Canary []capabilities.PrincipalID `json:"canary,omitempty"` // who may call it; with canary only
 	Hash   string                     `json:"hash,omitempty"`   // of the tool, as it was looked at; only retiring goes without

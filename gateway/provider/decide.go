@@ -10,8 +10,8 @@ import (
 
 // Choice is what somebody decides about a tool.
 type Choice struct {
-	// State, if empty: Canary for the same principals or Restricted where the tool was that, and
-	// Active for every other.
+	// State, if empty: what the tool was before it changed (Canary, for the same principals,
+	// Restricted or Deprecated), and Active for every other.
 	State State
 	// Effect, if empty: the proposal.
 	Effect string
@@ -98,7 +98,7 @@ func (t *Tool) choose(c Choice) error {
 	if err := t.State.become(c.State); err != nil {
 		return err
 	}
-	t.State, t.Effect, t.Canary = c.State, c.Effect, c.Canary
+	t.State, t.Was, t.Effect, t.Canary = c.State, "", c.Effect, c.Canary
 	if c.State.Callable() {
 		t.Approved = t.Hash
 	}

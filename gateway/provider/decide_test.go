@@ -77,7 +77,9 @@ func TestAnotherApprovalWidensNothing(t *testing.T) {
 		"a canary":                     {reads, was{Canary, EffectAllow, anna}, Choice{}, was{Canary, EffectAllow, anna}},
 		"a canary that is called":      {reads, was{Canary, EffectAllow, anna}, Choice{Effect: EffectAsk}, was{Canary, EffectAsk, anna}},
 		"a canary for all":             {reads, was{Canary, EffectAllow, anna}, Choice{State: Active}, was{Active, EffectAllow, nil}},
-		"restricted":                   {reads, was{Restricted, EffectAllow, nil}, Choice{}, was{Active, EffectAsk, nil}},
+		"restricted":                   {reads, was{Restricted, EffectAllow, nil}, Choice{}, was{Restricted, EffectAsk, nil}},
+		"restricted no more":           {reads, was{Restricted, EffectAllow, nil}, Choice{State: Active}, was{Active, EffectAsk, nil}},
+		"deprecated":                   {reads, was{Deprecated, EffectAllow, nil}, Choice{}, was{Deprecated, EffectAllow, nil}},
 		"restricted, and again":        {reads, was{Restricted, EffectAllow, nil}, Choice{State: Restricted}, was{Restricted, EffectAsk, nil}},
 	} {
 		tool := c.tool

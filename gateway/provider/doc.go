@@ -5,13 +5,14 @@
 // The story in the order of reading: provider.go (the records and how they come back after a
 // restart), lifecycle.go (the states of a tool), manage.go (adding, looking again, removing),
 // decide.go (approving), diff.go (what changed), settle.go (a decision becomes true everywhere),
-// watch.go (hosts that come back or say that a tool changed), rule.go (the policy that an
-// approval adds), look.go (names that look alike).
+// untold.go (hosts that have to hear of it), watch.go (hosts that come back or say that a tool
+// changed), rule.go (the policy that an approval adds), look.go (names that look alike).
 //
 // Promises: a provider's tools are registered only once a person approved them, by the hash of
 // what they looked at; what a provider changes is not callable before somebody looked at that;
-// a decision holds at the gateway before its host is told; every manifest that was approved stays
-// readable by its hash; every change of a record is in the ledger, in the same commit.
+// a decision holds at the gateway before its host is told, and whatever ends between, its host is
+// told; every manifest that was approved stays readable by its hash; every change of a record is
+// in the ledger, in the same commit.
 //
 // It must never import a surface (gateway/front) or the node plane (gateway/nodes): it asks the
 // pipeline, like everybody who wants something done.

@@ -28,7 +28,7 @@ func States() []State {
 // next is which states may follow which.
 var next = map[State][]State{
 	Draft:      {Review, Canary, Active, Restricted, Retired},
-	Review:     {Canary, Active, Restricted, Retired},
+	Review:     {Canary, Active, Restricted, Deprecated, Retired},
 	Canary:     {Review, Active, Restricted, Deprecated, Retired},
 	Active:     {Review, Canary, Restricted, Deprecated, Retired},
 	Restricted: {Review, Canary, Active, Deprecated, Retired},
@@ -49,22 +49,28 @@ func (s State) become(to State) error {
 	return capabilities.Errorf(capabilities.CodeConflict, "a tool that is %s does not become %s", s, to)
 }
 
-// review has a tool wait for a look. Where it was narrower than Active that is kept for the
-// approval that follows: a canary's principals, and that a person is asked.
+// review has a tool wait for a look. The approval that follows finds the state that it had, a
+// canary's principals, and that a person was asked.
 func (t *Tool) review() {
 	if t.State == Restricted {
 		t.Effect = stricter(t.Effect, EffectAsk)
 	}
-	t.State = Review
+	t.Was, t.State = t.State, Review
 }
 
-// again is the state that an approval brings about which names none.
+// again is the state that an approval brings about which names none: what the tool was.
 func (t *Tool) again() State {
-	switch {
-	case t.State == Restricted:
-		return Restricted
-	case len(t.Canary) > 0 && (t.State == Canary || t.State == Review):
-		return Canary
+	switch was := t.before(); {
+	case was == Restricted, was == Deprecated, was == Canary && len(t.Canary) > 0:
+		return was
 	}
 	return Active
+}
+
+// before is the state of a tool, or the one that it had before it came into review.
+func (t *Tool) before() State {
+	if t.State == Review {
+		return t.Was
+	}
+	return t.State
 }

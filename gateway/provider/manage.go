@@ -54,7 +54,9 @@ func (b *Book) Add(ctx context.Context, who dispatch.Caller, p tools.Provider, h
 	if err := b.ask(ctx, who, &added); err != nil {
 		return Provider{}, err
 	}
-	delete(b.late, telling{added.Name, added.Host}) // that it had to drop an earlier one of the name
+	if err := b.told(ctx, telling{added.Name, added.Host}); err != nil { // to drop an earlier one of the name
+		return Provider{}, err
+	}
 	added.describe(nil)
 	if err := b.register(&added, nil); err != nil { // nothing is callable; rules may name them now
 		return Provider{}, err
@@ -162,6 +164,10 @@ func (b *Book) Remove(ctx context.Context, who dispatch.Caller, name string) err
 	if err != nil {
 		return err
 	}
+	u, err := b.owe(ctx, who, name, p.Host)
+	if err != nil {
+		return err
+	}
 	if err := b.rules.Put(ctx, who, RuleFile(name), "", "removed the provider "+name); err != nil {
 		return err
 	}
@@ -182,7 +188,7 @@ func (b *Book) Remove(ctx context.Context, who dispatch.Caller, name string) err
 	b.mu.Lock()
 	delete(b.all, name)
 	b.mu.Unlock()
-	return b.tell(ctx, who, &untold{provider: name, host: p.Host, gone: true})
+	return b.tell(ctx, u)
 }
 
 // keep makes a provider durable, with its packet, and has everybody see it. kind "": nothing
@@ -214,8 +220,8 @@ func (b *Book) keep(ctx context.Context, by capabilities.PrincipalID, kind strin
 			if err != nil {
 				return err
 			}
-			if _, err := tx.Exec(`INSERT INTO provider_tool (provider, upstream, state, approved, effect, canary) VALUES ($1, $2, $3, $4, $5, $6)`,
-				p.Name, upstream, string(t.State), t.Approved, t.Effect, string(canary)); err != nil {
+			if _, err := tx.Exec(`INSERT INTO provider_tool (provider, upstream, state, was, approved, effect, canary) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+				p.Name, upstream, string(t.State), string(t.Was), t.Approved, t.Effect, string(canary)); err != nil {
 				return err
 			}
 		}

@@ -20,8 +20,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
-// Migrations are the tables of this room: providers, their tools, and every manifest by its
-// hash.
+// Migrations are the tables of this room: providers, their tools, every manifest by its
+// hash, and whom the gateway has to tell yet.
 func Migrations() []store.Migration {
 	return []store.Migration{{Room: "provider", Version: 1, SQL: `
 		CREATE TABLE provider (
@@ -46,7 +46,18 @@ func Migrations() []store.Migration {
 			hash TEXT PRIMARY KEY,
 			body TEXT NOT NULL,
 			at   BIGINT NOT NULL
-		);`}}
+		);`}, {Room: "provider", Version: 2, SQL: `
+		CREATE TABLE provider_untold (
+			provider  TEXT NOT NULL,
+			host      TEXT NOT NULL,
+			principal TEXT NOT NULL,
+			role      TEXT NOT NULL,
+			lane      TEXT NOT NULL,
+			at        BIGINT NOT NULL,
+			PRIMARY KEY (provider, host)
+		);`}, {Room: "provider", Version: 3, SQL: `
+		ALTER TABLE provider_tool ADD COLUMN was TEXT NOT NULL DEFAULT '';
+		UPDATE provider_tool SET was = 'canary' WHERE state = 'review' AND canary <> '[]';`}}
 }
 
 // Caller is the pipeline; gateway/dispatch implements it.
@@ -118,6 +129,7 @@ type Provider struct {
 type Tool struct {
 	tools.Described
 	State State
+	Was   State // the state that it had before it came into Review; "" if it is not there
 	// Approved is the hash that a person approved; "" for none. The tool is callable while
 	// that is Described.Hash and State.Callable.
 	Approved string
@@ -146,7 +158,7 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 		o.Allow = func(context.Context, capabilities.PrincipalID, capabilities.NodeID, string) error { return nil }
 	}
 	b := &Book{opts: o, all: map[string]*Provider{}, late: map[telling]*untold{}, fresh: map[capabilities.ToolID]bool{}}
-	if err := b.load(ctx); err != nil {
+	if err := errors.Join(b.load(ctx), b.owed(ctx)); err != nil {
 		return nil, err
 	}
 	for _, p := range b.List() {
@@ -164,7 +176,7 @@ func (b *Book) Serve(calls Caller, consent Consent, rules Rules, hosts Hosts) {
 
 func (b *Book) load(ctx context.Context) error {
 	lives := map[string]map[string]Tool{} // by provider and its own name of the tool
-	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT provider, upstream, state, approved, effect, canary FROM provider_tool`)
+	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT provider, upstream, state, was, approved, effect, canary FROM provider_tool`)
 	if err != nil {
 		return err
 	}
@@ -172,7 +184,7 @@ func (b *Book) load(ctx context.Context) error {
 	for rows.Next() {
 		var provider, upstream, canary string
 		var t Tool
-		if err := rows.Scan(&provider, &upstream, &t.State, &t.Approved, &t.Effect, &canary); err != nil {
+		if err := rows.Scan(&provider, &upstream, &t.State, &t.Was, &t.Approved, &t.Effect, &canary); err != nil {
 			return err
 		}
 		if err := json.Unmarshal([]byte(canary), &t.Canary); err != nil {

@@ -40,11 +40,11 @@ func (b *Book) follow(ctx context.Context, roster []route.Node) {
 		return &roster[i]
 	}
 	for _, u := range b.late {
-		switch connected := host(u.host) != nil; {
-		case !connected:
+		switch n := host(u.host); {
+		case n == nil:
 			u.tried = false
-		case !u.tried:
-			_ = b.tell(ctx, u.who, u) // logged there
+		case !u.tried && b.hears(n, u): // what it can do it says a moment after it connects
+			_ = b.tell(ctx, u) // logged there
 		}
 	}
 	for _, p := range b.List() {

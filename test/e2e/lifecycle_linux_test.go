@@ -211,6 +211,95 @@ func TestADecisionHoldsWhileTheHostIsAway(t *testing.T) {
 	h.asks("tool.remote.other")
 }
 
+// A host that could not be told of a decision hears it when it connects, though the gateway
+// restarted between, and as the decision of its maker.
+func TestAHostIsToldAfterARestart(t *testing.T) {
+	h, n, _, _ := callable(t)
+	n.Stop()
+	n.AwaitGone()
+	bert := newCaller(t, h.URL(), h.MustToken("bert", principal.RoleAdmin))
+	bert.fails(http.MethodPost, "/v1/tools/tool.remote.echo/state", decision(t, api.ToolDecision{State: "retired"}), capabilities.CodeNodeNotReady)
+	h.Restart()
+	n.Start()
+	hosted := func(c capabilities.CapabilityID) bool {
+		v, err := h.Nodes.View(n.ID)
+		must(t, err)
+		return slices.ContainsFunc(v.Readiness, func(r capabilities.Readiness) bool { return r.Capability == c })
+	}
+	n.AwaitReady("tyrum.remote.other")
+	h.Await("the host to be told", func() bool { return !hosted("tyrum.remote.echo") })
+	told := func(tool capabilities.ToolID) (by []capabilities.PrincipalID) {
+		all, err := h.Ledger.Packets(ctx(), ledger.Query{Kind: "tool.call.request", Tool: tool})
+		must(t, err)
+		for _, p := range all {
+			by = append(by, p.Principal)
+		}
+		return by
+	}
+	settled := func() {
+		t.Helper()
+		for end := time.Now().Add(site.Within); ; time.Sleep(20 * time.Millisecond) { // no node's news say it
+			var owed int
+			must(t, h.Store.Read().QueryRowContext(ctx(), `SELECT count(*) FROM provider_untold`).Scan(&owed))
+			if owed == 0 {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatal("waited in vain for the gateway to know that the host was told")
+			}
+		}
+	}
+	settled()
+	if by := told("tool.provider.offer"); len(by) == 0 || by[len(by)-1] != "bert" {
+		t.Errorf("told by %v", by)
+	}
+
+	n.Stop()
+	n.AwaitGone()
+	newCaller(t, h.URL(), h.MustToken("carl", principal.RoleAdmin)).fails(http.MethodDelete, "/v1/providers/remote", "", capabilities.CodeNodeNotReady)
+	h.Restart()
+	n.Start()
+	n.AwaitReady("tyrum.provider.host")
+	h.Await("the host to drop it", func() bool { return !hosted("tyrum.remote.other") })
+	if by := told("tool.provider.drop"); len(by) == 0 || by[len(by)-1] != "carl" {
+		t.Errorf("dropped by %v", by)
+	}
+
+	// It was told: another restart owes nothing.
+	settled()
+	before := told("tool.provider.drop")
+	h.Restart()
+	n.AwaitReady("tyrum.provider.host")
+	if by := told("tool.provider.drop"); len(by) != len(before) {
+		t.Errorf("dropped by %v, then %v", before, by)
+	}
+}
+
+// A restricted tool that changes is restricted when it is approved again, a deprecated one is
+// deprecated (S4-42).
+func TestAToolThatChangesStaysWhatItWas(t *testing.T) {
+	h, n, admin, w := callable(t)
+	for i, state := range []string{"restricted", "deprecated"} {
+		d := admin.diff("tool.remote.echo")
+		admin.ok(http.MethodPost, "/v1/tools/tool.remote.echo/state", decision(t, api.ToolDecision{State: state, Hash: d.Hash}), nil)
+		w.say(saying(fmt.Sprintf("Echoes, again: %d.", i)))
+		admin.ok(http.MethodPost, "/v1/providers/remote/check", "", nil)
+		h.Restart()
+		admin = newCaller(t, h.URL(), h.MustToken("admin", principal.RoleAdmin))
+		n.AwaitReady("tyrum.provider.host")
+		if d = admin.diff("tool.remote.echo"); d.State != "review" {
+			t.Fatalf("%+v", d)
+		}
+		var tool api.ProviderTool
+		admin.ok(http.MethodPost, "/v1/tools/tool.remote.echo/state", decision(t, api.ToolDecision{Hash: d.Hash}), &tool)
+		if tool.State != state {
+			t.Fatalf("%s: %+v", state, tool)
+		}
+		n.AwaitReady("tyrum.remote.echo")
+		h.asks("tool.remote.echo")
+	}
+}
+
 // A tool of which its host says that it changed goes into review, though nobody asked; the
 // record says so.
 func TestAHostSaysThatAToolChanged(t *testing.T) {

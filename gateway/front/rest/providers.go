@@ -117,8 +117,8 @@ func (s *Server) toolDiff(c *visit, _ none) (api.ToolDiff, error) {
 
 func (s *Server) toolState(c *visit, in api.ToolDecision) (api.ProviderTool, error) {
 	id := capabilities.ToolID(c.r.PathValue("tool"))
-	if in.State == "" {
-		return api.ProviderTool{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "state: canary, active, restricted, deprecated or retired")
+	if in.State == "" && in.Hash == "" {
+		return api.ProviderTool{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "state: canary, active, restricted, deprecated or retired; hash alone approves the tool as what it was")
 	}
 	p, err := s.opts.Providers.Decide(c.r.Context(), front.Caller(c.who, c.who.Lane), id, in.Hash, provider.Choice{State: provider.State(in.State), Effect: in.Effect, Canary: in.Canary})
 	if err != nil {
