@@ -3,6 +3,7 @@ package catalog
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -51,6 +52,8 @@ type Descriptor struct {
 	// Ack is true for tools whose result is an acknowledgement only (S0-42).
 	Ack      bool      `json:"ack,omitempty"`
 	Examples []Example `json:"examples,omitempty"`
+	// Face is true for tools that stand in the smallest list, from which others are found.
+	Face bool `json:"face,omitempty"`
 	// Attached is true for calls that are nothing without the gateway: the node ends them
 	// when the connection that they came by is lost, where others run to their end.
 	Attached bool `json:"attached,omitempty"`
@@ -182,6 +185,24 @@ func (d *Descriptor) NodeCapability() capabilities.CapabilityID {
 	default:
 		return d.Routing.Via
 	}
+}
+
+// Is reports whether the tool carries every one of the tags and has those side effects. No tags and
+// "" stand for any.
+func (d *Descriptor) Is(tags []string, effects SideEffects) bool {
+	return (effects == "" || d.SideEffects == effects) &&
+		!slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(d.Tags, tag) })
+}
+
+// Arguments returns the names of the tool's own arguments, sorted, without the routing fields.
+func (d *Descriptor) Arguments() []string {
+	var input struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(d.Input, &input) != nil {
+		return nil // only a descriptor that Load would have refused
+	}
+	return slices.Sorted(maps.Keys(input.Properties))
 }
 
 // OnDesk reports whether the tool looks at or touches what the person at the device

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"sort"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -16,7 +14,7 @@ import (
 type Intent struct {
 	Text string          // in words; required, at most 4,096 bytes
 	Tags []string        // only tools that carry all of these; optional
-	Args json.RawMessage // arguments for the tool, with routing fields; optional
+	Args json.RawMessage // arguments for the tool, with routing fields; none: none are looked at
 }
 
 // Context says for whom a tool is selected (S4-20). An approval token has no
@@ -34,7 +32,7 @@ type ToolSelection struct {
 	IntentSummary       string                `json:"intent_summary"`
 	CandidateTools      []capabilities.ToolID `json:"candidate_tools"` // best first, at most 16
 	SelectedTool        capabilities.ToolID   `json:"selected_tool"`
-	Args                json.RawMessage       `json:"args"` // as given; valid for SelectedTool (S4-37)
+	Args                json.RawMessage       `json:"args"` // as given; valid for SelectedTool (S4-37); null if none were
 	WhySelected         string                `json:"why_selected"`
 	ExpectedSideEffects catalog.SideEffects   `json:"expected_side_effects"`
 	RollbackPlan        string                `json:"rollback_plan"`
@@ -68,13 +66,14 @@ type Recorder interface {
 const (
 	maxIntentBytes = 4096
 	maxCandidates  = 16
-	maxGiven       = 256
+	maxFitted      = 256 // tools whose schemas are asked about the arguments
 )
 
 type selectRequest struct {
 	IntentSummary string                `json:"intent_summary"`
 	Tags          []string              `json:"tags,omitempty"`
-	Candidates    []capabilities.ToolID `json:"candidates,omitempty"` // as the caller limited them; at most 16 shown
+	Candidates    []capabilities.ToolID `json:"candidates,omitempty"` // of those to choose from, the first 16
+	Of            int                   `json:"of,omitempty"`         // how many there are to choose from
 	Role          string                `json:"role,omitempty"`
 	WithArgs      bool                  `json:"with_args"`
 }
@@ -85,11 +84,11 @@ type selectResult struct {
 	Error capabilities.Code `json:"error,omitempty"`
 }
 
-// Select chooses the tool whose words fit the intent best (S4-18): a count over ID, tags, title and
-// description, rare words counting more, ties going to the smaller side effect and then to the ID.
-// The same registry and intent lead to the same answer; no model is asked (S4-47). candidates
-// limits the choice; nil is every tool a model may call. Request and result are recorded, in that
-// order, also when nothing fits.
+// Select chooses the tool whose words fit the intent best (S4-18): a count over ID, title, tags,
+// description and names of arguments, rare words counting more, ties going to the smaller side
+// effect and then to the ID. The same registry and intent lead to the same answer; no model is asked
+// (S4-47). candidates limits the choice; nil is every tool a model may call. Request and result are
+// recorded, in that order, also when nothing fits.
 //
 // Errors: CodeInvalidRequest for a bad intent; CodeUnknownTool for a candidate
 // that is not registered (S4-40); CodeNotFound if no word fits;
@@ -100,27 +99,29 @@ func (r *Registry) Select(ctx context.Context, rec Recorder, intent Intent, who 
 	if intent.Text == "" || len(intent.Text) > maxIntentBytes {
 		return ToolSelection{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "intent must be 1 to %d bytes of text", maxIntentBytes)
 	}
-	if len(candidates) > maxGiven || len(intent.Tags) > maxCandidates {
-		return ToolSelection{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "at most %d candidates and %d tags", maxGiven, maxCandidates)
+	if len(intent.Tags) > maxCandidates {
+		return ToolSelection{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "at most %d tags", maxCandidates)
 	}
-	pool, err := t.pool(candidates)
-	if err != nil {
-		return ToolSelection{}, err
+	for _, id := range candidates {
+		if d, ok := t.byTool[id]; !ok || !d.ModelFacing {
+			return ToolSelection{}, unknown(id)
+		}
 	}
 	r.log.Info("tools.select.started", "principal", who.Principal, "lane", who.Lane)
-	words := tokens(intent.Text)
-	summary := t.words.summary(words)
+	x := t.index()
+	concepts := x.concepts(intent.Text)
+	summary := x.summary(concepts)
 	if err := record(ctx, rec, who, Record{Kind: KindSelectRequest, Body: selectRequest{
-		IntentSummary: summary, Tags: t.words.known(intent.Tags), Role: who.Role, WithArgs: len(intent.Args) > 0,
-		Candidates: candidates[:min(len(candidates), maxCandidates)],
+		IntentSummary: summary, Tags: x.known(intent.Tags), Role: who.Role, WithArgs: len(intent.Args) > 0,
+		Of: len(candidates), Candidates: candidates[:min(len(candidates), maxCandidates)],
 	}}); err != nil {
 		return ToolSelection{}, err
 	}
 
-	sel, chosen, args, selErr := t.choose(pool, words, intent)
+	sel, chosen, args, selErr := x.choose(concepts, intent, candidates)
 	sel.IntentSummary = summary
 	body := selectResult{ToolSelection: sel, Error: capabilities.CodeOf(selErr)}
-	if chosen != nil {
+	if chosen != nil && len(args.Canonical) > 0 {
 		body.Args = chosen.EvidenceArgs(args.Canonical)
 	}
 	if err := record(ctx, rec, who, Record{Kind: KindSelectResult, Tool: sel.SelectedTool, Body: body}); err != nil {
@@ -142,75 +143,67 @@ func record(ctx context.Context, rec Recorder, who Context, r Record) error {
 	return nil
 }
 
-// pool is the tools to choose from.
-func (t *View) pool(candidates []capabilities.ToolID) ([]*catalog.Descriptor, error) {
-	if candidates == nil {
-		return slices.DeleteFunc(slices.Clone(t.sorted), func(d *catalog.Descriptor) bool { return !d.ModelFacing }), nil
+// choose is pure: the same index, intent and candidates lead to the same selection.
+func (x *index) choose(concepts []concept, intent Intent, candidates []capabilities.ToolID) (ToolSelection, *catalog.Descriptor, catalog.Args, error) {
+	wanted := only(candidates)
+	list := x.rank(concepts, func(d *catalog.Descriptor) bool {
+		return wanted(d) && d.Is(intent.Tags, "")
+	})
+	if len(list) == 0 {
+		return ToolSelection{}, nil, catalog.Args{}, capabilities.Errorf(capabilities.CodeNotFound, "no tool fits the words of the intent").
+			WithHint("Say in English what is to be done, and to what: \"create an issue on GitHub\".")
 	}
-	pool := make([]*catalog.Descriptor, 0, len(candidates))
-	for _, id := range candidates {
-		d, ok := t.byTool[id]
-		if !ok || !d.ModelFacing {
-			return nil, unknown(id)
-		}
-		if !slices.Contains(pool, d) {
-			pool = append(pool, d)
-		}
-	}
-	return pool, nil
-}
-
-// choose is pure: the same View, pool and intent lead to the same selection.
-func (t *View) choose(pool []*catalog.Descriptor, words []string, intent Intent) (ToolSelection, *catalog.Descriptor, catalog.Args, error) {
-	type rated struct {
-		match
-		args catalog.Args
-		bad  []catalog.Violation
-	}
-	var list []rated
-	for _, d := range pool {
-		if slices.ContainsFunc(intent.Tags, func(tag string) bool { return !slices.Contains(d.Tags, tag) }) {
-			continue
-		}
-		m := t.words.rate(d, words)
-		if m.score == 0 {
-			continue
-		}
-		args, bad, err := d.SplitArgs(intent.Args)
+	sel := ToolSelection{Args: json.RawMessage("null"), Confidence: 1}
+	var args catalog.Args
+	if len(intent.Args) > 0 {
+		sel.Args = intent.Args
+		fits, split, err := fitting(list, intent.Args)
 		if err != nil {
 			return ToolSelection{}, nil, catalog.Args{}, err
 		}
-		list = append(list, rated{m, args, bad})
-	}
-	if len(list) == 0 {
-		return ToolSelection{}, nil, catalog.Args{}, capabilities.Errorf(capabilities.CodeNotFound, "no tool fits the words of the intent")
-	}
-	sort.Slice(list, func(i, j int) bool { return list[i].match.compare(list[j].match) < 0 })
-	// Arguments that were given say what is meant: a tool that cannot take them is
-	// no candidate while another can.
-	if len(intent.Args) > 0 && slices.ContainsFunc(list, func(r rated) bool { return r.bad == nil }) {
-		list = slices.DeleteFunc(list, func(r rated) bool { return r.bad != nil })
+		list, args = fits, split
 	}
 	best := list[0]
-	if best.bad != nil {
-		return ToolSelection{}, nil, catalog.Args{}, capabilities.Errorf(capabilities.CodeInvalidArguments,
-			"the intent fits %s, but its arguments do not: %s %s", best.d.Tool, best.bad[0].Path, best.bad[0].Message).
-			WithDetails(map[string]any{"tool_id": best.d.Tool, "violations": best.bad})
-	}
-	sel := ToolSelection{
-		SelectedTool: best.d.Tool, Args: intent.Args, WhySelected: best.why(),
-		ExpectedSideEffects: best.d.SideEffects, RollbackPlan: rollback(best.d), Confidence: 1,
-	}
-	if len(sel.Args) == 0 {
-		sel.Args = json.RawMessage("{}")
-	}
+	x.explain(&best, concepts)
+	sel.SelectedTool, sel.WhySelected = best.d.Tool, best.why()
+	sel.ExpectedSideEffects, sel.RollbackPlan = best.d.SideEffects, rollback(best.d)
 	if len(list) > 1 {
 		sel.Confidence = float64(best.score) / float64(best.score+list[1].score)
 	}
-	for _, r := range list[:min(len(list), maxCandidates)] {
-		sel.CandidateTools = append(sel.CandidateTools, r.d.Tool)
+	for _, m := range list[:min(len(list), maxCandidates)] {
+		sel.CandidateTools = append(sel.CandidateTools, m.d.Tool)
 	}
-	return sel, best.d, best.args, nil
+	return sel, best.d, args, nil
+}
+
+// fitting returns the matches that can take the arguments. Arguments that were given say what is
+// meant: a tool that cannot take them is no candidate while another can. It looks at no more tools
+// than it takes to name the candidates, and at no more than 256.
+func fitting(list []match, raw json.RawMessage) (fits []match, best catalog.Args, err error) {
+	var wrong []catalog.Violation
+	for i, m := range list[:min(len(list), maxFitted)] {
+		args, bad, err := m.d.SplitArgs(raw)
+		switch {
+		case err != nil:
+			return nil, catalog.Args{}, err
+		case bad == nil && len(fits) == 0:
+			best = args
+			fallthrough
+		case bad == nil:
+			fits = append(fits, m)
+		case i == 0:
+			wrong = bad
+		}
+		if len(fits) == maxCandidates {
+			break
+		}
+	}
+	if len(fits) == 0 {
+		return nil, catalog.Args{}, capabilities.Errorf(capabilities.CodeInvalidArguments,
+			"the intent fits %s, but its arguments do not: %s %s", list[0].d.Tool, wrong[0].Path, wrong[0].Message).
+			WithDetails(map[string]any{"tool_id": list[0].d.Tool, "violations": wrong})
+	}
+	return fits, best, nil
 }
 
 // rollback says what undoing would take; nothing is ever undone by itself.

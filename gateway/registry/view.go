@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
@@ -20,7 +21,8 @@ type View struct {
 	providers    map[capabilities.ToolID]Provider
 	hosts        map[string][]capabilities.NodeID // of each provider that nodes host
 	withheld     []*catalog.Descriptor            // of providers; rules may name them, nobody calls them
-	words        *index
+	words        *index                           // made when it is first asked for
+	indexed      sync.Once
 	news         bool // it holds other tools than the View before it
 }
 
@@ -83,8 +85,14 @@ func (v *View) withhold(d *catalog.Descriptor) {
 // finish makes a View of a draft.
 func (v *View) finish() *View {
 	slices.SortFunc(v.sorted, func(a, b *catalog.Descriptor) int { return strings.Compare(string(a.Tool), string(b.Tool)) })
-	v.words = newIndex(v.sorted)
 	return v
+}
+
+// index finds the tools of this View by words. It is made once, so that a change of tools, of which
+// there may be many in a row, does not wait for it.
+func (v *View) index() *index {
+	v.indexed.Do(func() { v.words = newIndex(v.sorted) })
+	return v.words
 }
 
 // free refuses a tool one of whose names is taken (S4-50): CodeConflict. CodeInvalidRequest
@@ -129,10 +137,7 @@ func (k Known) All() []*catalog.Descriptor { return append(k.v.All(), k.v.withhe
 func (v *View) List(tags []string, effects catalog.SideEffects) []*catalog.Descriptor {
 	list := make([]*catalog.Descriptor, 0, len(v.sorted))
 	for _, d := range v.sorted {
-		if effects != "" && d.SideEffects != effects {
-			continue
-		}
-		if !slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(d.Tags, tag) }) {
+		if d.Is(tags, effects) {
 			list = append(list, d)
 		}
 	}
