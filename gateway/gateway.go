@@ -118,6 +118,7 @@ type Gateway struct {
 	Rulebook   *rules.Book
 	Tasks      *task.Tasks
 	Providers  *provider.Book
+	Selector   *Selector
 	Dispatcher *dispatch.Dispatcher
 	Live       *live.Sessions
 	Push       *push.Book
@@ -279,7 +280,9 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		Store: g.Store, Ledger: g.Ledger, Outcomes: g.Outcomes, Registry: g.Registry, Consent: g.Consent, Nodes: g.Nodes.Changed,
 		Known: g.known, Patience: g.opts.ApprovalWait, Log: g.log,
 	})
+	g.Selector = newSelector(g.Registry, g.Ledger, g.metrics)
 	g.Dispatcher = dispatch.New(dispatch.Options{
+		Selector: g.Selector, Working: g.Lanes,
 		Registry: g.Registry, Policy: g.Rulebook.Engine, Nodes: g.Nodes, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,
 		Outcomes: g.Outcomes, Artifacts: g.Artifacts, Fetcher: fetcher{g.Nodes}, Consent: g.Consent, Deferred: g.Tasks, Secrets: g.Secrets,
 		Stop: g.Switch.Now, AwaitNodes: true,
@@ -297,7 +300,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		return err
 	}
 	g.mcp, err = mcp.New(mcp.Options{
-		Dispatcher: g.Dispatcher, Tools: g.Registry, Lanes: g.Lanes, Tokens: g.Tokens, Consent: g.Consent, Artifacts: g.files, Version: g.opts.Version, Log: g.log,
+		Dispatcher: g.Dispatcher, Tools: g.Registry, Lanes: g.Lanes, Working: g.Lanes, Tokens: g.Tokens, Consent: g.Consent, Artifacts: g.files, Version: g.opts.Version, Log: g.log,
 	})
 	if err != nil {
 		return err

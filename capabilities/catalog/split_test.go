@@ -139,7 +139,7 @@ func TestSplitArgsRefusesLooseJSON(t *testing.T) {
 func TestRoutingFields(t *testing.T) {
 	own := map[capabilities.ToolID]string{
 		"tool.desktop.wait-for": "dispatch_timeout_ms", "tool.location.get": "", "tool.browser.wait-for": "", "tool.fs.bash": "",
-		"tool.secret.copy-to-node-clipboard": "", "tool.node.list": "",
+		"tool.secret.copy-to-node-clipboard": "", "tool.node.list": "", "tool.catalog.search": "",
 	}
 	for _, d := range embeddedCatalog(t).All() {
 		want, special := own[d.Tool]
@@ -160,7 +160,7 @@ func TestRoutingFields(t *testing.T) {
 		properties, _ := v.Get("properties")
 		listed, _ := shown.Get("properties")
 		for name, in := range map[string]canonical.Value{"enforced": properties, "listed": listed} {
-			if _, has := in.Get("node_id"); has != (d.Tool != "tool.node.list") {
+			if _, has := in.Get("node_id"); has != (d.Routing.Target == TargetNode || d.Routing.Via != "") {
 				t.Errorf("%s: node_id is %s: %v", d.Tool, name, has)
 			}
 		}

@@ -37,11 +37,15 @@ func newTokenCreateCmd() *cobra.Command {
 	role := cmd.Flags().String("role", "agent", "agent, viewer, operator or admin")
 	lane := cmd.Flags().String("lane", "", "lane its calls use when they name none")
 	ttl := cmd.Flags().Duration("ttl", 0, "how long it is valid, such as 24h (default: until revoked)")
+	face := cmd.Flags().String("face", "all", "what MCP lists to it: all tools, or search: the search for tools and what it found")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch *role {
 		case "agent", "viewer", "operator", "admin":
 		default:
 			return usageError("--role is %q; want agent, viewer, operator or admin", *role)
+		}
+		if *face != "all" && *face != "search" {
+			return usageError("--face is %q; want all or search", *face)
 		}
 		if *ttl != 0 && *ttl < time.Second {
 			return errShort("--ttl") // less is no time to the gateway, and no time is no end
@@ -51,7 +55,7 @@ func newTokenCreateCmd() *cobra.Command {
 			return err
 		}
 		var raw json.RawMessage
-		request := body("principal", args[0], "role", *role, "lane", *lane, "ttl_s", int(ttl.Seconds()))
+		request := body("principal", args[0], "role", *role, "lane", *lane, "ttl_s", int(ttl.Seconds()), "face", strings.TrimPrefix(*face, "all"))
 		if err := c.do(cmd.Context(), http.MethodPost, path("tokens"), request, &raw); err != nil {
 			return err
 		}

@@ -18,4 +18,5 @@ type Token struct {
 	RevokedAt time.Time                `json:"revoked_at,omitzero"`
 	Parent    string                   `json:"session_of,omitempty"` // of a session: the token that opened it
 	Opened    string                   `json:"opened_by,omitempty"`  // by what a session was opened: link, password or passkey
+	Face      string                   `json:"face,omitempty"`       // search: MCP lists begin with the search for tools
 }

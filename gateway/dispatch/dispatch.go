@@ -37,6 +37,8 @@ type Options struct {
 	Stop      func() (epoch uint64, on bool) // the site's stop switch; default: never on
 	Consent   Consent                        // default: nobody is asked, and nothing is granted
 	Deferred  Deferred                       // default: a call that nobody answers is not kept
+	Selector  Selector                       // default: nobody searches for tools
+	Working   Working                        // default: what a search finds is not kept
 	Metrics   *Metrics                       // default: not registered anywhere
 	Log       *slog.Logger                   // default: discards
 	// ReserveWait is how long a call waits for a node that a person keeps to
@@ -88,6 +90,9 @@ func New(o Options) *Dispatcher {
 	if o.Stop == nil {
 		o.Stop = func() (uint64, bool) { return 0, false }
 	}
+	if o.Working == nil {
+		o.Working = unkept{}
+	}
 	if o.MaxRunning == 0 {
 		o.MaxRunning = 4096
 	}
@@ -105,6 +110,11 @@ func New(o Options) *Dispatcher {
 	if err := o.Registry.Provide("tool.node.list", nodeList{d}); err != nil {
 		o.Log.Error("tools.provide", "err", err)
 	}
+	if o.Selector != nil {
+		if err := o.Registry.Provide("tool.catalog.search", toolSearch{d}); err != nil {
+			o.Log.Error("tools.provide", "err", err)
+		}
+	}
 	return d
 }
 
@@ -113,7 +123,7 @@ func New(o Options) *Dispatcher {
 // others who joined it. Hop 1 was the surface's, and the rest of the hops from 6 on is execute's.
 func (d *Dispatcher) Call(ctx context.Context, r Request) capabilities.Result {
 	t := newTrail(&r, time.Now())
-	d.opts.Log.Debug("tools.dispatch.started", "hop", capabilities.HopFront, "surface", r.Surface,
+	d.opts.Log.Info("tools.dispatch.started", "hop", capabilities.HopFront, "surface", r.Surface,
 		"call", t.id, "tool", r.Tool, "principal", r.Principal, "lane", r.Lane)
 	if err := d.turnedAway(r.Principal, r.Tool, t.began); err != nil {
 		return t.failure(err) // it does not enter: it is counted, not recorded by itself

@@ -69,7 +69,7 @@ func ViewTold(t *consent.Told) *api.Told {
 func ViewToken(t *principal.Token) api.Token {
 	return api.Token{
 		ID: t.ID, Principal: t.Principal, Role: t.Role.String(), Lane: t.Lane, CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy, ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt,
-		Parent: t.Parent, Opened: t.Opened,
+		Parent: t.Parent, Opened: t.Opened, Face: string(t.Face),
 	}
 }
 

@@ -8,7 +8,7 @@
 // nowhere else. A new lane of a principal begins with the nodes of the lane that is
 // named like the principal (the home lane): Claim copies them and records each copy as an
 // attachment of the new lane. No call falls back to the home lane later: where a lane has no
-// node, its calls have no attached node.
+// node, its calls have no attached node. A lane keeps which tools its searches found, at most 40.
 //
 // It must never import a surface (gateway/front), the dispatcher, or choose a
 // node: selection is gateway/route's.

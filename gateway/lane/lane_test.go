@@ -283,3 +283,47 @@ func TestALaneBeginsWithTheHomeLanesNodes(t *testing.T) {
 	enter(bob, "b-2")
 	want("of another's", map[capabilities.LaneID][]capabilities.NodeID{"b-2": nil})
 }
+
+// A lane keeps what it found, the latest used first, over a start; the one unused for longest
+// leaves.
+func TestFoundTools(t *testing.T) {
+	db := open(t)
+	l := lanes(t, lane.Options{Store: db})
+	ctx := t.Context()
+	if err := l.Enter(ctx, alice, "work"); err != nil {
+		t.Fatal(err)
+	}
+	tool := func(n int) capabilities.ToolID { return capabilities.ToolID(fmt.Sprintf("tool.x.t%d", n)) }
+	changed := l.FoundChanged()
+	for n := range 40 {
+		if err := l.Find(ctx, "work", []capabilities.ToolID{tool(n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-changed:
+	default:
+		t.Error("nobody was told")
+	}
+	_, before := l.Found("work")
+	l.Used("work", tool(0)) // the oldest
+	l.Used("work", "tool.x.other")
+	if _, now := l.Found("work"); now != before {
+		t.Error("using a tool makes it another set")
+	}
+	if err := l.Find(ctx, "work", []capabilities.ToolID{tool(40), tool(41)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []*lane.Lanes{l, lanes(t, lane.Options{Store: db})} {
+		got, version := l.Found("work")
+		if len(got) != 40 || !slices.Contains(got, tool(0)) || slices.Contains(got, tool(1)) || slices.Contains(got, tool(2)) || got[0] != tool(40) || version == 0 {
+			t.Errorf("%v, version %d", got, version)
+		}
+	}
+	if got, version := l.Found("elsewhere"); got != nil || version != 0 {
+		t.Errorf("another lane has %v", got)
+	}
+	if err := l.Find(ctx, "nowhere", []capabilities.ToolID{tool(1)}); capabilities.CodeOf(err) != capabilities.CodeNotFound {
+		t.Errorf("a lane that nobody entered: %v", err)
+	}
+}

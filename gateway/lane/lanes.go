@@ -54,6 +54,9 @@ type Lanes struct {
 	mu     sync.RWMutex
 	byName map[capabilities.LaneID]*state
 	owned  map[capabilities.PrincipalID]int
+
+	turns        uint64 // changes of what lanes found
+	foundChanged chan struct{}
 }
 
 // state is one lane. Everything but lastUsed is replaced under Lanes.mu.
@@ -62,6 +65,7 @@ type state struct {
 	created  time.Time
 	nodes    []capabilities.NodeID // sorted, never changed in place
 	begun    bool                  // nodes are those that it began with: nobody attached any to it
+	working  working               // what it found by searching
 	lastUsed atomic.Int64          // Unix milliseconds, 0 for never
 	flushed  int64                 // what the database holds; owned by flush
 }
@@ -81,7 +85,14 @@ func Migrations() []store.Migration {
 			attached_at INTEGER NOT NULL,
 			PRIMARY KEY (lane, node)
 		) STRICT`}, {Room: "lane", Version: 2, SQL: `
-		ALTER TABLE lane ADD COLUMN begun INTEGER NOT NULL DEFAULT 0`}} // 1: its nodes are those that it began with
+		ALTER TABLE lane ADD COLUMN begun INTEGER NOT NULL DEFAULT 0`}, // 1: its nodes are those that it began with
+		{Room: "lane", Version: 3, SQL: `
+		CREATE TABLE lane_tool (
+			lane  TEXT NOT NULL REFERENCES lane (lane) ON DELETE CASCADE,
+			tool  TEXT NOT NULL,
+			place INTEGER NOT NULL,
+			PRIMARY KEY (lane, tool)
+		) STRICT`}}
 }
 
 // New makes an empty set; call Load before use.
@@ -98,7 +109,7 @@ func New(o Options) (*Lanes, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Lanes{opts: o, byName: make(map[capabilities.LaneID]*state), owned: make(map[capabilities.PrincipalID]int)}, nil
+	return &Lanes{opts: o, byName: make(map[capabilities.LaneID]*state), owned: make(map[capabilities.PrincipalID]int), foundChanged: make(chan struct{})}, nil
 }
 
 // Load reads the lanes.
@@ -148,7 +159,7 @@ func (l *Lanes) Load(ctx context.Context) error {
 	if err := attached.Err(); err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
-	return nil
+	return l.loadFoundLocked(ctx)
 }
 
 // Enter admits a caller to a lane and notes that it is used. A lane nobody has

@@ -158,6 +158,7 @@ type Identity struct {
 	Principal capabilities.PrincipalID
 	Role      Role
 	Lane      capabilities.LaneID // the token's default lane
+	Face      Face                // how MCP lists tools where an address says nothing
 }
 
 // Require returns CodeForbidden unless the identity's role may do action.

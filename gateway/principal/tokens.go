@@ -63,10 +63,29 @@ type Token struct {
 	// Opened is by what a session was opened: link, password or passkey; empty for a token,
 	// and for a session that an earlier version opened.
 	Opened string
+	// Face is how MCP lists tools to it where an address says nothing: "search", or empty for all.
+	Face Face
+}
+
+// Face is how much of the tools a list begins with. The zero value is all.
+type Face string
+
+// FaceSearch is a list that begins with the search for tools, and with what is pinned.
+const FaceSearch Face = "search"
+
+// ParseFace reads "all" (or nothing) and "search".
+func ParseFace(s string) (Face, error) {
+	switch s {
+	case "", "all":
+		return "", nil
+	case string(FaceSearch):
+		return FaceSearch, nil
+	}
+	return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "face must be all or search")
 }
 
 func (t *Token) identity() Identity {
-	return Identity{TokenID: t.ID, Principal: t.Principal, Role: t.Role, Lane: t.Lane}
+	return Identity{TokenID: t.ID, Principal: t.Principal, Role: t.Role, Lane: t.Lane, Face: t.Face}
 }
 
 func (t *Token) refusal(now time.Time) error {
@@ -85,6 +104,7 @@ type Spec struct {
 	Role      Role                     // required
 	Lane      capabilities.LaneID      // default: named like the principal
 	TTL       time.Duration            // default: never expires
+	Face      Face                     // default: all tools
 }
 
 // Site is the identity that makes the first token of a site; no token stands for it.
@@ -134,7 +154,8 @@ func Migrations() []store.Migration {
 		) STRICT`},
 		{Room: "principal", Version: 2, SQL: `ALTER TABLE token ADD COLUMN parent TEXT NOT NULL DEFAULT ''`},
 		{Room: "principal", Version: 3, SQL: userTables},
-		{Room: "principal", Version: 4, SQL: `ALTER TABLE token ADD COLUMN opened TEXT NOT NULL DEFAULT ''`}}
+		{Room: "principal", Version: 4, SQL: `ALTER TABLE token ADD COLUMN opened TEXT NOT NULL DEFAULT ''`},
+		{Room: "principal", Version: 5, SQL: `ALTER TABLE token ADD COLUMN face TEXT NOT NULL DEFAULT ''`}}
 }
 
 // New makes an empty set; call Load before use.
@@ -170,7 +191,7 @@ func (t *Tokens) Load(ctx context.Context) error {
 		return err
 	}
 	rows, err := t.opts.Store.Read().QueryContext(ctx,
-		`SELECT token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at, parent, opened FROM token`)
+		`SELECT token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at, parent, opened, face FROM token`)
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
@@ -183,7 +204,7 @@ func (t *Tokens) Load(ctx context.Context) error {
 			hash                      []byte
 			created, expires, revoked int64
 		)
-		if err := rows.Scan(&rec.ID, &hash, &rec.Principal, &rec.Role, &rec.Lane, &created, &rec.CreatedBy, &expires, &revoked, &rec.Parent, &rec.Opened); err != nil {
+		if err := rows.Scan(&rec.ID, &hash, &rec.Principal, &rec.Role, &rec.Lane, &created, &rec.CreatedBy, &expires, &revoked, &rec.Parent, &rec.Opened, &rec.Face); err != nil {
 			return capabilities.Wrap(capabilities.CodeInternal, err, "")
 		}
 		rec.CreatedAt, rec.ExpiresAt, rec.RevokedAt = fromMilli(created), fromMilli(expires), fromMilli(revoked)
@@ -266,6 +287,10 @@ func (t *Tokens) Create(ctx context.Context, by Identity, spec Spec) (Token, Sec
 	if _, err := ParseRole(string(spec.Role)); err != nil {
 		return Token{}, Secret{}, err
 	}
+	var err error
+	if spec.Face, err = ParseFace(string(spec.Face)); err != nil {
+		return Token{}, Secret{}, err
+	}
 	if !by.Role.Covers(spec.Role) {
 		return Token{}, Secret{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s cannot make one of role %s", by.Role, spec.Role)
 	}
@@ -275,7 +300,7 @@ func (t *Tokens) Create(ctx context.Context, by Identity, spec Spec) (Token, Sec
 	now := t.opts.Now()
 	rec := Token{
 		ID: "t" + strings.ToLower(rand.Text()[:15]), Principal: spec.Principal, Role: spec.Role, Lane: spec.Lane,
-		CreatedAt: now.Truncate(time.Millisecond).UTC(), CreatedBy: by.Principal,
+		CreatedAt: now.Truncate(time.Millisecond).UTC(), CreatedBy: by.Principal, Face: spec.Face,
 	}
 	if spec.TTL > 0 {
 		rec.ExpiresAt = now.Add(spec.TTL).Truncate(time.Millisecond).UTC()
@@ -306,10 +331,10 @@ func (t *Tokens) keep(ctx context.Context, kind string, rec Token, secret Secret
 		write = t.opts.Store.WriteTerminal
 	}
 	err := write(ctx, func(tx *store.Tx) error {
-		if _, err := tx.Exec(`INSERT INTO token (token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at, parent, opened)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $10)`,
+		if _, err := tx.Exec(`INSERT INTO token (token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at, parent, opened, face)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $10, $11)`,
 			rec.ID, hash[:], string(rec.Principal), string(rec.Role), string(rec.Lane),
-			rec.CreatedAt.UnixMilli(), string(rec.CreatedBy), milli(rec.ExpiresAt), rec.Parent, rec.Opened); err != nil {
+			rec.CreatedAt.UnixMilli(), string(rec.CreatedBy), milli(rec.ExpiresAt), rec.Parent, rec.Opened, string(rec.Face)); err != nil {
 			return err
 		}
 		if with != nil {

@@ -50,7 +50,9 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 		}
 	}
 	r.Elicits = v.elicits(req)
+	v.s.opts.Working.Used(v.caller.Lane, d.Tool)
 	result := v.s.opts.Dispatcher.Call(ctx, r)
+	v.catchUp() // a search may have found something, of which the client is told before it has the answer
 	if r.Elicits {
 		if ask := v.question(ctx, req, d, &result); ask != nil {
 			return ask, nil

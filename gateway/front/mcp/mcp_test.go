@@ -43,7 +43,7 @@ func bounded(t *testing.T, views, sessions int) *fronttest.Front {
 func surface(t testing.TB, f *fronttest.Front) *mcp.Server {
 	t.Helper()
 	s, err := mcp.New(mcp.Options{
-		Dispatcher: f.Dispatcher, Tools: f.Dispatcher.Catalog, Lanes: f.Lanes, Tokens: f.Tokens,
+		Dispatcher: f.Dispatcher, Tools: f.Dispatcher.Catalog, Lanes: f.Lanes, Working: f.Lanes, Tokens: f.Tokens,
 		Version: "1.2.3", Log: f.Log, Now: f.Clock.Now,
 	})
 	if err != nil {

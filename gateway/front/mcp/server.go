@@ -51,6 +51,7 @@ type Options struct {
 	Tools      front.Tools      // required
 	Lanes      front.Lanes      // required
 	Tokens     Tokens           // required
+	Working    Working          // default: lanes find nothing
 	Consent    Consent          // default: the person at the client is never asked
 	Artifacts  *front.Artifacts // default: results link to none
 	Version    string           // of this program, shown to clients; default "dev"
@@ -83,6 +84,9 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil {
 		return nil, errors.New("mcp: Options.Dispatcher, Tools, Lanes and Tokens are required")
+	}
+	if o.Working == nil {
+		o.Working = nothingFound{}
 	}
 	if o.Version == "" {
 		o.Version = "dev"
@@ -183,19 +187,40 @@ func (s *Server) Run(ctx context.Context) error {
 	for {
 		changed := s.opts.Dispatcher.Changed() // before reading, so that nothing is missed
 		s.refresh()
+		if s.await(ctx, changed, tick.C) {
+			s.sweep()
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	s.drop(func(*view) bool { return true }, errEnding)
+	ended := make(chan struct{})
+	go func() { s.closers.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(closeTime): // a tool that does not heed its context
+	}
+	return nil
+}
+
+// await returns once lists have to be read anew, or ctx ended. Meanwhile small lists follow what
+// their lanes find, each by itself. ticked says that it is time to sweep, too: policy may look at
+// the time, so lists are read anew then.
+func (s *Server) await(ctx context.Context, changed <-chan struct{}, tick <-chan time.Time) (ticked bool) {
+	for {
+		found := s.opts.Working.FoundChanged()
+		for _, v := range s.snapshot() {
+			v.catchUp()
+		}
 		select {
 		case <-ctx.Done():
-			s.drop(func(*view) bool { return true }, errEnding)
-			ended := make(chan struct{})
-			go func() { s.closers.Wait(); close(ended) }()
-			select {
-			case <-ended:
-			case <-time.After(closeTime): // a tool that does not heed its context
-			}
-			return nil
+			return false
 		case <-changed:
-		case <-tick.C: // policy may look at the time, so lists are read anew, too
-			s.sweep()
+			return false
+		case <-found:
+		case <-tick:
+			return true
 		}
 	}
 }

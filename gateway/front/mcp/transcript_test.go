@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/handrail-dev/handrail/gateway/front/fronttest"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
@@ -22,24 +23,32 @@ var update = flag.Bool("update", false, "write testdata/sessions anew")
 // message is what a client says, what it is about, and what its headers repeat.
 type message struct{ name, body, method, tool string }
 
-// said is a short conversation: what a client of any revision needs.
-func said(revision string) []message {
-	meta, opening := "", []message{
+// asks makes requests of a revision.
+type asks func(id int, name, method, tool, args string) message
+
+// opening is how a client of a revision begins, and how it asks from then on.
+func opening(revision string) ([]message, asks) {
+	meta, first := "", []message{
 		{"initialize", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + revision + `","capabilities":{},"clientInfo":{"name":"transcript","version":"1"}}}`, "", ""},
 		{"initialized", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "", ""},
 	}
 	if revision >= "2026" { // without sessions, each request says who speaks
-		opening = nil
+		first = nil
 		meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"` + revision + `","io.modelcontextprotocol/clientInfo":{"name":"transcript","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
 	}
-	request := func(id int, name, method, tool, args string) message {
+	return first, func(id int, name, method, tool, args string) message {
 		params := ""
 		if tool != "" {
 			params = fmt.Sprintf(`"name":%q,"arguments":%s`, tool, args)
 		}
 		return message{name, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, id, method, strings.TrimPrefix(params+meta, ",")), method, tool}
 	}
-	return append(opening,
+}
+
+// said is a short conversation: what a client of any revision needs.
+func said(revision string) []message {
+	first, request := opening(revision)
+	return append(first,
 		request(2, "list the tools", "tools/list", "", ""),
 		request(3, "call a tool", "tools/call", "test_simple_text", `{}`),
 		request(4, "call a tool with wrong arguments", "tools/call", "test_simple_text", `{"nosuch":1}`),
@@ -88,59 +97,64 @@ func told(t *testing.T, body []byte) string {
 func TestSessionsAreAsWritten(t *testing.T) {
 	eachRevision(t, func(t *testing.T, revision string) {
 		f := start(t)
-		token := f.Token("alice", principal.RoleAgent)
-		var got bytes.Buffer
-		fmt.Fprintf(&got, "A session of MCP %s. Written by: go test ./gateway/front/mcp -run SessionsAreAsWritten -args -update\n\n", revision)
-		session := ""
-		for i, m := range said(revision) {
-			req := rawRequest(t, f, token, "/mcp", m.body)
-			if session != "" {
-				req.Header.Set("Mcp-Session-Id", session)
-			}
-			if m.name != "initialize" {
-				req.Header.Set("Mcp-Protocol-Version", revision)
-			}
-			if revision >= "2026" {
-				req.Header.Set("Mcp-Method", m.method)
-				if m.tool != "" {
-					req.Header.Set("Mcp-Name", m.tool)
-				}
-			}
-			resp, err := f.Client(token).Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, err := io.ReadAll(resp.Body)
-			_ = resp.Body.Close()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if id := resp.Header.Get("Mcp-Session-Id"); id != "" {
-				session = id
-			}
-			var sent bytes.Buffer
-			if err := json.Indent(&sent, []byte(m.body), "", "  "); err != nil {
-				t.Fatal(err)
-			}
-			fmt.Fprintf(&got, "-- %d client: %s --\n%s\n", i+1, m.name, &sent)
-			fmt.Fprintf(&got, "-- %d gateway: %d %s --\n%s", i+1, resp.StatusCode, http.StatusText(resp.StatusCode), told(t, body))
+		isAsWritten(t, f, f.Token("alice", principal.RoleAgent), "/mcp", revision, revision, said(revision))
+	})
+}
+
+// isAsWritten has a conversation and holds it against testdata/sessions.
+func isAsWritten(t *testing.T, f *fronttest.Front, token, path, revision, name string, messages []message) {
+	t.Helper()
+	var got bytes.Buffer
+	fmt.Fprintf(&got, "A session of MCP %s. Written by: go test ./gateway/front/mcp -run AsWritten -args -update\n\n", revision)
+	session := ""
+	for i, m := range messages {
+		req := rawRequest(t, f, token, path, m.body)
+		if session != "" {
+			req.Header.Set("Mcp-Session-Id", session)
 		}
-		file := filepath.Join("testdata", "sessions", revision+".txtar")
-		if *update {
-			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			return
+		if m.name != "initialize" {
+			req.Header.Set("Mcp-Protocol-Version", revision)
 		}
-		want, err := os.ReadFile(file)
+		if revision >= "2026" {
+			req.Header.Set("Mcp-Method", m.method)
+			if m.tool != "" {
+				req.Header.Set("Mcp-Name", m.tool)
+			}
+		}
+		resp, err := f.Client(token).Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(got.Bytes(), want) {
-			t.Errorf("%s says otherwise; it now is\n%s", file, &got)
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		if id := resp.Header.Get("Mcp-Session-Id"); id != "" {
+			session = id
+		}
+		var sent bytes.Buffer
+		if err := json.Indent(&sent, []byte(m.body), "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&got, "-- %d client: %s --\n%s\n", i+1, m.name, &sent)
+		fmt.Fprintf(&got, "-- %d gateway: %d %s --\n%s", i+1, resp.StatusCode, http.StatusText(resp.StatusCode), told(t, body))
+	}
+	file := filepath.Join("testdata", "sessions", name+".txtar")
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("%s says otherwise; it now is\n%s", file, &got)
+	}
 }

@@ -127,6 +127,7 @@ type tokenBody struct {
 	Role       principal.Role           `json:"role"`
 	Lane       capabilities.LaneID      `json:"lane,omitempty"`
 	TTLSeconds int64                    `json:"ttl_s,omitempty"`
+	Face       principal.Face           `json:"face,omitempty"` // all (default), or search: how MCP lists tools to it
 }
 
 type madeToken struct {
@@ -149,7 +150,7 @@ func (s *Server) createToken(c *visit, in tokenBody) (madeToken, error) {
 	if err := s.opts.Lanes.Claim(c.r.Context(), in.Principal, in.Lane); err != nil {
 		return madeToken{}, err
 	}
-	rec, secret, err := s.opts.Tokens.Create(c.r.Context(), c.who, principal.Spec{Principal: in.Principal, Role: in.Role, Lane: in.Lane, TTL: ttl})
+	rec, secret, err := s.opts.Tokens.Create(c.r.Context(), c.who, principal.Spec{Principal: in.Principal, Role: in.Role, Lane: in.Lane, TTL: ttl, Face: in.Face})
 	if err != nil {
 		return madeToken{}, err
 	}
