@@ -21,12 +21,26 @@ func newToolsCmd() *cobra.Command {
 		Short: "List the tools this token may call, or show one with its arguments",
 		Args:  cobra.MaximumNArgs(1),
 	}
-	cmd.AddCommand(newToolsShowCmd(), newToolsDiffCmd(), newToolsApproveCmd(), newToolsRestrictCmd(), newToolsDeprecateCmd(), newToolsRetireCmd())
+	cmd.AddCommand(newToolsShowCmd(), newToolsDiffCmd(), newToolsApproveCmd(), newToolsRestrictCmd(), newToolsDeprecateCmd(), newToolsRetireCmd(), newToolsListCmd(), newToolsValidateCmd(), newToolsSelectCmd())
+	cmd.ValidArgsFunction = completeTools
+	cmd.RunE = listTools(cmd)
+	return cmd
+}
+
+func newToolsListCmd() *cobra.Command {
+	cmd := &cobra.Command{Use: "list", Short: "List the tools this token may call", Args: cobra.NoArgs}
+	cmd.RunE = listTools(cmd)
+	return cmd
+}
+
+// listTools adds the flags of a list and returns what prints it, or the one tool that is named.
+func listTools(cmd *cobra.Command) func(*cobra.Command, []string) error {
 	lane := cmd.Flags().String("lane", "", "the lane to ask for (default: the token's)")
 	agent := cmd.Flags().Bool("agent", false, "those of an agent, with the token in gateway/agent.token")
 	all := cmd.Flags().Bool("all", false, "the whole catalog, whether callable or not (admin)")
-	cmd.ValidArgsFunction = completeTools
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	tags := cmd.Flags().StringSlice("tag", nil, "only tools with this tag (repeatable)")
+	effects := cmd.Flags().String("side-effects", "", "only tools with these side effects: none, local or external")
+	return func(cmd *cobra.Command, args []string) error {
 		c, err := newCaller(cmd, *agent)
 		if err != nil {
 			return err
@@ -35,7 +49,7 @@ func newToolsCmd() *cobra.Command {
 		if *all {
 			everything = "1"
 		}
-		raw, err := c.list(cmd, query(path("tools"), "lane", *lane, "all", everything), "tools")
+		raw, err := c.list(cmd, query(path("tools"), "lane", *lane, "all", everything, "tag", strings.Join(*tags, ","), "side_effects", *effects), "tools")
 		if err != nil {
 			return err
 		}
@@ -63,6 +77,10 @@ func newToolsCmd() *cobra.Command {
 		if asJSON {
 			return printItems(out, raw)
 		}
+		if len(tools) == 0 && (len(*tags) > 0 || *effects != "") {
+			fmt.Fprintln(out, "No tool that this token may call is like that; 'handrail tools' lists them all.")
+			return nil
+		}
 		if len(tools) == 0 {
 			fmt.Fprintln(out, "No tools: no node is ready, or policy allows this token none. 'handrail doctor' says more.")
 			return nil
@@ -74,7 +92,6 @@ func newToolsCmd() *cobra.Command {
 		t.flush()
 		return nil
 	}
-	return cmd
 }
 
 func printTool(cmd *cobra.Command, t api.Tool) error {

@@ -58,3 +58,16 @@ type Example struct {
 	Title string          `json:"title"`
 	Args  json.RawMessage `json:"args"`
 }
+
+// Validation says whether arguments fit a tool.
+type Validation struct {
+	Tool       capabilities.ToolID `json:"tool_id"`
+	Valid      bool                `json:"valid"`
+	Violations []Violation         `json:"violations"` // every one, at most 32; none if valid
+}
+
+// Violation is one way in which arguments do not fit.
+type Violation struct {
+	Path    string `json:"path"` // pointer of the argument; empty for the whole
+	Message string `json:"message"`
+}

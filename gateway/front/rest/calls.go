@@ -100,8 +100,21 @@ func (s *Server) tools(c *visit, _ none) (toolList, error) {
 	if err != nil {
 		return toolList{}, err
 	}
+	var tags []string
+	if text := c.param("tag"); text != "" {
+		tags = strings.Split(text, ",")
+	}
+	effects := catalog.SideEffects(c.param("side_effects"))
+	switch effects {
+	case "", catalog.EffectsNone, catalog.EffectsLocal, catalog.EffectsExternal:
+	default:
+		return toolList{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "side_effects must be none, local or external")
+	}
 	out := toolList{Tools: make([]api.Tool, 0, len(list))}
 	for _, d := range list {
+		if !d.Is(tags, effects) {
+			continue
+		}
 		out.Tools = append(out.Tools, s.toolView(d, asks(d.Tool)))
 	}
 	return out, nil
@@ -119,6 +132,38 @@ func (s *Server) tool(c *visit, _ none) (api.Tool, error) {
 		return api.Tool{}, capabilities.Errorf(capabilities.CodeUnknownTool, "%.128q is no tool that you may use now", id)
 	}
 	return s.toolView(list[i], asks(id)), nil
+}
+
+type validateBody struct {
+	Args json.RawMessage     `json:"args,omitempty"` // as for a call, with routing fields
+	Lane capabilities.LaneID `json:"lane,omitempty"`
+}
+
+// validateTool says whether arguments fit one of the tools that the caller may use now (S4-17). A
+// secret's alias is not resolved, and policy is not asked.
+func (s *Server) validateTool(c *visit, in validateBody) (api.Validation, error) {
+	if in.Lane == "" {
+		in.Lane = c.who.Lane
+	}
+	if err := s.opts.Lanes.Enter(c.r.Context(), c.who, in.Lane); err != nil {
+		return api.Validation{}, err
+	}
+	id := capabilities.ToolID(c.r.PathValue("tool"))
+	if !slices.ContainsFunc(s.opts.Dispatcher.Visible(c.r.Context(), front.Caller(c.who, in.Lane)), func(d *catalog.Descriptor) bool { return d.Tool == id }) {
+		return api.Validation{}, capabilities.Errorf(capabilities.CodeUnknownTool, "%.128q is no tool that you may use now", id)
+	}
+	if len(in.Args) == 0 {
+		in.Args = json.RawMessage(`{}`)
+	}
+	found, err := s.opts.Tools.Validate(id, in.Args)
+	if err != nil {
+		return api.Validation{}, err
+	}
+	v := api.Validation{Tool: id, Valid: found.Valid, Violations: make([]api.Violation, 0, len(found.Violations))}
+	for _, bad := range found.Violations {
+		v.Violations = append(v.Violations, api.Violation{Path: bad.Path, Message: bad.Message})
+	}
+	return v, nil
 }
 
 // toolsOf is the tools that a visitor may use now, or all there are, and whether a person

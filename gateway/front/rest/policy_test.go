@@ -66,12 +66,12 @@ func (selections) RecordSelection(context.Context, registry.Record) error { retu
 func TestSelectionStaysAmongWhatTheCallerMayUse(t *testing.T) {
 	a := start(t)
 	var got registry.ToolSelection
-	a.ok(a.agent, "POST", "/v1/tools/select", `{"intent":"take a screenshot of the page"}`, &got)
+	a.ok(a.agent, "POST", "/v1/selections", `{"intent":"take a screenshot of the page"}`, &got)
 	if got.SelectedTool != "tool.browser.screenshot" || len(got.CandidateTools) == 0 || got.WhySelected == "" {
 		t.Fatalf("%+v", got)
 	}
-	a.fails(a.agent, "POST", "/v1/tools/select", `{"intent":"hidden","candidates":["test.hidden"]}`, capabilities.CodeUnknownTool)
-	a.fails(a.agent, "POST", "/v1/tools/select", `{"intent":""}`, capabilities.CodeInvalidRequest)
+	a.fails(a.agent, "POST", "/v1/selections", `{"intent":"hidden","candidates":["test.hidden"]}`, capabilities.CodeUnknownTool)
+	a.fails(a.agent, "POST", "/v1/selections", `{"intent":""}`, capabilities.CodeInvalidRequest)
 }
 
 // ruleSets adds the ledger to the policy sets.

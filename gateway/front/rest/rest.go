@@ -58,6 +58,7 @@ type Tools interface {
 	Get(capabilities.ToolID) (*catalog.Descriptor, bool)
 	All() []*catalog.Descriptor
 	Def(capabilities.ToolID) (registry.ToolDef, bool)
+	Validate(id capabilities.ToolID, raw []byte) (registry.ValidationResult, error)
 }
 
 // Lanes is the lanes; gateway/lane implements it.
@@ -216,8 +217,7 @@ func (s *Server) Mount(f *front.Server) {
 	}
 }
 
-// covered reports whether another route takes this path, too, with a parameter in it, as
-// /v1/tools/{tool} takes /v1/tools/select. ServeMux refuses a pattern without a method beside
+// covered reports whether another route takes this path, too, with a parameter in it. ServeMux refuses a pattern without a method beside
 // such a route: for one method the route is the more special, for one path the pattern.
 func (s *Server) covered(path string) bool {
 	parts := strings.Split(path, "/")

@@ -275,11 +275,29 @@ func TestTools(t *testing.T) {
 	a.ok(a.admin, "GET", "/v1/tools/tool.browser.click?all=1", "", &one)
 	a.fails(a.agent, "GET", "/v1/tools/tool.browser.click?all=1", "", capabilities.CodeForbidden)
 	a.fails(a.agent, "GET", "/v1/tools?tool=tool.browser.navigate", "", capabilities.CodeInvalidRequest)
-	for _, method := range []string{"GET", "DELETE", "OPTIONS"} { // select is no tool
-		if status, _ := a.do(a.admin, method, "/v1/tools/select", ""); status != http.StatusMethodNotAllowed {
-			t.Errorf("%s /v1/tools/select is answered with %d", method, status)
+	for path, want := range map[string]int{ // S4-15
+		"/v1/tools?tag=browser": 1, "/v1/tools?tag=browser,open": 1, "/v1/tools?tag=browser,device": 0, "/v1/tools?side_effects=none": 1, "/v1/tools?side_effects=external&tag=browser": 1,
+	} {
+		list.Tools = nil
+		if a.ok(a.agent, "GET", path, "", &list); len(list.Tools) != want {
+			t.Errorf("%s lists %d tools, want %d", path, len(list.Tools), want)
 		}
 	}
+	a.fails(a.agent, "GET", "/v1/tools?side_effects=some", "", capabilities.CodeInvalidRequest)
+	var fits struct { // S4-17
+		Tool       string `json:"tool_id"`
+		Valid      bool   `json:"valid"`
+		Violations []struct{ Path, Message string }
+	}
+	a.ok(a.agent, "POST", "/v1/tools/tool.browser.navigate/validate", `{"args":{"url":"https://example.com/","node_id":"n1"}}`, &fits)
+	if fits.Tool != "tool.browser.navigate" || !fits.Valid || len(fits.Violations) != 0 {
+		t.Errorf("good arguments: %+v", fits)
+	}
+	a.ok(a.agent, "POST", "/v1/tools/tool.browser.navigate/validate", `{"args":{"uri":"x","timeout_ms":-1}}`, &fits)
+	if fits.Valid || len(fits.Violations) < 3 {
+		t.Errorf("bad arguments: %+v", fits)
+	}
+	a.fails(a.agent, "POST", "/v1/tools/tool.browser.click/validate", `{}`, capabilities.CodeUnknownTool)
 	a.fails(a.agent, "GET", "/v1/tools?all=1", "", capabilities.CodeForbidden)
 	a.fails(a.operator, "GET", "/v1/tools?all=1", "", capabilities.CodeForbidden)
 	a.fails(a.admin, "GET", "/v1/tools?all=maybe", "", capabilities.CodeInvalidRequest)

@@ -24,11 +24,17 @@ type selectBody struct {
 	Lane       capabilities.LaneID   `json:"lane,omitempty"`
 }
 
+// maxCandidates bounds those that a caller names.
+const maxCandidates = 256
+
 // selectTool chooses among the tools the caller may use now, so that a selection
 // is never a tool that its dispatch would refuse to know. It carries nothing out.
 func (s *Server) selectTool(c *visit, in selectBody) (registry.ToolSelection, error) {
 	if in.Lane == "" {
 		in.Lane = c.who.Lane
+	}
+	if len(in.Candidates) > maxCandidates {
+		return registry.ToolSelection{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "at most %d candidates", maxCandidates)
 	}
 	if err := s.opts.Lanes.Enter(c.r.Context(), c.who, in.Lane); err != nil {
 		return registry.ToolSelection{}, err

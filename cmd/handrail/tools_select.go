@@ -1,0 +1,132 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/registry"
+)
+
+func newToolsValidateCmd() *cobra.Command {
+	var o callOptions
+	cmd := &cobra.Command{
+		Use:   "validate TOOL [ARGS]",
+		Short: "Say whether arguments fit a tool, without calling it",
+		Long:  "Checks arguments against the tool's schema and prints every reason why they do not fit. ARGS is a JSON object.",
+		Args:  cobra.RangeArgs(1, 2), ValidArgsFunction: completeTools,
+	}
+	addArguments(cmd, &o)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		if len(args) > 1 {
+			o.args = args[1]
+		}
+		tool := c.toolName(cmd, args[0])
+		in := body("lane", o.lane)
+		if in["args"], err = o.arguments(cmd, c, tool); err != nil {
+			return err
+		}
+		var raw json.RawMessage
+		if err := c.do(cmd.Context(), http.MethodPost, path("tools", tool, "validate"), in, &raw); err != nil {
+			return c.likeTool(cmd, args[0], err)
+		}
+		var v api.Validation
+		if err := json.Unmarshal(raw, &v); err != nil {
+			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
+		}
+		out := cmd.OutOrStdout()
+		if commonOf(cmd).json {
+			if err := printJSON(out, raw); err != nil {
+				return err
+			}
+		}
+		if !v.Valid {
+			if !commonOf(cmd).json {
+				for _, bad := range v.Violations {
+					fmt.Fprintln(out, plain(strings.TrimSpace(bad.Path+" "+bad.Message)))
+				}
+			}
+			return capabilities.Errorf(capabilities.CodeInvalidArguments, "the arguments do not fit %s", v.Tool).
+				WithHint("'handrail tools " + string(v.Tool) + "' shows what it takes.")
+		}
+		if !commonOf(cmd).json {
+			fmt.Fprintf(out, "The arguments fit %s.\n", plain(string(v.Tool)))
+		}
+		return nil
+	}
+	return cmd
+}
+
+// addArguments adds the flags by which a command takes a tool's arguments.
+func addArguments(cmd *cobra.Command, o *callOptions) {
+	f := cmd.Flags()
+	f.StringArrayVar(&o.pairs, "arg", nil, "one argument as name=value, typed by the tool's schema (repeatable)")
+	f.StringVar(&o.lane, "lane", "", "the lane to ask for (default: the token's)")
+	_ = cmd.RegisterFlagCompletionFunc("arg", completeArguments)
+}
+
+func newToolsSelectCmd() *cobra.Command {
+	var args, lane string
+	var tags, candidates []string
+	cmd := &cobra.Command{
+		Use:   "select WORDS…",
+		Short: "Choose a tool for what is to be done, by words; nothing is carried out",
+		Long: "Chooses among the tools that this token may call now, by their names, titles, tags, descriptions and arguments.\n" +
+			"No model is asked: the same words choose the same tool. The choice is recorded.",
+		Example: "  handrail tools select take a picture of the web page\n" +
+			"  handrail tools select --tag browser --args '{\"url\":\"https://example.com/\"}' open the page",
+		Args: cobra.MinimumNArgs(1),
+	}
+	f := cmd.Flags()
+	f.StringVar(&args, "args", "", "arguments as a JSON object: only a tool that can take them is chosen")
+	f.StringVar(&lane, "lane", "", "the lane to ask for (default: the token's)")
+	f.StringSliceVar(&tags, "tag", nil, "only tools with this tag (repeatable)")
+	f.StringSliceVar(&candidates, "candidate", nil, "only this tool (repeatable)")
+	cmd.RunE = func(cmd *cobra.Command, words []string) error {
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		in := body("intent", strings.Join(words, " "), "lane", lane)
+		if args != "" {
+			if !json.Valid([]byte(args)) {
+				return usageError("--args is not JSON")
+			}
+			in["args"] = json.RawMessage(args)
+		}
+		if len(tags) > 0 {
+			in["tags"] = tags
+		}
+		if len(candidates) > 0 {
+			in["candidates"] = candidates
+		}
+		var raw json.RawMessage
+		if err := c.do(cmd.Context(), http.MethodPost, path("selections"), in, &raw); err != nil {
+			return err
+		}
+		out := cmd.OutOrStdout()
+		if commonOf(cmd).json {
+			return printJSON(out, raw)
+		}
+		var s registry.ToolSelection
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
+		}
+		fmt.Fprintf(out, "%s (%.0f %%)\n%s\nSide effects: %s. %s\n", plain(string(s.SelectedTool)), 100*s.Confidence, plain(s.WhySelected),
+			plain(string(s.ExpectedSideEffects)), plain(s.RollbackPlan))
+		for _, other := range s.CandidateTools[min(len(s.CandidateTools), 1):min(len(s.CandidateTools), 5)] {
+			fmt.Fprintf(out, "or %s\n", plain(string(other)))
+		}
+		return nil
+	}
+	return cmd
+}
