@@ -50,7 +50,7 @@ func newGatewayCmd() *cobra.Command {
 			return err
 		}
 		o := gateway.Options{
-			HTTP: *http, QUIC: *quic, Advertise: *advertise, ApprovalWait: approvalWait, LedgerRetention: *keep, Log: newLog(cmd, *verbose),
+			HTTP: *http, QUIC: *quic, Advertise: *advertise, ApprovalWait: approvalWait, LedgerRetention: *keep, Log: newGatewayLog(cmd, *verbose),
 		}
 		if err := listens(*http, *quic); err != nil {
 			return err

@@ -81,12 +81,16 @@ func addVerbose(cmd *cobra.Command) *bool {
 // newLog logs to standard error: warnings, or everything with --verbose; as JSON
 // with --json.
 func newLog(cmd *cobra.Command, verbose bool) *slog.Logger {
-	o := &slog.HandlerOptions{Level: slog.LevelWarn}
+	return slog.New(newQuiet(logHandler(cmd, verbose, slog.LevelWarn)))
+}
+
+func logHandler(cmd *cobra.Command, verbose bool, least slog.Level) slog.Handler {
+	o := &slog.HandlerOptions{Level: least}
 	if verbose {
 		o.Level = slog.LevelDebug
 	}
 	if commonOf(cmd).json {
-		return slog.New(newQuiet(slog.NewJSONHandler(cmd.ErrOrStderr(), o)))
+		return slog.NewJSONHandler(cmd.ErrOrStderr(), o)
 	}
-	return slog.New(newQuiet(slog.NewTextHandler(cmd.ErrOrStderr(), o)))
+	return slog.NewTextHandler(cmd.ErrOrStderr(), o)
 }

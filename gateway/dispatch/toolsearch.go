@@ -13,7 +13,7 @@ import (
 // calls nothing; nodes are found by tool.node.list alone (S0-06).
 type toolSearch struct{ d *Dispatcher }
 
-// Selector chooses tools by words and records that it did (S4-18, S4-39); the gateway joins it of
+// Selector chooses tools by words and records that it did (S4-18, S4-22); the gateway joins it of
 // registry and ledger.
 type Selector interface {
 	SelectTool(ctx context.Context, who Caller, intent registry.Intent, candidates []capabilities.ToolID) (registry.ToolSelection, error)

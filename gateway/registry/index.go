@@ -118,8 +118,8 @@ func (x *index) concepts(text string) []concept {
 }
 
 // rank returns the tools of which some word fits, best first. Each concept counts once for a tool:
-// where the word stands, times how rare it is. What a tool is called counts once more by how much
-// of it the intent says, so that "create an issue" is not "create an issue comment".
+// where the word stands, times how rare it is. The name of a tool counts once more by how much of
+// it the intent says, so that "create an issue" is not "create an issue comment".
 func (x *index) rank(intent []concept, wanted func(*catalog.Descriptor) bool) []match {
 	score := make([]int32, len(x.tools))
 	named := make([]int32, len(x.tools))

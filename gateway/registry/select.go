@@ -86,8 +86,8 @@ type selectResult struct {
 
 // Select chooses the tool whose words fit the intent best (S4-18): a count over ID, title, tags,
 // description and names of arguments, rare words counting more, ties going to the smaller side
-// effect and then to the ID. The same registry and intent lead to the same answer; no model is asked
-// (S4-47). candidates limits the choice; nil is every tool a model may call. Request and result are
+// effect and then to the ID. The same registry and intent lead to the same answer; no model is
+// asked (S4-47). candidates limits the choice; nil is every tool a model may call. Request and result are
 // recorded, in that order, also when nothing fits.
 //
 // Errors: CodeInvalidRequest for a bad intent; CodeUnknownTool for a candidate

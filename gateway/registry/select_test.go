@@ -204,7 +204,7 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// What inflects is one word; what only looks alike is not.
+// Inflected forms are one word; words that only look alike are not.
 func TestStem(t *testing.T) {
 	for _, group := range []string{
 		"create creates created creating creation", "delete deletes deleted deleting", "merge merging merged", "directory directories",

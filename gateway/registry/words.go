@@ -9,8 +9,8 @@ import (
 // maxWords bounds what is read of a text.
 const maxWords = 256
 
-// words returns the words of a text in order, at most 256: lower case, split at anything but letters
-// and digits, and where a capital follows a small letter ("getPet").
+// words returns the words of a text in order, at most 256: lower case, split at anything but
+// letters and digits, and where a capital follows a small letter ("getPet").
 func words(text string) []string {
 	var list []string
 	start, last := -1, rune(0)

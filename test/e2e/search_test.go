@@ -16,8 +16,8 @@ import (
 )
 
 // A search finds what its caller may use and nothing else, is a call like any other, and what it
-// found is called under its own ID. The selection is durable before it is shown (S4-21, S4-22,
-// S4-39); nothing that the same decision hides is found (S0-05).
+// found is called under its own ID. The selection is durable before it is shown (S4-21,
+// S4-22); nothing that the same decision hides is found (S0-05).
 func TestSearchForTools(t *testing.T) {
 	search := `@id("search") permit (principal, action == Action::"tool.catalog.search", resource);`
 	h := start(t, site.Options{Rules: search, Door: embeddedOnly})

@@ -99,7 +99,7 @@ func TestFoundToolsJoinTheList(t *testing.T) {
 		if got := listedNames(t, connect(t, f, token, "/mcp/l/other", revision, nil)); !slices.Equal(got, want[1:2]) {
 			t.Errorf("another lane: %v", got)
 		}
-		// What is pinned is there from the beginning: tools and families.
+		// Pinned tools and families are there from the beginning.
 		pinned := listedNames(t, connect(t, f, token, "/mcp/l/pinned?tools=location,tool.fs.write", revision, nil))
 		if !slices.Equal(pinned, []string{"tool_catalog_search", "tool_fs_write", "tool_location_get"}) {
 			t.Errorf("pinned: %v", pinned)

@@ -345,8 +345,8 @@ func (v *view) refreshLocked() {
 	v.mu.Unlock()
 }
 
-// holds reports whether a tool that may be used stands in this list. What a small list begins with
-// is of no use in one that has everything.
+// holds reports whether a tool that may be used stands in this list. The tools that a small list
+// begins with are of no use in one that has everything.
 func (v *view) holds(d *catalog.Descriptor, found []capabilities.ToolID) bool {
 	if v.list.small {
 		return d.Face || v.names(d) || slices.Contains(found, d.Tool)
