@@ -84,11 +84,11 @@ type selectResult struct {
 	Error capabilities.Code `json:"error,omitempty"`
 }
 
-// Select chooses the tool whose words fit the intent best (S4-18): a count over ID, title, tags,
-// description and names of arguments, rare words counting more, ties going to the smaller side
-// effect and then to the ID. The same registry and intent lead to the same answer; no model is
-// asked (S4-47). candidates limits the choice; nil is every tool a model may call. Request and result are
-// recorded, in that order, also when nothing fits.
+// Select chooses the tool whose words fit the intent best (S4-18): a count over ID, title,
+// tags, description and names of arguments, rare words counting more, ties going to the
+// smaller side effect and then to the ID. The same registry and intent lead to the same
+// answer; no model is asked (S4-47). candidates limits the choice; nil is every tool a model
+// may call. Request and result are recorded, in that order, also when nothing fits.
 //
 // Errors: CodeInvalidRequest for a bad intent; CodeUnknownTool for a candidate
 // that is not registered (S4-40); CodeNotFound if no word fits;

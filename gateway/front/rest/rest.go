@@ -218,7 +218,8 @@ func (s *Server) Mount(f *front.Server) {
 }
 
 // covered reports whether another route takes this path, too, with a parameter in it. ServeMux
-// refuses a pattern without a method beside such a route: for one method the route is the more special, for one path the pattern.
+// refuses a pattern without a method beside such a route: for one method the route is the more
+// special, for one path the pattern.
 func (s *Server) covered(path string) bool {
 	parts := strings.Split(path, "/")
 	return slices.ContainsFunc(s.routes, func(e *endpoint) bool {
