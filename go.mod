@@ -42,6 +42,7 @@ require (
 	github.com/spf13/pflag v1.0.9
 	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f
 	go.uber.org/goleak v1.3.0
+	go.yaml.in/yaml/v3 v3.0.6
 	golang.design/x/clipboard v0.9.0
 	golang.org/x/crypto v0.58.0
 	golang.org/x/image v0.47.0

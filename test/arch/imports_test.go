@@ -13,7 +13,7 @@ import (
 // language are the packages both sides of the wire speak; all without I/O.
 var language = []string{
 	"capabilities", "capabilities/canonical", "capabilities/catalog", "capabilities/wire", "capabilities/policy", "capabilities/chain", "capabilities/sealed", "capabilities/artifact",
-	"capabilities/address", "capabilities/catalog/tools",
+	"capabilities/address", "capabilities/canonical/yaml", "capabilities/catalog/tools",
 }
 
 // room says what the packages of a folder may import of this module. The first
@@ -51,10 +51,13 @@ var rooms = []room{
 		why: "what is on the wire of the API is types alone, for other people's programs, too"},
 	{dir: "gateway/client", may: []string{"capabilities", "gateway/api"}, std: true, tests: []string{"gateway/**", "test/site"},
 		why: "other people's programs link it: the standard library and the vocabulary, nothing of the gateway"},
+	{dir: "gateway/macro", may: []string{"capabilities", "capabilities/canonical", "capabilities/canonical/yaml", "capabilities/catalog", "capabilities/catalog/tools", "gateway/registry"}, std: true,
+		why: "a macro is data, and its calls are made by whom the registry hands it"},
 	{dir: "gateway/**", may: append([]string{"gateway/**", "pairing/**", "capabilities/command"}, language...),
 		why: "the gateway process holds no tool code, no OS code and nothing of the edge"},
 	{dir: "capabilities", std: true, why: "the root of the shared language is imported by everything, so it pulls nothing in"},
 	{dir: "capabilities/canonical", may: []string{"capabilities"}, std: true, why: "bytes that are hashed on both sides depend on nothing that can drift"},
+	{dir: "capabilities/canonical/yaml", may: []string{"capabilities", "capabilities/canonical"}, why: "people's files enter by one door, which is read by auditors"},
 	{dir: "capabilities/chain", may: []string{"capabilities", "capabilities/canonical"}, std: true, why: "an offline verifier must stay small enough to read"},
 	{dir: "capabilities/sealed", may: []string{"capabilities"}, std: true, why: "what keeps a secret between two sides is small, and read by auditors"},
 	{dir: "capabilities/artifact", may: []string{"capabilities"}, why: "what both sides keep on their disks is sealed in one way, and read by auditors"},
@@ -108,6 +111,7 @@ var fences = []struct {
 	{"github.com/go-webauthn", []string{"gateway/passkey"}, "one room verifies passkeys"},
 	{"github.com/santhosh-tekuri/jsonschema", []string{"capabilities/catalog"}, "arguments and results are validated in one place"},
 	{"github.com/google/jsonschema-go", []string{"capabilities/catalog", "gateway/front/**"}, "it makes schemas of the REST answers and is a reference in tests; it validates nothing here"},
+	{"go.yaml.in/yaml", []string{"capabilities/canonical/yaml"}, "one room reads YAML, and refuses what grows"},
 	{"github.com/mewkiz", []string{"capabilities/sensor/sound"}, "one room makes files of sound"},
 	{"github.com/tailscale/hujson", []string{"cmd/handrail/connect/clientfile"}, "one room edits other people's files"},
 	{"github.com/prometheus", []string{"gateway/metrics"}, "rooms count in words of ours, into a registry of their gateway's and never a global one"},
