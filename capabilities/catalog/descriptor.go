@@ -216,9 +216,18 @@ func (d *Descriptor) OnDesk() bool {
 // TakesSteps reports whether calls of d make calls of their own.
 func (d *Descriptor) TakesSteps() bool { return len(d.Steps) > 0 }
 
-// Takes reports whether a call of tool may be a step of a call of d.
+// Composes reports whether the gateway itself makes the calls inside a call of d: it is a macro
+// or a sub-agent (S3-14, S3-16).
+func (d *Descriptor) Composes() bool { return d.TakesSteps() && d.Routing.Target == TargetGateway }
+
+// Takes reports whether a call of tool may be a step of a call of d. A node's takes tools
+// that say they may be steps; a composition of the gateway any that a model may call, since each
+// goes the whole way of a call.
 func (d *Descriptor) Takes(tool *Descriptor) bool {
-	return tool.Step && (slices.Contains(d.Steps, string(tool.Tool)) || slices.Contains(d.Steps, tool.Tool.Family()))
+	if !tool.Step && !(d.Composes() && tool.ModelFacing) {
+		return false
+	}
+	return slices.Contains(d.Steps, string(tool.Tool)) || slices.Contains(d.Steps, tool.Tool.Family())
 }
 
 // Idempotency says what a repeated call may do. A retry under the same request

@@ -33,6 +33,9 @@ func (d *Dispatcher) decide(n *routed) (*decided, *capabilities.Error) {
 	if v.verdict.Effect == policy.Deny {
 		return nil, n.policyError(&v.verdict)
 	}
+	if err := d.foresee(n, n.desc, n.args.Canonical, 1); err != nil {
+		return nil, err
+	}
 	n.decision.Degraded = ""
 	if v.sealed != nil && n.node != nil && (n.ready.Degraded != "" || n.ready.Isolation.Rank() < v.sealed.Isolation.Rank()) {
 		v.accepts, n.decision.Degraded = true, n.ready.Degraded
@@ -99,6 +102,9 @@ func (n *routed) seal(v *policy.Decision, g grant) (*policy.Sealed, *capabilitie
 		Narrowed: n.narrowed(g.permit), Created: created, Expires: created.Add(ticketLifetime + n.args.Timeout), Taint: n.taint,
 	}
 	in.Withheld, in.Escalation = reductions(v, g)
+	if err := n.req.inside.attenuate(&in, reachesNetwork(n.desc)); err != nil {
+		return nil, err
+	}
 	if n.routing != nil {
 		in.Selected, in.Mode = n.routing.Selected, n.routing.Mode
 	}

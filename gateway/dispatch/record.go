@@ -198,7 +198,7 @@ func (c *openCall) conclude(e opencalls.End) (r capabilities.Result) {
 		}
 		return r
 	}
-	if c.isStep() {
+	if c.isStep() && len(a.Output) == 0 { // its node has the output; that of a composed call comes here
 		if len(a.OutputSum) == 0 {
 			return c.failure(capabilities.Errorf(capabilities.CodeInternal, "The node sent no checksum of the step's output."))
 		}
@@ -237,7 +237,7 @@ func (c *openCall) endBody(r *capabilities.Result, e *opencalls.End) *packet.End
 	// gone.
 	if r.Status == capabilities.StatusOK && c.key != (outcome.DigestKey{}) {
 		given := []byte(r.Output)
-		if c.isStep() {
+		if c.isStep() && len(e.Answer.Output) == 0 {
 			given = e.Answer.OutputSum // all that the gateway has of it
 		}
 		mac := c.key.MAC(given)
@@ -247,7 +247,7 @@ func (c *openCall) endBody(r *capabilities.Result, e *opencalls.End) *packet.End
 			body.Blobs = append(body.Blobs, packet.Blob{Field: b.Field, MIME: b.MIME, Size: len(b.Bytes), Digest: hex.EncodeToString(mac[:])})
 		}
 	}
-	if c.isStep() {
+	if c.isStep() && len(r.Blobs) == 0 {
 		for _, b := range e.Answer.Blobs {
 			body.Blobs = append(body.Blobs, packet.Blob{Field: b.Field, MIME: b.MIME, Size: int(b.Size)})
 		}

@@ -76,7 +76,7 @@ func (d *Dispatcher) takeOver(row opencalls.Call) Await {
 		// The gateway's own tools ran inside the process that died: they have no journal,
 		// and nobody will ever know.
 		own := make(chan opencalls.End, 1)
-		own <- opencalls.End{Err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}}
+		own <- opencalls.End{Err: d.halfDone(row, c.desc)}
 		ends = own
 	} else {
 		ends = d.open.Await(row, time.Now().Add(opencalls.RecoverWithin))

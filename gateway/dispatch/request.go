@@ -44,4 +44,6 @@ type Request struct {
 	Inside bool
 	// Task is the deferred call that this carries out; only gateway/task sets it.
 	Task string
+
+	inside *nest // of a call that a composed one makes; nil: of a caller's own
 }

@@ -55,6 +55,9 @@ func (d *Dispatcher) resolve(ctx context.Context, t *trail, r Request) (*resolve
 	}
 	t.known = true
 	q := &resolved{trail: t, req: r, desc: desc}
+	if err := r.inside.admits(desc); err != nil {
+		return nil, err
+	}
 	var violations []catalog.Violation
 	var err error
 	if q.args, violations, err = desc.SplitArgs(r.Args); err != nil {

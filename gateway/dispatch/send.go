@@ -25,7 +25,7 @@ const (
 func (d *Dispatcher) send(ctx context.Context, c *committed, progress func(capabilities.Progress)) opencalls.End {
 	o := c.Of()
 	if o.node == nil {
-		return d.provide(ctx, o)
+		return d.provide(ctx, o, progress)
 	}
 	silent := &capabilities.Error{Code: capabilities.CodeDeadlineExceeded}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.args.Timeout+answerGrace, silent)
@@ -77,7 +77,7 @@ func (d *Dispatcher) ticket(c *committed) *wire.Ticket {
 }
 
 // provide runs a tool of the gateway itself. A panic there costs its own call.
-func (d *Dispatcher) provide(ctx context.Context, o *order) (e opencalls.End) {
+func (d *Dispatcher) provide(ctx context.Context, o *order, progress func(capabilities.Progress)) (e opencalls.End) {
 	defer d.runSafely(o.trail, func(err *capabilities.Error) { e = opencalls.End{Err: err} })
 	p, ok := d.opts.Registry.Provider(o.tool)
 	if !ok {
@@ -85,9 +85,13 @@ func (d *Dispatcher) provide(ctx context.Context, o *order) (e opencalls.End) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.args.Timeout, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded})
 	defer cancel()
-	out, err := p.Execute(ctx, registry.Order{
-		Caller: registry.Context{Lane: o.lane, Principal: o.principal, Role: o.req.Role}, Call: o.id, Args: o.args.Canonical,
-	})
+	work := registry.Order{
+		Caller: registry.Context{Lane: o.lane, Principal: o.principal, Role: o.req.Role}, Call: o.id, Args: o.args.Canonical, Progress: progress,
+	}
+	if o.desc.Composes() {
+		work.Step = d.compose(o)
+	}
+	out, err := p.Execute(ctx, work)
 	if err != nil {
 		return opencalls.End{Err: capabilities.AsError(err), Cut: ctx.Err() != nil}
 	}
