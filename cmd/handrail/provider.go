@@ -23,7 +23,7 @@ import (
 func newProviderCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "provider",
-		Short: "Add tools of other programs: commands, HTTP APIs, MCP servers",
+		Short: "Add tools of other programs, and macros of tools",
 		Long: "A provider runs on a node, behind walls, with nothing but what it is given. Its tools are called like any other:\n" +
 			"listed, decided, asked about, recorded. None is called before somebody looked at it and approved it.",
 		Args: cobra.NoArgs,
@@ -36,12 +36,15 @@ func newProviderCmd() *cobra.Command {
 func newProviderAddCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add KIND NAME",
-		Short: "Have a node host a provider: command or mcp",
-		Long: "KIND is command (programs, by argument templates: --manifest FILE) or mcp (an MCP server: -- COMMAND, or --http URL).\n" +
-			"Its tools become tool.NAME.ACTION. It may reach on the node what is said here, and nothing else.",
+		Short: "Add a provider: command, mcp or macro",
+		Long: "KIND is command (programs, by argument templates: --manifest FILE), mcp (an MCP server: -- COMMAND, or --http URL)\n" +
+			"or macro (a chain of tools, from a YAML file: macro NAME FILE). A node hosts a command or a server; its tools become\n" +
+			"tool.NAME.ACTION, and it may reach on the node what is said here, and nothing else. A macro becomes tool.macro.NAME;\n" +
+			"adding one that there is replaces its file.",
 		Example: "  handrail provider add command images --manifest images.json --write ~/Pictures\n" +
 			"  handrail provider add mcp files --read /srv/mcp --write /srv/texts -- node /srv/mcp/server-filesystem/dist/index.js /srv/texts\n" +
-			"  handrail provider add mcp wiki --http https://wiki.example/mcp",
+			"  handrail provider add mcp wiki --http https://wiki.example/mcp\n" +
+			"  handrail provider add macro save-page save-page.yaml",
 		Args: cobra.MinimumNArgs(2),
 	}
 	var in api.AddProvider
@@ -59,8 +62,13 @@ func newProviderAddCmd() *cobra.Command {
 	f.BoolVar(&yes, "yes", false, "approve it, too, and allow all of its tools")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		in.Kind, in.Name, in.Command = args[0], args[1], args[2:]
-		if in.Kind != "command" && in.Kind != "mcp" {
-			return usageError("KIND is command or mcp, not %q", in.Kind)
+		switch {
+		case in.Kind == "macro" && len(args) == 3 && manifest == "":
+			manifest, in.Command = args[2], nil
+		case in.Kind == "macro":
+			return usageError("a macro is added with its name and its file: handrail provider add macro NAME FILE")
+		case in.Kind != "command" && in.Kind != "mcp":
+			return usageError("KIND is command, mcp or macro, not %q", in.Kind)
 		}
 		if manifest != "" {
 			data, err := os.ReadFile(manifest)
@@ -82,8 +90,10 @@ func newProviderAddCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if in.Host, err = providerHost(cmd.Context(), c, *host); err != nil {
-			return err
+		if in.Kind != "macro" {
+			if in.Host, err = providerHost(cmd.Context(), c, *host); err != nil {
+				return err
+			}
 		}
 		var p api.Provider
 		if err := c.do(cmd.Context(), http.MethodPost, path("providers"), in, &p); err != nil {
@@ -176,7 +186,11 @@ func newProviderListCmd() *cobra.Command {
 				case !p.Ready:
 					state = string(p.Reason)
 				}
-				t.row(p.Name, p.Kind, string(p.Host), fmt.Sprint(len(p.Tools)), fmt.Sprint(callable), state)
+				host := string(p.Host)
+				if host == "" {
+					host = "-"
+				}
+				t.row(p.Name, p.Kind, host, fmt.Sprint(len(p.Tools)), fmt.Sprint(callable), state)
 			}
 			t.flush()
 			return nil
@@ -297,7 +311,11 @@ func showProvider(cmd *cobra.Command, p *api.Provider) error {
 
 // providerText is a provider for people.
 func providerText(out io.Writer, p *api.Provider) {
-	fmt.Fprintf(out, "%s (%s) on %s\n", plain(p.Name), plain(p.Kind), plain(string(p.Host)))
+	if p.Host == "" {
+		fmt.Fprintf(out, "%s (%s)\n", plain(p.Name), plain(p.Kind))
+	} else {
+		fmt.Fprintf(out, "%s (%s) on %s\n", plain(p.Name), plain(p.Kind), plain(string(p.Host)))
+	}
 	if len(p.Command) > 0 {
 		fmt.Fprintf(out, "  runs %s\n", shellWords(p.Command))
 	}
@@ -353,6 +371,9 @@ func lookText(out io.Writer, t *api.ProviderTool) {
 	fmt.Fprintf(out, "\n%s\n", plain(string(t.Tool)))
 	if len(t.Argv) > 0 {
 		fmt.Fprintf(out, "  runs %s\n", shellWords(t.Argv))
+	}
+	for _, step := range t.Plan {
+		fmt.Fprintf(out, "  step %s\n", plain(step))
 	}
 	for _, line := range wrapped(plain(t.Description), 96) {
 		fmt.Fprintf(out, "  %s\n", line)

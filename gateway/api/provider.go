@@ -11,7 +11,7 @@ import (
 type Provider struct {
 	Name    string              `json:"name"`
 	Kind    string              `json:"kind"` // command, openapi, mcp, macro or satellite
-	Host    capabilities.NodeID `json:"host"`
+	Host    capabilities.NodeID `json:"host"` // empty of a macro, which has none
 	Command []string            `json:"command,omitempty"`
 	URL     string              `json:"url,omitempty"`
 	Only    []string            `json:"only,omitempty"`
@@ -49,7 +49,9 @@ type ProviderTool struct {
 	Approved string                     `json:"approved_hash,omitempty"`
 	Flags    []string                   `json:"flags,omitempty"` // what a person should look at
 	// Argv are the words of a command, as its template has them.
-	Argv  []string        `json:"argv,omitempty"`
+	Argv []string `json:"argv,omitempty"`
+	// Plan are the steps of a macro, one line each.
+	Plan  []string        `json:"plan,omitempty"`
 	Keys  []string        `json:"capability_keys"`
 	Input json.RawMessage `json:"input,omitempty"`
 }
@@ -72,7 +74,7 @@ type TriedHost struct {
 type AddProvider struct {
 	Name     string              `json:"name"`
 	Kind     string              `json:"kind"`
-	Host     capabilities.NodeID `json:"host"`
+	Host     capabilities.NodeID `json:"host,omitempty"` // not of a macro
 	Command  []string            `json:"command,omitempty"`
 	URL      string              `json:"url,omitempty"`
 	Only     []string            `json:"only,omitempty"`
@@ -80,7 +82,7 @@ type AddProvider struct {
 	Write    []string            `json:"write,omitempty"`
 	Net      []string            `json:"net,omitempty"`
 	Env      []string            `json:"env,omitempty"`      // NAME=SECRET
-	Manifest string              `json:"manifest,omitempty"` // JSON, as text
+	Manifest string              `json:"manifest,omitempty"` // JSON, as text; of a macro YAML, too
 }
 
 // ApproveProvider is what somebody approves of a provider.

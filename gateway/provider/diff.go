@@ -130,9 +130,19 @@ func words(t *tools.RemoteTool) string {
 	if t.TimeoutMS > 0 {
 		b.WriteString("timeout_ms: " + strconv.Itoa(t.TimeoutMS) + "\n")
 	}
+	text("uses", strings.Join(ids(t.Uses), "\n"))
+	text("steps", strings.Join(t.Plan, "\n"))
 	schema("input", t.Input)
 	schema("output", t.Output)
 	return b.String()
+}
+
+func ids(list []capabilities.ToolID) []string {
+	out := make([]string, 0, len(list))
+	for _, id := range list {
+		out = append(out, string(id))
+	}
+	return out
 }
 
 // lines are the hunks of a difference, each line behind its sign.

@@ -36,6 +36,9 @@ func (b *Book) Add(ctx context.Context, who dispatch.Caller, p tools.Provider, h
 	if err := p.Validate(); err != nil {
 		return Provider{}, err
 	}
+	if p.Kind == tools.KindMacro {
+		return b.addMacro(ctx, who, p)
+	}
 	if !p.Kind.Hosted() {
 		return Provider{}, capabilities.Errorf(capabilities.CodeNotSupported, "providers of the kind %s are not hosted by a node", p.Kind)
 	}
@@ -90,9 +93,20 @@ func (b *Book) Check(ctx context.Context, who dispatch.Caller, name string) (Pro
 		return Provider{}, err
 	}
 	before := p
-	if err := b.ask(ctx, who, &p); err != nil {
+	if p.Kind == tools.KindMacro {
+		err = b.compose(&p)
+	} else {
+		err = b.ask(ctx, who, &p)
+	}
+	if err != nil {
 		return before, err
 	}
+	return b.changed(ctx, who, &before, &p)
+}
+
+// changed has what a provider says now be on record: what is another than was approved waits
+// for a look.
+func (b *Book) changed(ctx context.Context, who dispatch.Caller, before, p *Provider) (Provider, error) {
 	p.describe(before.lives())
 	for i := range p.Tools {
 		if t := &p.Tools[i]; t.Changed() && t.State.Callable() {
@@ -103,7 +117,7 @@ func (b *Book) Check(ctx context.Context, who dispatch.Caller, name string) (Pro
 	if p.Hash == before.Hash {
 		kind = ""
 	}
-	return b.settle(ctx, who, kind, &before, &p)
+	return b.settle(ctx, who, kind, before, p)
 }
 
 // ask has the host take the provider up, and takes over what it offers.

@@ -266,6 +266,9 @@ func (b *Book) register(p, before *Provider) error {
 			withheld = append(withheld, t.Descriptor)
 		}
 	}
+	if p.Kind == tools.KindMacro {
+		return b.composed(p, offered, withheld)
+	}
 	return b.opts.Registry.Hosted(p.Name, []capabilities.NodeID{p.Host}, offered, withheld)
 }
 

@@ -30,7 +30,7 @@ func (b *Book) settle(ctx context.Context, who dispatch.Caller, kind string, bef
 			b.fresh[t.Described.Tool] = true
 		}
 	}
-	if len(p.approved()) > 0 {
+	if len(p.approved()) > 0 && p.Kind.Hosted() {
 		if err := b.opts.Allow(ctx, who.Principal, p.Host, "tyrum."+p.Name+".*"); err != nil {
 			return *p, err
 		}

@@ -24,8 +24,11 @@ type telling struct {
 }
 
 // owe writes down that a host has to be told about a provider, before what it has to be told is
-// decided: a gateway that ends between tells it when it is back.
+// decided: a gateway that ends between tells it when it is back. A macro has no host: nil.
 func (b *Book) owe(ctx context.Context, who dispatch.Caller, provider string, host capabilities.NodeID) (*untold, error) {
+	if host == "" {
+		return nil, nil
+	}
 	err := b.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		_, err := tx.Exec(`INSERT INTO provider_untold (provider, host, principal, role, lane, at) VALUES ($1, $2, $3, $4, $5, $6)
 			ON CONFLICT (provider, host) DO UPDATE SET principal = excluded.principal, role = excluded.role, lane = excluded.lane, at = excluded.at`,
@@ -102,6 +105,9 @@ func (b *Book) hears(n *route.Node, u *untold) bool {
 // tell has a host hear what was decided. A host that is away hears it when it connects: the
 // decision stays that of its maker, whenever it arrives.
 func (b *Book) tell(ctx context.Context, u *untold) error {
+	if u == nil {
+		return nil // nobody hosts it
+	}
 	u.tried = true
 	tool, args := b.order(u.telling)
 	_, err := b.call(ctx, u.who, tool, u.host, args)

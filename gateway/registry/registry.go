@@ -113,6 +113,16 @@ func (r *Registry) Register(tools ...Tool) error {
 // tools take the provider away. Errors as of Register, and CodeInvalidRequest for a tool of
 // another provider.
 func (r *Registry) Hosted(provider string, hosts []capabilities.NodeID, offered, withheld []*catalog.Descriptor) error {
+	return r.backed(provider, hosts, nil, offered, withheld)
+}
+
+// Composed is Hosted for tools that the gateway makes of calls of others; by carries out those
+// that are offered.
+func (r *Registry) Composed(provider string, by Provider, offered, withheld []*catalog.Descriptor) error {
+	return r.backed(provider, nil, by, offered, withheld)
+}
+
+func (r *Registry) backed(provider string, hosts []capabilities.NodeID, by Provider, offered, withheld []*catalog.Descriptor) error {
 	settle := func(tools []*catalog.Descriptor) ([]*catalog.Descriptor, error) {
 		kept := make([]*catalog.Descriptor, 0, len(tools))
 		for _, t := range tools {
@@ -122,6 +132,9 @@ func (r *Registry) Hosted(provider string, hosts []capabilities.NodeID, offered,
 			}
 			if d.Provider != provider {
 				return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the tool %s is not of the provider %s", d.Tool, provider)
+			}
+			if d.NodeCapability() == "" && by == nil && hosts != nil || d.NodeCapability() != "" && by != nil {
+				return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the tool %s is not carried out in that way", d.Tool)
 			}
 			kept = append(kept, d)
 		}
@@ -141,7 +154,7 @@ func (r *Registry) Hosted(provider string, hosts []capabilities.NodeID, offered,
 			if err := draft.free(d); err != nil {
 				return err
 			}
-			draft.add(Tool{Descriptor: d})
+			draft.add(Tool{Descriptor: d, Provider: by})
 		}
 		for _, d := range known {
 			if err := draft.free(d); err != nil {
@@ -149,7 +162,7 @@ func (r *Registry) Hosted(provider string, hosts []capabilities.NodeID, offered,
 			}
 			draft.withhold(d)
 		}
-		if len(kept) > 0 {
+		if len(kept) > 0 && by == nil {
 			draft.hosts[provider] = slices.Clone(hosts)
 		}
 		return nil

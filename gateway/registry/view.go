@@ -69,6 +69,7 @@ func (v *View) drop(provider string) {
 		}
 		v.news = true
 		delete(v.byTool, d.Tool)
+		delete(v.providers, d.Tool)
 		delete(v.byWire, d.Tool.WireName())
 		delete(v.byCapability, d.Capability)
 		return true

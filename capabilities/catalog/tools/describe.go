@@ -26,6 +26,7 @@ type Described struct {
 	*catalog.Descriptor
 	Upstream string   // what the provider calls it
 	Runs     []string // the words of a command, as its template has them
+	Plan     []string // the steps of a macro
 	Hash     string   // of the provider's own words
 	Flags    []Flag   // what a person should look at
 }
@@ -56,17 +57,18 @@ func Describe(p *Provider, m *ToolManifest) (list []Described, refused []Refused
 	ids := map[capabilities.ToolID][]string{}
 	for i := range m.Tools {
 		if i < MaxTools {
-			ids[toolID(p.Name, m.Tools[i].Name)] = append(ids[toolID(p.Name, m.Tools[i].Name)], m.Tools[i].Name)
+			id := p.toolID(m.Tools[i].Name)
+			ids[id] = append(ids[id], m.Tools[i].Name)
 		}
 	}
 	for i := range m.Tools {
 		t := &m.Tools[i]
-		switch others := ids[toolID(p.Name, t.Name)]; {
+		switch others := ids[p.toolID(t.Name)]; {
 		case i >= MaxTools:
 			no(t, "a provider has at most %d tools", MaxTools)
 			continue
 		case len(others) > 1:
-			no(t, "its ID would be %s, as that of %s", toolID(p.Name, t.Name), quoted(others))
+			no(t, "its ID would be %s, as that of %s", p.toolID(t.Name), quoted(others))
 			continue
 		case !p.wants(t):
 			continue
@@ -93,7 +95,7 @@ func quoted(names []string) string {
 // wants reports whether the record asks for a tool: by its name, its ID's action or a tag.
 func (p *Provider) wants(t *RemoteTool) bool {
 	return len(p.Only) == 0 || slices.ContainsFunc(p.Only, func(o string) bool {
-		return o == t.Name || o == toolID(p.Name, t.Name).Action() || slices.Contains(t.Tags, o)
+		return o == t.Name || o == p.toolID(t.Name).Action() || slices.Contains(t.Tags, o)
 	})
 }
 
@@ -113,7 +115,7 @@ func describe(p *Provider, t *RemoteTool) (*Described, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := toolID(p.Name, t.Name)
+	id := p.toolID(t.Name)
 	title, titled := clean(t.Title, maxTitle)
 	description, flags := clean(t.Description, maxDescription)
 	if title == "" {
@@ -134,6 +136,17 @@ func describe(p *Provider, t *RemoteTool) (*Described, error) {
 		Routing: catalog.Routing{Target: catalog.TargetNode, Implicit: []capabilities.SelectionMode{capabilities.SelectHost}},
 		Limits:  catalog.Limits{TimeoutMS: timeout(t), MaxTimeoutMS: mostTimeout, MaxResultBytes: mostResult, MaxBlobBytes: mostBlobs},
 	}
+	if p.Kind == KindMacro {
+		d.Capability, d.Routing = "", catalog.Routing{Target: catalog.TargetGateway}
+		for _, use := range t.Uses {
+			d.Steps = append(d.Steps, string(use))
+		}
+	}
+	for _, key := range t.OptionalKeys {
+		if slices.Contains(d.Manifest.Keys(), key) {
+			d.Optional = append(d.Optional, key)
+		}
+	}
 	if Plumbing(p.Name) {
 		d.Nature = catalog.NaturePlumbing
 	}
@@ -145,7 +158,7 @@ func describe(p *Provider, t *RemoteTool) (*Described, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Described{Descriptor: settled, Upstream: t.Name, Runs: t.Runs, Hash: hash, Flags: flags}, nil
+	return &Described{Descriptor: settled, Upstream: t.Name, Runs: t.Runs, Plan: t.Plan, Hash: hash, Flags: flags}, nil
 }
 
 // effects says what a tool leaves behind. A hint that it only reads is taken for the words

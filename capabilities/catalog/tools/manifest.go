@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 )
 
@@ -31,10 +32,15 @@ type RemoteTool struct {
 	Tags        []string `json:"tags,omitempty"`
 	// Keys are capability keys that it declares beside those of its provider.
 	Keys []string `json:"keys,omitempty"`
+	// OptionalKeys are those of Keys that it works without.
+	OptionalKeys []string `json:"optional_keys,omitempty"`
 	// TimeoutMS bounds a call; 0: 60 s.
 	TimeoutMS int `json:"timeout_ms,omitempty"`
 	// Runs are the words of a command, as its template has them.
 	Runs []string `json:"runs,omitempty"`
+	// Uses are the tools that a macro calls, and Plan its steps, one line each.
+	Uses []capabilities.ToolID `json:"uses,omitempty"`
+	Plan []string              `json:"plan,omitempty"`
 	// Origin is a digest of what carries the tool out: its provider's record with all that it
 	// may reach, and a command's whole template. It makes an approval one of that, too.
 	Origin string `json:"origin,omitempty"`

@@ -33,6 +33,14 @@ func toolID(provider, upstream string) capabilities.ToolID {
 	return capabilities.ToolID(prefix + action)
 }
 
+// toolID is the ID of a tool of p. A macro is one tool of the family of macros.
+func (p *Provider) toolID(upstream string) capabilities.ToolID {
+	if p.Kind == KindMacro {
+		return capabilities.ToolID("tool.macro." + p.Name)
+	}
+	return toolID(p.Name, upstream)
+}
+
 // segment writes a name as one segment of an ID: a word in capitals inside it ("getPet") is
 // a word of its own.
 func segment(name string) string {

@@ -90,6 +90,9 @@ var reserved = []string{
 	"run", "secret", "skill", "sub-agent", "task", "tool", "web",
 }
 
+// maxMacroName keeps the wire name of a macro within maxWire.
+const maxMacroName = maxWire - len("tool_macro_")
+
 // Reserved reports whether a name is kept for what is compiled in. Plumbing domains may have
 // tools, too (S3-29).
 func Reserved(name string) bool { return slices.Contains(reserved, name) }
@@ -102,7 +105,9 @@ func (p *Provider) Validate() error {
 	switch {
 	case !nameFormat.MatchString(p.Name):
 		return bad("name", "a letter, then at most 31 of a-z, 0-9 and -")
-	case Reserved(p.Name):
+	case p.Kind == KindMacro && len(p.Name) > maxMacroName:
+		return bad("name", "a macro's has at most 29 characters")
+	case Reserved(p.Name) && p.Kind != KindMacro: // a macro is of the family of macros
 		return bad("name", p.Name+" is the name of a built-in family")
 	case !slices.Contains(Kinds(), p.Kind):
 		return bad("kind", "command, openapi, mcp, macro or satellite")

@@ -12,6 +12,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/macro"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/provider"
 	"github.com/handrail-dev/handrail/gateway/route"
@@ -37,7 +38,7 @@ func (s *Server) providerTable() []*endpoint {
 	}
 	return []*endpoint{
 		serveJSON(endpoint{method: get, path: "/v1/providers", action: principal.ActReadProviders, summary: "Providers with their tools, and what waits to be looked at"}, s.providers),
-		serveJSON(endpoint{method: post, path: "/v1/providers", action: principal.ActProviders, summary: "Have a node host a provider; nothing of it can be called before it is approved"}, s.addProvider),
+		serveJSON(endpoint{method: post, path: "/v1/providers", action: principal.ActProviders, summary: "Have a node host a provider, or take up a macro; nothing of it can be called before it is approved"}, s.addProvider),
 		serveJSON(endpoint{method: get, path: "/v1/providers/{provider}", action: principal.ActReadProviders, summary: "One provider, its tools with their schemas"}, s.provider),
 		serveJSON(endpoint{method: post, path: "/v1/providers/{provider}/check", action: principal.ActProviders, summary: "Ask its host what it offers now; what changed waits to be looked at"}, s.checkProvider),
 		serveJSON(endpoint{method: post, path: "/v1/providers/{provider}/approve", action: principal.ActProviders, summary: "Let its tools be called: names the manifest that was looked at"}, s.approveProvider),
@@ -76,7 +77,12 @@ func (s *Server) addProvider(c *visit, in api.AddProvider) (api.Provider, error)
 	p := tools.Provider{
 		Name: in.Name, Kind: tools.Kind(in.Kind), Command: in.Command, URL: in.URL, Only: in.Only, Read: in.Read, Write: in.Write, Net: in.Net,
 	}
-	if in.Manifest != "" {
+	if p.Kind == tools.KindMacro && in.Manifest != "" {
+		var err error
+		if p.Manifest, err = macro.JSON([]byte(in.Manifest)); err != nil {
+			return api.Provider{}, err
+		}
+	} else if in.Manifest != "" {
 		if !json.Valid([]byte(in.Manifest)) {
 			return api.Provider{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "manifest: is no JSON")
 		}
@@ -156,7 +162,7 @@ func viewProvider(p *provider.Provider, roster []route.Node, whole bool) api.Pro
 	for i := range p.Tools {
 		t := &p.Tools[i]
 		out.Tools = append(out.Tools, viewProviderTool(t, whole))
-		if t.Callable() && out.Ready {
+		if p.Kind.Hosted() && t.Callable() && out.Ready {
 			out.Ready, out.Reason, out.Fix = hostReady(p.Host, t, roster)
 		}
 	}
@@ -166,7 +172,7 @@ func viewProvider(p *provider.Provider, roster []route.Node, whole bool) api.Pro
 func viewProviderTool(t *provider.Tool, whole bool) api.ProviderTool {
 	one := api.ProviderTool{
 		Tool: t.Described.Tool, Upstream: t.Upstream, Title: t.Title, Description: t.Description, State: string(t.State), Callable: t.Callable(),
-		Effect: t.Effect, Proposal: t.Proposal(), Canary: t.Canary, Hash: t.Hash, Approved: t.Approved, Keys: t.Descriptor.Manifest.Keys(), Argv: t.Runs,
+		Effect: t.Effect, Proposal: t.Proposal(), Canary: t.Canary, Hash: t.Hash, Approved: t.Approved, Keys: t.Descriptor.Manifest.Keys(), Argv: t.Runs, Plan: t.Plan,
 	}
 	for _, f := range t.Flags {
 		one.Flags = append(one.Flags, string(f))

@@ -1,0 +1,79 @@
+package provider
+
+import (
+	"context"
+	"errors"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/macro"
+)
+
+// A macro is a provider of one tool without a host: the gateway makes its calls. Its words about
+// itself are worked out of its file and of the tools that it uses.
+
+// addMacro takes a macro up: its tool is a draft. A file for a macro that there is takes the
+// place of the one before, and its tool waits for a look if it says something else.
+func (b *Book) addMacro(ctx context.Context, who dispatch.Caller, record tools.Provider) (Provider, error) {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	if before, err := b.Get(record.Name); err == nil {
+		if before.Kind != tools.KindMacro {
+			return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "there is a provider %s already", record.Name).WithHint("Give the macro another name.")
+		}
+		p := before
+		p.Provider = record
+		if err := b.compose(&p); err != nil {
+			return before, err
+		}
+		return b.changed(ctx, who, &before, &p)
+	}
+	var others []capabilities.ToolID
+	for _, p := range b.List() {
+		if p.Kind == tools.KindMacro {
+			others = append(others, capabilities.ToolID("tool."+p.Name+".x"))
+		}
+	}
+	switch like := lookAlike(capabilities.ToolID("tool."+record.Name+".x"), others); {
+	case len(b.List()) >= maxProviders:
+		return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "a gateway has at most %d providers", maxProviders)
+	case like != "":
+		return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "the name %s could be taken for %s", record.Name, like.Family()).WithHint("Give it a name that does not look like another.")
+	}
+	added := Provider{Provider: record, By: who.Principal, Created: b.opts.Now().UTC()}
+	if err := b.compose(&added); err != nil {
+		return Provider{}, err
+	}
+	added.describe(nil)
+	if len(added.Refused) > 0 {
+		return Provider{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "%s", added.Refused[0].Reason)
+	}
+	if err := b.register(&added, nil); err != nil {
+		return Provider{}, err
+	}
+	if err := b.keep(ctx, who.Principal, kindAdded, &added); err != nil {
+		return Provider{}, errors.Join(err, b.opts.Registry.Hosted(added.Name, nil, nil, nil))
+	}
+	return added, nil
+}
+
+// compose works out what a macro says of itself, with the tools that there are now.
+func (b *Book) compose(p *Provider) error {
+	_, manifest, err := macro.Offer(&p.Provider, b.opts.Registry.Get)
+	if err != nil {
+		return err
+	}
+	p.Manifest, p.Checked = manifest, b.opts.Now().UTC()
+	return nil
+}
+
+// composed registers the tool of a macro with what carries it out.
+func (b *Book) composed(p *Provider, offered, withheld []*catalog.Descriptor) error {
+	m, err := macro.Read(p.Name, p.Provider.Manifest)
+	if err != nil {
+		return err
+	}
+	return b.opts.Registry.Composed(p.Name, macro.Runner{Macro: m, Tools: b.opts.Registry.Get}, offered, withheld)
+}
