@@ -59,6 +59,12 @@ const (
 	ActionRemoveProvider ActionKey = "remove_provider" // Name
 	ActionReviewTool     ActionKey = "review_tool"     // Tool; look at what its provider changed
 
+	ActionListSatellites  ActionKey = "list_satellites"
+	ActionAddSatellite    ActionKey = "add_satellite"    // Name; at the gateway: let one in
+	ActionRunSatellite    ActionKey = "run_satellite"    // Name; on its machine
+	ActionShowSatellite   ActionKey = "show_satellite"   // Node
+	ActionRevokeSatellite ActionKey = "revoke_satellite" // Node
+
 	ActionNameGateway ActionKey = "name_gateway" // serve the console under a name
 	ActionServeHTTPS  ActionKey = "serve_https"
 )
@@ -72,6 +78,7 @@ var actionKeys = []ActionKey{
 	ActionCreateToken, ActionSignIn, ActionSignInView, ActionAddUser, ActionSetPassword, ActionManageUsers, ActionApproveOwn, ActionRevokeGrant,
 	ActionSetSecret, ActionReleaseSecret,
 	ActionCheckProvider, ActionShowProvider, ActionRemoveProvider, ActionReviewTool,
+	ActionListSatellites, ActionAddSatellite, ActionRunSatellite, ActionShowSatellite, ActionRevokeSatellite,
 	ActionNameGateway, ActionServeHTTPS,
 }
 

@@ -62,6 +62,8 @@ const (
 	ReasonNodeOutdated     Reason = "node_outdated"  // its program is too old for this capability
 	// The tool's provider says something else of it than a person approved.
 	ReasonManifestChanged Reason = "manifest_changed"
+	// A satellite has not been heard of for too long.
+	ReasonHeartbeatLate Reason = "heartbeat_late"
 )
 
 // Readiness is the one truth about a capability on a node.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,6 +25,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/chain"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/bus"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
@@ -55,6 +57,11 @@ type Options struct {
 	Dir  string
 	HTTP string // TCP address of the HTTP surfaces, such as "127.0.0.1:7480"
 	QUIC string // UDP address nodes dial, such as ":7443"
+	// Bus is the TCP address that satellites connect to, such as "127.0.0.1:7444"; it is listened
+	// at once one is invited. NATS is a server elsewhere in its place, and NATSTLS how it is met.
+	Bus     string
+	NATS    string
+	NATSTLS *tls.Config
 	// Advertise returns the addresses that pastes carry; default: where the listener can be
 	// reached, as far as this host can tell.
 	Advertise []string
@@ -93,8 +100,10 @@ type Options struct {
 	// carries them. Defaults: those of push.Options.
 	PushServices  []string
 	PushTransport http.RoundTripper
-	Version       string       // of this program
-	Log           *slog.Logger // default: discards
+	// Clock is by which satellites' heartbeats are late. Default: the system's.
+	Clock   func() time.Time
+	Version string       // of this program
+	Log     *slog.Logger // default: discards
 }
 
 // Gateway is one gateway, put together.
@@ -113,6 +122,7 @@ type Gateway struct {
 	Consent    *consent.Consent
 	Switch     *stop.Switch
 	Nodes      *nodes.Nodes
+	Bus        *bus.Bus
 	Registry   *registry.Registry
 	Secrets    *secret.Vault
 	Rulebook   *rules.Book
@@ -124,6 +134,7 @@ type Gateway struct {
 	Push       *push.Book
 	Front      *front.Server
 
+	hosts *hosts           // nodes and satellites
 	files *front.Artifacts // who may have which artifact
 	site  *pairing.Site
 	mcp   *mcp.Server
@@ -193,7 +204,7 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 	}
 	var migrations []store.Migration
 	for _, room := range [][]store.Migration{
-		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(), provider.Migrations(),
+		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(), provider.Migrations(), bus.Migrations(),
 	} {
 		migrations = append(migrations, room...)
 	}
@@ -237,7 +248,10 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 			return ok && d.TakesSteps()
 		},
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return g.openBus(ctx)
 }
 
 // serve makes the pipeline and the surfaces over what keep opened.
@@ -283,12 +297,12 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	g.Selector = newSelector(g.Registry, g.Ledger, g.metrics)
 	g.Dispatcher = dispatch.New(dispatch.Options{
 		Selector: g.Selector, Working: g.Lanes,
-		Registry: g.Registry, Policy: g.Rulebook.Engine, Nodes: g.Nodes, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,
+		Registry: g.Registry, Policy: g.Rulebook.Engine, Nodes: g.hosts, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,
 		Outcomes: g.Outcomes, Artifacts: g.Artifacts, Fetcher: fetcher{g.Nodes}, Consent: g.Consent, Deferred: g.Tasks, Secrets: g.Secrets,
 		Stop: g.Switch.Now, AwaitNodes: true,
 		Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
 	})
-	g.Providers.Serve(g.Dispatcher, g.Consent, approvals{g}, g.Nodes)
+	g.Providers.Serve(g.Dispatcher, g.Consent, approvals{g}, g.hosts)
 	g.files = &front.Artifacts{Store: &shelf{Artifacts: g.Artifacts, g: g, read: map[reader]time.Time{}}, Tools: g.Dispatcher}
 	if g.Live, err = live.New(live.Options{Calls: g.Dispatcher, Grants: g.Consent, ICE: g.opts.ICE, Log: g.log}); err != nil {
 		return err
@@ -330,6 +344,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}}); err != nil {
 		return err
 	}
+	if err := g.Bus.Start(starting); err != nil {
+		return err
+	}
 	// The rooms that record outlive those that act: surfaces, pipeline and nodes end first.
 	inner, stopInner := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopInner()
@@ -341,6 +358,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 
 	act, actCtx := errgroup.WithContext(ctx)
 	act.Go(func() error { return g.Nodes.Run(actCtx) })
+	act.Go(func() error { return g.Bus.Run(actCtx) })
 	act.Go(func() error { return g.Dispatcher.Run(actCtx) })
 	act.Go(func() error { return g.Tasks.Run(actCtx, g.Dispatcher) })
 	act.Go(func() error { return g.Lanes.Run(actCtx) })
@@ -378,6 +396,9 @@ func (g *Gateway) Close() {
 	}
 	if g.Nodes != nil {
 		_ = g.Nodes.Close()
+	}
+	if g.Bus != nil {
+		g.Bus.Close()
 	}
 	if g.Artifacts != nil {
 		_ = g.Artifacts.Close()

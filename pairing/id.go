@@ -15,7 +15,7 @@ import (
 //
 //	n  4f7k2m9qxw3dz8tc  h5
 //	|  body              check digits
-//	kind: s site, g gateway, n node, i invite
+//	kind: s site, g gateway, n node, i invite, t satellite
 //
 // The digits are Crockford's (no i, l, o, u). The check digits are the two
 // power sums Σ cₖαᵏ and Σ cₖα²ᵏ over GF(32), with which every single wrong digit
@@ -30,6 +30,7 @@ const (
 	kindGateway = 'g'
 	kindNode    = 'n'
 	kindInvite  = 'i'
+	kindTool    = 't' // a satellite: what it is for
 
 	siteBytes  = 20 // 160 bits: a hash that someone might try to meet
 	nodeBytes  = 10
@@ -60,6 +61,14 @@ func NewNodeID() capabilities.NodeID {
 	var b [nodeBytes]byte
 	rand.Read(b[:]) // never fails (crypto/rand)
 	return capabilities.NodeID(format(kindNode, b[:]))
+}
+
+// NewSatelliteID makes the ID of a satellite, which stands where a node's does: both carry calls
+// out, and no satellite can be taken for a node.
+func NewSatelliteID() capabilities.NodeID {
+	var b [nodeBytes]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return capabilities.NodeID(format(kindTool, b[:]))
 }
 
 // ParseNodeID returns the canonical form of a node ID as a person may type it:

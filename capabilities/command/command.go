@@ -129,6 +129,20 @@ var sayings = map[capabilities.ActionKey]func(a capabilities.Action) []any{
 		return []any{Here("user", "list"), " and ", Here("token", "list"), " list them."}
 	},
 
+	capabilities.ActionListSatellites: listed(Here("satellite", "list"), "lists those there are."),
+	capabilities.ActionAddSatellite: func(a capabilities.Action) []any {
+		return []any{There("satellite", "add", or(a.Name, "NAME")), " at the gateway prints a code, and ", There("satellite", "join", or(a.Name, "NAME")), " on its machine takes it."}
+	},
+	capabilities.ActionRunSatellite: func(a capabilities.Action) []any {
+		return []any{There("satellite", "run", or(a.Name, "NAME")), " on its machine starts it."}
+	},
+	capabilities.ActionShowSatellite: func(a capabilities.Action) []any {
+		return []any{Here("satellite", "show", or(a.Node, "ID")), " shows how it is."}
+	},
+	capabilities.ActionRevokeSatellite: func(a capabilities.Action) []any {
+		return []any{Here("satellite", "revoke", or(a.Node, "ID")), " puts it out."}
+	},
+
 	capabilities.ActionPairNode: func(capabilities.Action) []any {
 		return []any{Here("pair"), " prints a code, and ", There("node", "join"), " on the device takes it."}
 	},

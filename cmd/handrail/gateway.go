@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -38,6 +39,7 @@ func newGatewayCmd() *cobra.Command {
 	quic := cmd.Flags().String("quic", defaultQUIC, "UDP address that nodes connect to")
 	advertise := cmd.Flags().StringSlice("advertise", nil, "host:port that pairing codes carry (default: this host's addresses)")
 	door := addDoorFlags(cmd)
+	bus := addBusServer(cmd)
 	fromFiles := cmd.Flags().Bool("policy-from-files", false, "put the policy folder's files in force without activating them, as when the policy in force locks everybody out")
 	keep := cmd.Flags().Duration("ledger-keep", 0, "prune packets older than this, with proof, such as 2160h (default: keep everything)")
 	verbose := addVerbose(cmd)
@@ -62,7 +64,7 @@ func newGatewayCmd() *cobra.Command {
 			o.PolicyFiles = rules.FilesTaken
 		}
 		o.Prepare = func(context.Context) error { return data.dropDemoRules() }
-		if err := door.into(&o); err != nil {
+		if err := errors.Join(door.into(&o), bus.into(&o)); err != nil {
 			return err
 		}
 		g, err := openGateway(cmd.Context(), data, o)

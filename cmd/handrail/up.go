@@ -46,6 +46,7 @@ const nodeTrust = "local"
 type upOptions struct {
 	http, quic  string
 	door        doorFlags
+	bus         busServer
 	flags       nodeFlags
 	once, plain bool   // plain: without the first task
 	alone       bool   // nobody is there to be asked
@@ -64,7 +65,7 @@ func newUpCmd() *cobra.Command {
 			"first task; prints how to connect a client; and stays up.",
 		Args: cobra.NoArgs,
 	}
-	o := upOptions{flags: addNodeFlags(cmd), door: addDoorFlags(cmd)}
+	o := upOptions{flags: addNodeFlags(cmd), door: addDoorFlags(cmd), bus: addBusServer(cmd)}
 	o.flags.hostsProviders(cmd)
 	cmd.Flags().Lookup("browser-allow-origin").Usage = "origin that agents may open and pages may reach although it is not public, such as http://127.0.0.1:3000; repeatable"
 	cmd.Flags().StringVar(&o.http, "http", defaultHTTP, "address of MCP and the API")
@@ -120,7 +121,7 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 	options := gateway.Options{HTTP: o.http, QUIC: o.quic, ApprovalWait: o.wait(), PolicyFiles: rules.FilesChanged, Log: log}
 	options.Prepare = func(context.Context) error { return upRules(data, o, page, say) }
 	if o.door.cert != nil { // not within 'handrail ci'
-		if err := o.door.into(&options); err != nil {
+		if err := errors.Join(o.door.into(&options), o.bus.into(&options)); err != nil {
 			return err
 		}
 	}

@@ -79,6 +79,9 @@ func (p nodeList) Execute(_ context.Context, o registry.Order) (capabilities.Out
 	list := p.d.list(engine, Caller{Principal: o.Caller.Principal, Role: o.Caller.Role, Lane: o.Caller.Lane}, roster)
 	for i := range roster {
 		n := &roster[i]
+		if n.Serves != "" {
+			continue // a satellite is no node
+		}
 		ln := listedNode{
 			Node: n.ID, Label: n.Summary.Label, Trust: n.Summary.Trust, Connected: n.Connected, Paired: n.Paired,
 			Attached: slices.Contains(attached, n.ID), Tools: p.tools(list, n, args),

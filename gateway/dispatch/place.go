@@ -41,7 +41,7 @@ func (d *Dispatcher) place(ctx context.Context, q *resolved) (*routed, *capabili
 		roster := d.opts.Nodes.Snapshot()
 		selection, err := route.Select(route.Input{
 			Requested: q.args.NodeID, Attached: d.opts.Lanes.Attached(q.lane), Capability: capability,
-			Implicit: q.desc.Routing.Implicit, Hosts: d.opts.Registry.Now().Hosts(q.desc.Provider), Nodes: roster,
+			Implicit: q.desc.Routing.Implicit, Hosts: d.opts.Nodes.Order(d.opts.Registry.Now().Hosts(q.desc.Provider)), Nodes: roster,
 			PolicyDenied: func(id capabilities.NodeID) bool { return n.judge(nodeByID(roster, id)).Effect == policy.Deny },
 		})
 		if err == nil {

@@ -33,6 +33,9 @@ type Nodes interface {
 	Scene(ctx context.Context, node capabilities.NodeID, ask wire.SceneAsk) (wire.Scene, error)
 	// Ask asks a node's journal what became of calls.
 	Ask(ctx context.Context, node capabilities.NodeID, calls []capabilities.CallID) ([]wire.JournalState, error)
+	// Order returns the hosts of a provider in the order in which they are tried: several are
+	// interchangeable, and the least busy comes first.
+	Order(hosts []capabilities.NodeID) []capabilities.NodeID
 	// Changed is closed at the next change of the snapshot.
 	Changed() <-chan struct{}
 }

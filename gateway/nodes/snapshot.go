@@ -44,6 +44,9 @@ func (n *Nodes) Snapshot() []route.Node {
 	return list
 }
 
+// Order returns the hosts of a provider as they are: no node is preferred to another.
+func (n *Nodes) Order(hosts []capabilities.NodeID) []capabilities.NodeID { return hosts }
+
 // Views returns every node as people see it, sorted by ID.
 func (n *Nodes) Views() []View {
 	n.mu.RLock()

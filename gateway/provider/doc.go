@@ -4,9 +4,10 @@
 //
 // The story in the order of reading: provider.go (the records and how they come back after a
 // restart), lifecycle.go (the states of a tool), manage.go (adding, looking again, removing),
-// decide.go (approving), diff.go (what changed), settle.go (a decision becomes true everywhere),
-// untold.go (hosts that have to hear of it), watch.go (hosts that come back or say that a tool
-// changed), rule.go (the policy that an approval adds), look.go (names that look alike).
+// decide.go (approving), diff.go (what changed), settle.go (a decision becomes true
+// everywhere), untold.go (hosts that have to hear of it), watch.go (hosts that come back or
+// say that a tool changed), satellite.go (providers that come by themselves), rule.go (the
+// policy that an approval adds), look.go (names that look alike).
 //
 // Promises: a provider's tools are registered only once a person approved them, by the hash of
 // what they looked at; what a provider changes is not callable before somebody looked at that;

@@ -39,6 +39,9 @@ func (b *Book) Add(ctx context.Context, who dispatch.Caller, p tools.Provider, h
 	if p.Kind == tools.KindMacro {
 		return b.addMacro(ctx, who, p)
 	}
+	if p.Kind == tools.KindSatellite {
+		return Provider{}, capabilities.Errorf(capabilities.CodeNotSupported, "a satellite comes by itself").WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: p.Name}, "Invite it.")
+	}
 	if !p.Kind.Hosted() {
 		return Provider{}, capabilities.Errorf(capabilities.CodeNotSupported, "providers of the kind %s are not hosted by a node", p.Kind)
 	}
@@ -47,11 +50,8 @@ func (b *Book) Add(ctx context.Context, who dispatch.Caller, p tools.Provider, h
 	if _, err := b.Get(p.Name); err == nil {
 		return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "there is a provider %s already", p.Name).WithAction(capabilities.Action{Key: capabilities.ActionRemoveProvider, Name: p.Name}, "Choose another name, or remove it first.")
 	}
-	switch like := lookAlike(capabilities.ToolID("tool."+p.Name+".x"), b.known()); {
-	case len(b.List()) >= maxProviders:
-		return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "a gateway has at most %d providers", maxProviders)
-	case like != "":
-		return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "the name %s could be taken for %s", p.Name, like.Family()).WithHint("Give it a name that does not look like another.")
+	if err := b.free(p.Name); err != nil {
+		return Provider{}, err
 	}
 	added := Provider{Provider: p, Host: host, By: who.Principal, Created: b.opts.Now().UTC()}
 	if err := b.ask(ctx, who, &added); err != nil {
@@ -122,6 +122,9 @@ func (b *Book) changed(ctx context.Context, who dispatch.Caller, before, p *Prov
 
 // ask has the host take the provider up, and takes over what it offers.
 func (b *Book) ask(ctx context.Context, who dispatch.Caller, p *Provider) error {
+	if p.Kind == tools.KindSatellite {
+		return b.askSatellite(ctx, p)
+	}
 	record := p.Provider
 	manifest := string(record.Manifest)
 	record.Manifest = nil
@@ -176,6 +179,9 @@ func (b *Book) Remove(ctx context.Context, who dispatch.Caller, name string) err
 	defer b.changing.Unlock()
 	p, err := b.Get(name)
 	if err != nil {
+		return err
+	}
+	if err := b.live(&p); err != nil {
 		return err
 	}
 	u, err := b.owe(ctx, who, name, p.Host)
@@ -250,6 +256,9 @@ func (b *Book) keep(ctx context.Context, by capabilities.PrincipalID, kind strin
 	b.mu.Lock()
 	b.all[p.Name] = p
 	b.mu.Unlock()
+	if b.satellites != nil && p.Kind == tools.KindSatellite {
+		b.satellites.Refresh()
+	}
 	return nil
 }
 

@@ -97,7 +97,8 @@ type Book struct {
 	consent Consent
 	rules   Rules
 
-	hosts Hosts
+	hosts      Hosts
+	satellites Satellites // nil: there are none
 
 	changing sync.Mutex // one change of a provider at a time; taken before mu
 	late     map[telling]*untold
@@ -269,7 +270,7 @@ func (b *Book) register(p, before *Provider) error {
 	if p.Kind == tools.KindMacro {
 		return b.composed(p, offered, withheld)
 	}
-	return b.opts.Registry.Hosted(p.Name, []capabilities.NodeID{p.Host}, offered, withheld)
+	return b.opts.Registry.Hosted(p.Name, b.hostsOf(p), offered, withheld)
 }
 
 func (p *Provider) callable(id capabilities.ToolID) bool {

@@ -24,9 +24,10 @@ type telling struct {
 }
 
 // owe writes down that a host has to be told about a provider, before what it has to be told is
-// decided: a gateway that ends between tells it when it is back. A macro has no host: nil.
+// decided: a gateway that ends between tells it when it is back. A macro has
+// no host, and a satellite holds nothing: nil.
 func (b *Book) owe(ctx context.Context, who dispatch.Caller, provider string, host capabilities.NodeID) (*untold, error) {
-	if host == "" {
+	if host == "" || b.asked(host) {
 		return nil, nil
 	}
 	err := b.opts.Store.Write(ctx, func(tx *store.Tx) error {

@@ -32,6 +32,9 @@ type Node struct {
 	Readiness map[capabilities.CapabilityID]capabilities.Readiness
 	// Denied shuts the node out of every call by policy, whatever the tool is.
 	Denied bool
+	// Serves is the provider of a satellite, which carries out that provider's tools and is no
+	// device: nobody names it, attaches it, finds it in a list, or selects it. "" for a node.
+	Serves string
 }
 
 // AllowPatterns makes an allowlist of exact capability IDs, families written
@@ -128,6 +131,9 @@ func fix(n *Node, capability capabilities.CapabilityID, v Verdict) (string, capa
 	case capabilities.ReasonNotAllowlisted:
 		return "An admin can allow it.", capabilities.Action{Key: capabilities.ActionAllowNode, Node: n.ID, Capability: capability}
 	case capabilities.ReasonNodeOffline:
+		if n.Serves != "" {
+			return "Start the satellite, and see that it reaches the gateway.", capabilities.Action{Key: capabilities.ActionRunSatellite, Name: n.Serves}
+		}
 		return "Start Handrail's node on the device and see that it reaches the gateway.", capabilities.Action{Key: capabilities.ActionStartNode}
 	case capabilities.ReasonNodeStopped:
 		return "The owner has to resume the device.", capabilities.Action{}

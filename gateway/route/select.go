@@ -107,6 +107,9 @@ func Away(e *capabilities.Error) bool {
 // Select picks the node or says exactly why it cannot.
 func Select(in Input) (Selection, *capabilities.Error) {
 	if in.Requested != "" {
+		if n := find(in.Nodes, in.Requested); n != nil && n.Serves != "" {
+			in.Nodes = nil // it is no node
+		}
 		return explicit(in)
 	}
 	allows := func(m capabilities.SelectionMode) bool { return slices.Contains(in.Implicit, m) }
@@ -129,7 +132,7 @@ func Select(in Input) (Selection, *capabilities.Error) {
 	eligible := 0
 	for i := 0; i < len(in.Nodes) && eligible < 2; i++ {
 		n := &in.Nodes[i]
-		if usable(n, in.Capability).Eligible() && Check(n, in.Capability, in.PolicyDenied).Eligible() {
+		if n.Serves == "" && usable(n, in.Capability).Eligible() && Check(n, in.Capability, in.PolicyDenied).Eligible() {
 			sole = n
 			eligible++
 		}
@@ -206,7 +209,7 @@ func ambiguous(in Input, eligible int) *capabilities.Error {
 	}
 	for _, n := range byID {
 		// Nodes that were turned away for good are nothing to repair.
-		if gone(n) || (eligible > 0 && !usable(n, in.Capability).Eligible()) {
+		if n.Serves != "" || gone(n) || (eligible > 0 && !usable(n, in.Capability).Eligible()) {
 			continue
 		}
 		v := Check(n, in.Capability, in.PolicyDenied)

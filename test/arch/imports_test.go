@@ -13,7 +13,7 @@ import (
 // language are the packages both sides of the wire speak; all without I/O.
 var language = []string{
 	"capabilities", "capabilities/canonical", "capabilities/catalog", "capabilities/wire", "capabilities/policy", "capabilities/chain", "capabilities/sealed", "capabilities/artifact",
-	"capabilities/address", "capabilities/canonical/yaml", "capabilities/catalog/tools",
+	"capabilities/address", "capabilities/canonical/yaml", "capabilities/catalog/tools", "capabilities/catalog/tools/remote",
 }
 
 // room says what the packages of a folder may import of this module. The first
@@ -34,11 +34,13 @@ var rooms = []room{
 	{dir: "cmd/handrail/bridge", may: []string{"capabilities", "capabilities/command", "gateway/client"}, why: "what relays MCP is given its gateway and its ends"},
 	{dir: "cmd/handrail/ci", std: true, why: "what keeps processes together does not know what they do"},
 	{dir: "cmd/handrail/board", may: []string{"capabilities", "gateway/api", "gateway/client"}, why: "what draws on a terminal is given its gateway and the program's words"},
-	{dir: "cmd/**", may: []string{"cmd/**", "agent/**", "gateway/**", "capabilities/**", "pairing/**", "platform/**", "suite/**"}, tests: []string{"test/site"},
+	{dir: "cmd/**", may: []string{"cmd/**", "agent/**", "gateway/**", "capabilities/**", "pairing/**", "platform/**", "suite/**", "satellite"}, tests: []string{"test/site"},
 		why: "cmd wires everything; only what exists for tests stays out of the binary"},
 	{dir: "suite/tracetest", why: "it knows HTML only"},
 	{dir: "suite/**", may: []string{"capabilities", "suite"}, tests: []string{"**"},
 		why: "a suite judges any gateway from outside, as an agent meets it"},
+	{dir: "satellite", may: []string{"capabilities", "capabilities/canonical", "capabilities/catalog/tools", "capabilities/catalog/tools/remote"},
+		why: "other people's programs link it: the vocabulary and the bus, nothing of the gateway or the agent"},
 	{dir: "test/**", may: []string{"**"}, why: "tests may look at everything"},
 	{dir: "agent/**", may: []string{"agent/**", "capabilities/**", "pairing/**", "platform"},
 		why: "the edge must work and be judged without the gateway's code, and gets its OS parts handed in by cmd"},
@@ -63,6 +65,8 @@ var rooms = []room{
 	{dir: "capabilities/artifact", may: []string{"capabilities"}, why: "what both sides keep on their disks is sealed in one way, and read by auditors"},
 	{dir: "capabilities/catalog/tools", may: []string{"capabilities", "capabilities/canonical", "capabilities/catalog"}, std: true,
 		why: "what a provider's words become is one pure thing for gateway and node"},
+	{dir: "capabilities/catalog/tools/remote", may: []string{"capabilities", "capabilities/canonical", "capabilities/catalog/tools"}, std: true,
+		why: "what is said on the bus is read by both ends from hostile bytes, and no transport"},
 	{dir: "capabilities/catalog", may: language, why: "the catalog is data with a schema, shared by both sides"},
 	{dir: "capabilities/wire", may: language, why: "frames are decoded on both sides from hostile bytes; no I/O here"},
 	{dir: "capabilities/policy", may: language, why: "one pure evaluator for gateway and node"},
@@ -102,6 +106,7 @@ var fences = []struct {
 	{"github.com/quic-go/quic-go", []string{"agent/link", "gateway/nodes"}, "the transport can be exchanged only while two packages know it"},
 	{"github.com/pion", []string{"agent/media", "gateway/live"}, "the gateway hands offers and answers on as text, and makes credentials for TURN servers; only the edge speaks WebRTC"},
 	{"github.com/gofrs/flock", []string{"agent/journal", "test/site"}, "locks that are handed to children are platform/procguard's own"},
+	{"github.com/nats-io", []string{"gateway/bus", "satellite"}, "the bus can be exchanged only while its two ends know it"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"gateway/front/**", "agent/provider", "cmd/handrail", "cmd/handrail/bridge", "cmd/handrail/connect", "suite/**"}, "MCP is one projection of the pipeline; nothing behind the front speaks it"},
 	{"github.com/cedar-policy/cedar-go", []string{"capabilities/policy"}, "there is one evaluator, used by gateway and node"},
 	{"github.com/chromedp", []string{"capabilities/browser"}, "only the browser handler drives Chrome"},

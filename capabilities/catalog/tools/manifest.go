@@ -62,6 +62,9 @@ type ToolManifest struct {
 	Provider string       `json:"provider"`
 	Version  string       `json:"version,omitempty"` // of the server, as it says
 	Tools    []RemoteTool `json:"tools"`
+	// Interchangeable says of a satellite that any other with the same manifest serves a call as
+	// well.
+	Interchangeable bool `json:"interchangeable,omitempty"`
 }
 
 // Hash addresses the manifest by its content.

@@ -54,7 +54,7 @@ type providerList struct {
 
 func (s *Server) providers(*visit, none) (providerList, error) {
 	list := providerList{Providers: []api.Provider{}}
-	roster := s.opts.Roster.Snapshot()
+	roster := s.hosts()
 	for _, p := range s.opts.Providers.List() {
 		list.Providers = append(list.Providers, viewProvider(&p, roster, false))
 	}
@@ -70,7 +70,7 @@ func (s *Server) shownProvider(p provider.Provider, err error) (api.Provider, er
 	if err != nil {
 		return api.Provider{}, err
 	}
-	return viewProvider(&p, s.opts.Roster.Snapshot(), true), nil
+	return viewProvider(&p, s.hosts(), true), nil
 }
 
 func (s *Server) addProvider(c *visit, in api.AddProvider) (api.Provider, error) {
@@ -162,8 +162,8 @@ func viewProvider(p *provider.Provider, roster []route.Node, whole bool) api.Pro
 	for i := range p.Tools {
 		t := &p.Tools[i]
 		out.Tools = append(out.Tools, viewProviderTool(t, whole))
-		if p.Kind.Hosted() && t.Callable() && out.Ready {
-			out.Ready, out.Reason, out.Fix = hostReady(p.Host, t, roster)
+		if (p.Kind.Hosted() || p.Kind == tools.KindSatellite) && t.Callable() && out.Ready {
+			out.Ready, out.Reason, out.Fix = hostReady(p, t, roster)
 		}
 	}
 	return out
@@ -183,13 +183,20 @@ func viewProviderTool(t *provider.Tool, whole bool) api.ProviderTool {
 	return one
 }
 
-// hostReady reports whether the host can carry a tool out now, and why not.
-func hostReady(host capabilities.NodeID, t *provider.Tool, roster []route.Node) (bool, capabilities.Reason, string) {
+// hostReady reports whether a host can carry a tool out now, and why not: that of the provider, or
+// any of the satellites that serve it.
+func hostReady(p *provider.Provider, t *provider.Tool, roster []route.Node) (ready bool, why capabilities.Reason, fix string) {
+	why = capabilities.ReasonNodeNotPaired
 	for i := range roster {
-		if roster[i].ID == host {
-			v := route.Check(&roster[i], t.Capability, nil)
-			return v.Eligible(), v.Reason, command.Hint(v.Fix, v.Action)
+		if n := &roster[i]; n.ID == p.Host || p.Interchangeable && n.Serves == p.Name {
+			v := route.Check(n, t.Capability, nil)
+			if v.Eligible() {
+				return true, "", ""
+			}
+			if n.ID == p.Host || why == capabilities.ReasonNodeNotPaired {
+				why, fix = v.Reason, command.Hint(v.Fix, v.Action)
+			}
 		}
 	}
-	return false, capabilities.ReasonNodeNotPaired, ""
+	return false, why, fix
 }

@@ -111,6 +111,8 @@ type Options struct {
 	Lanes      Lanes
 	Tokens     *principal.Tokens
 	Roster     Roster
+	Satellites Satellites          // default: there are none
+	Hosts      func() []route.Node // nodes and satellites; default: the roster's
 	Ledger     Ledger
 	Selector   Selector
 	Consent    Consent

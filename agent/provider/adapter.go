@@ -1,0 +1,71 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+)
+
+// Commands are the programs of a manifest for one who hosts no providers: the adapter of a
+// satellite. They have the same templates, walls and bounds as those that a node hosts. Its methods
+// are safe for concurrent use.
+type Commands struct {
+	command *command
+	start   Starter
+}
+
+// OpenCommands reads the manifest of a record of the kind command: CodeInvalidRequest.
+func OpenCommands(p *tools.Provider, start Starter) (*Commands, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	way, err := wayOf(p)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newCommand(p, start, way)
+	if err != nil {
+		return nil, err
+	}
+	return &Commands{c, start}, nil
+}
+
+// Tools are what the manifest says of them, with the keys of what they may reach.
+func (c *Commands) Tools() []tools.RemoteTool {
+	list := make([]tools.RemoteTool, len(c.command.offers.Tools))
+	for i, t := range c.command.offers.Tools {
+		t.Keys = c.command.record.Keys()
+		list[i] = t
+	}
+	return list
+}
+
+// Ready says why no program can be started here; nil: they can.
+func (c *Commands) Ready() error {
+	p := c.command.record
+	_, _, err := c.start.Class(Program{Read: p.Read, Write: p.Write, Net: c.command.way})
+	return err
+}
+
+// Try runs words of the manifest's author and reports whether they end well.
+func (c *Commands) Try(ctx context.Context, argv []string) error {
+	p, err := c.start.Start(ctx, Program{Argv: argv, Read: c.command.record.Read})
+	if err != nil {
+		return err
+	}
+	defer p.Kill()
+	_ = p.Stdin().Close()
+	readAll(p.Stdout(), maxStdout, nil)
+	code, err := p.Wait()
+	if err == nil && code != 0 {
+		err = capabilities.Errorf(capabilities.CodeExecutionFailed, "%s ended with exit code %d", argv[0], code)
+	}
+	return err
+}
+
+// Call carries out one call of a tool, by its name in the manifest.
+func (c *Commands) Call(ctx context.Context, id capabilities.CallID, tool string, args json.RawMessage, progress func(capabilities.Progress)) (capabilities.Output, error) {
+	return c.command.call(ctx, call{id: id, upstream: tool, args: args, progress: progress})
+}

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
+	"github.com/handrail-dev/handrail/gateway/api"
+)
+
+func newSatelliteCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "satellite",
+		Short: "Let in processes that bring tools over the bus, and run one in front of a program or a service",
+		Long: "A satellite is a process on a machine of yours that offers tools and says every five seconds that it is there. It is\n" +
+			"let in once, by a code and an approval; what it says of its tools is approved as that of every provider:\n" +
+			"'handrail provider approve NAME'.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newSatelliteAddCmd(), newSatelliteJoinCmd(), newSatelliteRunCmd(), newSatelliteListCmd(), newSatelliteShowCmd(),
+		newSatelliteDecideCmd("approve", "Let in a satellite that waits"), newSatelliteDecideCmd("deny", "Turn away a satellite that waits"),
+		newSatelliteDecideCmd("revoke", "Put a satellite out: its connection ends at once and it stays out"), newSatelliteKeysCmd())
+	return cmd
+}
+
+func newSatelliteAddCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Print a one-time code for a satellite, and approve who comes with it",
+		Long: "NAME is the service: the satellite's tools become tool.NAME.ACTION. Give the code to 'handrail satellite join NAME' on\n" +
+			"the satellite's machine. Then shows who joined and asks once whether to let it in. The first one starts the bus.",
+		Args: cobra.ExactArgs(1),
+	}
+	yes := cmd.Flags().Bool("yes", false, "let in whoever proves the code, without asking")
+	noWait := cmd.Flags().Bool("no-wait", false, "print the code and end")
+	ttl := cmd.Flags().Duration("ttl", 10*time.Minute, "how long the code is valid")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *ttl < time.Second {
+			return errShort("--ttl")
+		}
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		before, err := satellitesOf(cmd.Context(), c)
+		if err != nil {
+			return err
+		}
+		var i api.InvitedSatellite
+		if err := c.do(cmd.Context(), http.MethodPost, path("satellites"), api.InviteSatellite{Service: args[0], AutoApprove: *yes, TTLS: int(ttl.Seconds())}, &i); err != nil {
+			return err
+		}
+		out, said := cmd.OutOrStdout(), cmd.OutOrStdout()
+		if commonOf(cmd).json {
+			if err := printJSON(out, map[string]any{"event": "paste", "service": i.Service, "paste": i.Paste, "expires_at": i.Expires}); err != nil {
+				return err
+			}
+		} else {
+			if !isTerminal(out) { // a file or a pipe is to hold what 'handrail satellite join' takes
+				said = cmd.ErrOrStderr()
+			}
+			fmt.Fprintf(said, "On the satellite's machine, run 'handrail satellite join %s' and enter this code (valid until %s):\n\n", plain(args[0]), i.Expires.Local().Format(clock))
+			fmt.Fprintln(out, plain(i.Paste))
+			fmt.Fprintln(said)
+		}
+		if *noWait {
+			return nil
+		}
+		return awaitSatellite(cmd, c, said, i, before)
+	}
+	return cmd
+}
+
+// awaitSatellite shows who came with a code, and settles whether it is let in.
+func awaitSatellite(cmd *cobra.Command, c *remote, said io.Writer, i api.InvitedSatellite, before map[capabilities.NodeID]api.Satellite) error {
+	ctx := cmd.Context()
+	stop := showWaiting(cmd, "waiting for the satellite")
+	defer func() { stop() }()
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		now, err := satellitesOf(ctx, c)
+		if err != nil {
+			return err
+		}
+		for id, s := range now {
+			if _, old := before[id]; old || s.Service != i.Service {
+				continue
+			}
+			stop()
+			return meetSatellite(cmd, c, said, &s)
+		}
+		if time.Now().After(i.Expires) {
+			return capabilities.Errorf(capabilities.CodePasteExpired, "nobody used the code in its time").WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: i.Service}, "")
+		}
+	}
+}
+
+func meetSatellite(cmd *cobra.Command, c *remote, said io.Writer, s *api.Satellite) error {
+	asJSON := commonOf(cmd).json
+	if asJSON {
+		if err := printJSON(cmd.OutOrStdout(), map[string]any{"event": "joined", "satellite": s}); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(said, "Joined: %s\n  service   %s\n  host      %s\n  platform  %s\n  key       %s\n", plain(string(s.ID)), plain(s.Service), plain(s.Host), plain(s.Platform), plain(s.Key))
+	}
+	if s.State == "pending" {
+		p := admission{cmd: cmd, client: c, said: said, answers: bufio.NewReader(cmd.InOrStdin())}
+		answer, err := p.ask(cmd.Context(), "Compare the key with what the satellite shows. Let it in? [y/N] ")
+		if err == io.EOF {
+			return command.Advise(capabilities.Errorf(capabilities.CodePairingPending, "satellite %s waits for a decision", s.ID), command.Here("satellite", "approve", string(s.ID)), " lets it in.")
+		}
+		if err != nil {
+			return err
+		}
+		action := "deny"
+		if answer = strings.ToLower(answer); answer == "y" || answer == "yes" {
+			action = "approve"
+		}
+		if err := c.do(cmd.Context(), http.MethodPost, path("satellites", string(s.ID), action), api.DecideSatellite{}, s); err != nil {
+			return err
+		}
+	}
+	if asJSON {
+		if err := printJSON(cmd.OutOrStdout(), map[string]any{"event": s.State, "satellite_id": s.ID}); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(said, "Satellite %s is %s.\n", plain(string(s.ID)), plain(s.State))
+		if s.State == "approved" {
+			fmt.Fprintf(said, "Once it runs, look at its tools: handrail provider approve %s\n", plain(s.Service))
+		}
+	}
+	if s.State != "approved" {
+		return &exitError{code: exitDenied, silent: true, err: capabilities.Errorf(capabilities.CodePairingDenied, "satellite %s is %s", s.ID, s.State)}
+	}
+	return nil
+}
+
+func satellitesOf(ctx context.Context, c *remote) (map[capabilities.NodeID]api.Satellite, error) {
+	var list struct {
+		Satellites []api.Satellite `json:"satellites"`
+	}
+	if err := c.get(ctx, path("satellites"), &list); err != nil {
+		return nil, err
+	}
+	all := make(map[capabilities.NodeID]api.Satellite, len(list.Satellites))
+	for _, s := range list.Satellites {
+		all[s.ID] = s
+	}
+	return all, nil
+}
+
+func newSatelliteListCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List satellites and how each is",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			all, done, err := listed[api.Satellite](cmd, c, path("satellites"), "satellites")
+			if done || err != nil {
+				return err
+			}
+			if len(all) == 0 {
+				fmt.Fprintln(cmd.OutOrStdout(), "No satellites yet. 'handrail satellite add NAME' lets one in.")
+				return nil
+			}
+			t := newTable(cmd.OutOrStdout(), "SATELLITE", "SERVICE", "HOST", "STATE", "HEALTH", "RUNNING", "SEEN")
+			for _, s := range all {
+				seen := ""
+				if s.SeenAt != nil {
+					seen = ago(time.Now(), *s.SeenAt)
+				}
+				t.row(string(s.ID), s.Service, s.Host, s.State, s.Health, fmt.Sprint(s.Active), seen)
+			}
+			t.flush()
+			return nil
+		},
+	}
+}
+
+func newSatelliteShowCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show ID",
+		Short: "Show a satellite",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return onSatellite(cmd, http.MethodGet, path("satellites", args[0]), nil)
+		},
+	}
+}
+
+func newSatelliteDecideCmd(action, short string) *cobra.Command {
+	cmd := &cobra.Command{Use: action + " ID", Short: short, Args: cobra.ExactArgs(1)}
+	reason := cmd.Flags().String("reason", "", "why, for the record")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return onSatellite(cmd, http.MethodPost, path("satellites", args[0], action), api.DecideSatellite{Reason: *reason})
+	}
+	return cmd
+}
+
+func onSatellite(cmd *cobra.Command, method, at string, in any) error {
+	c, err := newClient(cmd)
+	if err != nil {
+		return err
+	}
+	var s api.Satellite
+	if err := c.do(cmd.Context(), method, at, in, &s); err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if commonOf(cmd).json {
+		return printJSON(out, s)
+	}
+	fmt.Fprintf(out, "%s of %s: %s\n  host      %s (%s)\n  key       %s\n", plain(string(s.ID)), plain(s.Service), plain(s.State), plain(s.Host), plain(s.Platform), plain(s.Key))
+	if s.Health != "" {
+		fmt.Fprintf(out, "  health    %s\n", plain(strings.TrimSpace(s.Health+" "+s.Why)))
+	}
+	if s.SeenAt != nil {
+		fmt.Fprintf(out, "  seen      %s, up for %s, %d running, load %.2f\n", ago(time.Now(), *s.SeenAt), capabilities.Spoken(time.Duration(s.UptimeS)*time.Second), s.Active, s.Load)
+	}
+	if s.Problem != "" {
+		fmt.Fprintf(out, "  problem   %s\n", plain(s.Problem))
+	}
+	if s.RefusedHeartbeats > 0 {
+		fmt.Fprintf(out, "  refused   %d heartbeats\n", s.RefusedHeartbeats)
+	}
+	if s.Reason != "" {
+		fmt.Fprintf(out, "  reason    %s\n", plain(s.Reason))
+	}
+	return nil
+}
+
+func newSatelliteKeysCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "keys",
+		Short: "Print what a NATS server elsewhere has to know to serve as the bus",
+		Long:  "For 'handrail gateway --nats URL': the lines for the server's configuration, by which it asks the gateway who may connect.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			var k api.BusKeys
+			if err := c.get(cmd.Context(), path("bus"), &k); err != nil {
+				return err
+			}
+			if commonOf(cmd).json {
+				return printJSON(cmd.OutOrStdout(), k)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "max_payload: 1MB\nauthorization {\n  users: [ { nkey: %s } ]\n  auth_callout { issuer: %s, auth_users: [ %s ] }\n}\n", plain(k.Gateway), plain(k.Issuer), plain(k.Gateway))
+			return nil
+		},
+	}
+}
