@@ -88,7 +88,11 @@ func (s *safe) schema(node any, depth int) any {
 	}
 	for _, key := range []string{"anyOf", "oneOf"} {
 		if parts, ok := m[key].([]any); ok && len(parts) > 0 && len(parts) <= 64 {
-			return s.union(m, parts, depth)
+			own, parts, is := s.alternatives(m, key, parts)
+			if is {
+				return s.union(m, parts, depth)
+			}
+			m = own
 		}
 	}
 	kinds := kindsOf(m)
@@ -117,6 +121,7 @@ func (s *safe) schema(node any, depth int) any {
 			}
 			one["type"] = kind
 			delete(one, "description")
+			delete(one, "nullable") // that made two kinds of one
 			parts = append(parts, one)
 		}
 		return s.union(map[string]any{"description": m["description"]}, parts, depth)
@@ -258,6 +263,44 @@ func (s *safe) text(m map[string]any) any {
 	}
 	s.lost = s.lost || m["pattern"] != nil // the provider's own dialect of patterns
 	return described(m, out)
+}
+
+// alternatives are what a value may be by m[key]. The keywords beside them hold for each: they are
+// joined with it. Alternatives that only say more about these, such as which fields are required
+// together, are lost: false, and m without them.
+func (s *safe) alternatives(m map[string]any, key string, parts []any) (own map[string]any, list []any, is bool) {
+	own = map[string]any{}
+	for k, v := range m {
+		if k != key && k != "description" && k != "nullable" {
+			own[k] = v
+		}
+	}
+	s.spend(len(own) / 8)
+	if !shaped(own) {
+		return own, parts, true
+	}
+	if !slices.ContainsFunc(parts, func(part any) bool { p, _ := part.(map[string]any); return shaped(p) }) {
+		s.lost = true
+		own["description"], own["nullable"] = m["description"], m["nullable"]
+		return own, nil, false
+	}
+	if own["properties"] == nil {
+		return own, parts, true
+	}
+	for _, part := range parts {
+		list = append(list, map[string]any{"allOf": []any{own, part}})
+	}
+	return own, list, true
+}
+
+// shaped reports whether a schema says of what kind a value is.
+func shaped(m map[string]any) bool {
+	for _, key := range []string{"type", "properties", "items", "enum", "const", "$ref", "allOf", "anyOf", "oneOf"} {
+		if m[key] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *safe) union(m map[string]any, parts []any, depth int) any {

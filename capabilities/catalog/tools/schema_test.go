@@ -104,3 +104,26 @@ func TestFlagsOfSchemas(t *testing.T) {
 		}
 	}
 }
+
+// A value that may be null keeps its other kind, and what stands beside alternatives holds for each
+// of them; those that only say which fields go together are lost, and nothing else is.
+func TestAlternatives(t *testing.T) {
+	for name, c := range map[string]struct {
+		schema, want string
+		lost         bool
+	}{
+		"nullable": {`{"type":"object","properties":{"n":{"type":"object","nullable":true,"properties":{"a":{"type":"integer"}}}}}`,
+			`"n":{"anyOf":[{"additionalProperties":false,"properties":{"a":{"type":"integer"}},"type":"object"},{"type":"null"}]}`, false},
+		"together": {`{"type":"object","properties":{"n":{"properties":{"a":{"type":"integer"},"b":{"type":"boolean"}},"anyOf":[{"required":["a"]},{"required":["b"]}]}}}`,
+			`"n":{"additionalProperties":false,"properties":{"a":{"type":"integer"},"b":{"type":"boolean"}},"type":"object"}`, true},
+		"beside": {`{"type":"object","properties":{"n":{"properties":{"a":{"type":"integer"}},"oneOf":[{"properties":{"b":{"const":1}},"required":["b"]},{"properties":{"c":{"const":2}}}]}}}`,
+			`"n":{"anyOf":[{"additionalProperties":false,"properties":{"a":{"type":"integer"},"b":{"const":1}},"required":["b"],"type":"object"},{"additionalProperties":false,"properties":{"a":{"type":"integer"},"c":{"const":2}},"type":"object"}]}`, false},
+		"kinds": {`{"type":"object","properties":{"n":{"oneOf":[{"type":"string","maxLength":5},{"type":"integer"}]}}}`,
+			`"n":{"anyOf":[{"maxLength":5,"type":"string"},{"type":"integer"}]}`, false},
+	} {
+		out, lost, err := safeSchema(json.RawMessage(c.schema))
+		if err != nil || lost != c.lost || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: lost %v, %v: %s", name, lost, err, out)
+		}
+	}
+}
