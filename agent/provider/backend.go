@@ -32,6 +32,7 @@ type call struct {
 	id       capabilities.CallID
 	upstream string
 	hash     string          // of what a person approved of it
+	request  *tools.Request  // of an HTTP API
 	args     json.RawMessage // canonical
 	progress func(capabilities.Progress)
 	inv      capabilities.Invocation

@@ -5,7 +5,7 @@
 // The story in the order of reading: host.go (which providers are hosted, their tools, the
 // calls), manage.go (the calls by which the gateway adds and removes them), keep.go (what is on
 // disk), backend.go (what a kind of provider is), command.go with argv.go
-// (programs), mcp.go (MCP servers).
+// (programs), mcp.go (MCP servers), api.go (HTTP APIs, whose documents package openapi reads).
 //
 // Promises: a provider's tool runs only if what the provider says of it is what a person
 // approved, word for word; a provider that is dead, slow or floods delays no other; programs

@@ -151,8 +151,8 @@ func (h *Host) apart(p *tools.Provider) error {
 
 // open makes the backend of one kind.
 func (h *Host) open(p *tools.Provider) (backend, error) {
-	if len(p.Env) > 0 { // without them it would run, and fail later as nobody expects
-		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "this node gives providers no credentials yet").WithHint("Leave --env out.")
+	if len(p.Env)+len(p.Headers) > 0 { // without them it would run, and fail later as nobody expects
+		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "this node gives providers no credentials yet").WithHint("Leave --env and --header out.")
 	}
 	way, err := wayOf(p)
 	if err != nil {
@@ -164,19 +164,29 @@ func (h *Host) open(p *tools.Provider) (backend, error) {
 		return newCommand(p, h.opts.Start, way)
 	case tools.KindMCP:
 		return newServer(p, h.opts.Start, way, h.noticed), nil
+	case tools.KindOpenAPI:
+		return newAPI(p, way), nil
 	}
 	return nil, capabilities.Errorf(capabilities.CodeNotSupported, "this node hosts no providers of the kind %q", p.Kind)
 }
 
-// wayOf is where a provider may connect: the hosts of its record, and that of its URL.
+// wayOf is where a provider may connect: the hosts of its record, and those of its URL and server.
+// Requests to an HTTP API go besides where its document says, on the internet: a person approved
+// each with its address.
 func wayOf(p *tools.Provider) (*egress.Way, error) {
-	hosts := p.Net
-	if p.URL != "" {
-		at, err := url.Parse(p.URL)
+	hosts := slices.Clone(p.Net)
+	for _, place := range []string{p.URL, p.Server} {
+		if place == "" {
+			continue
+		}
+		at, err := url.Parse(place)
 		if err != nil {
 			return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "")
 		}
-		hosts = append(slices.Clone(hosts), egress.HostOf(at))
+		hosts = append(hosts, egress.HostOf(at))
+	}
+	if p.Kind == tools.KindOpenAPI {
+		return egress.NewPublicWay(hosts, "--net")
 	}
 	return egress.NewWay(hosts, "--net")
 }
@@ -301,10 +311,10 @@ func (h *Host) readyLocked(t offered, reach error) capabilities.Readiness {
 	return r
 }
 
-// class is what a provider gets here. Nothing runs of one at a URL: our own client goes to that
-// one origin.
+// class is what a provider gets here. Nothing runs of an API, or of a server at a URL: our own
+// client goes there.
 func (h *Host) class(p *tools.Provider) (capabilities.IsolationClass, string, error) {
-	if p.URL != "" && p.Kind == tools.KindMCP {
+	if p.Kind == tools.KindOpenAPI || p.URL != "" && p.Kind == tools.KindMCP {
 		return capabilities.ClassT2, "", nil
 	}
 	way, err := wayOf(p)
@@ -334,7 +344,7 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 	if err := h.reach(&t.of.record); err != nil {
 		return capabilities.Output{}, err
 	}
-	out, err := t.of.backend.call(ctx, call{id: inv.Call, upstream: t.Upstream, hash: t.Hash, args: inv.Args, progress: inv.Progress, inv: inv})
+	out, err := t.of.backend.call(ctx, call{id: inv.Call, upstream: t.Upstream, hash: t.Hash, request: t.Request, args: inv.Args, progress: inv.Progress, inv: inv})
 	out.Untrusted = true // whoever wrote the provider wrote what it says
 	if err != nil {
 		return out, err

@@ -25,8 +25,9 @@ const (
 type Described struct {
 	*catalog.Descriptor
 	Upstream string   // what the provider calls it
-	Runs     []string // the words of a command, as its template has them
 	Plan     []string // the steps of a macro
+	Runs     []string // the words of a command, as its template has them; a request's method and address
+	Request  *Request // of an HTTP API
 	Hash     string   // of the provider's own words
 	Flags    []Flag   // what a person should look at
 }
@@ -70,7 +71,7 @@ func Describe(p *Provider, m *ToolManifest) (list []Described, refused []Refused
 		case len(others) > 1:
 			no(t, "its ID would be %s, as that of %s", p.toolID(t.Name), quoted(others))
 			continue
-		case !p.wants(t):
+		case !p.Wants(t):
 			continue
 		}
 		d, err := describe(p, t)
@@ -92,16 +93,12 @@ func quoted(names []string) string {
 	return strings.Join(out, " and ")
 }
 
-// wants reports whether the record asks for a tool: by its name, its ID's action or a tag.
-func (p *Provider) wants(t *RemoteTool) bool {
-	return len(p.Only) == 0 || slices.ContainsFunc(p.Only, func(o string) bool {
-		return o == t.Name || o == p.toolID(t.Name).Action() || slices.Contains(t.Tags, o)
-	})
-}
-
 func describe(p *Provider, t *RemoteTool) (*Described, error) {
-	if t.Name == "" || len(t.Name) > 256 {
+	switch {
+	case t.Name == "" || len(t.Name) > 256:
 		return nil, fmt.Errorf("a name has 1 to 256 bytes")
+	case t.Unusable != "":
+		return nil, fmt.Errorf("%s", capabilities.Clip(capabilities.Printable(t.Unusable), 500))
 	}
 	hash := t.Hash()
 	if hash == "" {
@@ -111,7 +108,7 @@ func describe(p *Provider, t *RemoteTool) (*Described, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := resultSchema(t.Output)
+	result, err := resultSchema(t)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +155,7 @@ func describe(p *Provider, t *RemoteTool) (*Described, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Described{Descriptor: settled, Upstream: t.Name, Runs: t.Runs, Plan: t.Plan, Hash: hash, Flags: flags}, nil
+	return &Described{Descriptor: settled, Upstream: t.Name, Runs: t.Runs, Plan: t.Plan, Request: t.Request, Hash: hash, Flags: flags}, nil
 }
 
 // effects says what a tool leaves behind. A hint that it only reads is taken for the words
@@ -234,32 +231,35 @@ const (
 	FieldData  = "data"        // a structured result
 	FieldLinks = "links"       // resources that it points at
 	FieldBytes = "bytesBase64" // of a picture or sound, which travels as bytes
+	// FieldStatus is the status of an HTTP API's answer, and of no other provider's.
+	FieldStatus = "status"
 )
 
 // resultSchema is one shape for every provider: words, a structured part, links, and bytes.
-func resultSchema(output json.RawMessage) (json.RawMessage, error) {
+func resultSchema(t *RemoteTool) (json.RawMessage, error) {
 	var data any = anything("the structured result")
-	if len(output) > 0 && string(output) != "null" {
-		safe, _, err := safeSchema(output)
+	if len(t.Output) > 0 && string(t.Output) != "null" {
+		safe, _, err := safeSchema(t.Output)
 		if err != nil {
 			return nil, err
 		}
 		data = safe
 	}
-	return json.Marshal(map[string]any{
-		"type": "object", "additionalProperties": false,
-		"properties": map[string]any{
-			FieldText: map[string]any{"type": "string", "maxLength": maxString},
-			FieldData: data,
-			FieldLinks: map[string]any{"type": "array", "maxItems": 100, "items": map[string]any{
-				"type": "object", "additionalProperties": false, "required": []string{"uri"},
-				"properties": map[string]any{
-					"uri":  map[string]any{"type": "string", "maxLength": 2048},
-					"name": map[string]any{"type": "string", "maxLength": 256}, "mime": map[string]any{"type": "string", "maxLength": 128},
-				},
-			}},
-			FieldBytes: map[string]any{"type": "string", "contentEncoding": "base64", "maxLength": mostBlobs * 2},
-			"mime":     map[string]any{"type": "string", "maxLength": 128},
-		},
-	})
+	fields := map[string]any{
+		FieldText: map[string]any{"type": "string", "maxLength": maxString},
+		FieldData: data,
+		FieldLinks: map[string]any{"type": "array", "maxItems": 100, "items": map[string]any{
+			"type": "object", "additionalProperties": false, "required": []string{"uri"},
+			"properties": map[string]any{
+				"uri":  map[string]any{"type": "string", "maxLength": 2048},
+				"name": map[string]any{"type": "string", "maxLength": 256}, "mime": map[string]any{"type": "string", "maxLength": 128},
+			},
+		}},
+		FieldBytes: map[string]any{"type": "string", "contentEncoding": "base64", "maxLength": mostBlobs * 2},
+		"mime":     map[string]any{"type": "string", "maxLength": 128},
+	}
+	if t.Request != nil {
+		fields[FieldStatus] = map[string]any{"type": "integer", "minimum": 100, "maximum": 599}
+	}
+	return json.Marshal(map[string]any{"type": "object", "additionalProperties": false, "properties": fields})
 }

@@ -5,8 +5,8 @@
 // The story in the order of reading: provider.go (the record of a provider, its kinds),
 // manifest.go (what it says of its tools, content-addressed), describe.go (descriptors made of
 // that), names.go (the IDs they get), clean.go (what becomes of descriptions), schema.go (what
-// becomes of schemas), inprocess.go (tools that are compiled in), domain.go (the domains that
-// are plumbing).
+// becomes of schemas), request.go (how a call becomes one of an HTTP API), inprocess.go (tools
+// that are compiled in), domain.go (the domains that are plumbing).
 //
 // Promises: the same record and manifest give the same descriptors, byte for byte; what a
 // provider writes cannot take a built-in family's name, hide characters, or make a schema

@@ -11,7 +11,7 @@ import (
 
 // Bounds of what a provider says.
 const (
-	MaxTools       = 1000
+	MaxTools       = 2000
 	MaxToolBytes   = 128 << 10 // of one tool, as canonical JSON
 	maxText        = 64 << 10  // bytes of a description that are read
 	maxAnnotations = 256
@@ -36,11 +36,16 @@ type RemoteTool struct {
 	OptionalKeys []string `json:"optional_keys,omitempty"`
 	// TimeoutMS bounds a call; 0: 60 s.
 	TimeoutMS int `json:"timeout_ms,omitempty"`
-	// Runs are the words of a command, as its template has them.
+	// Runs are the words of a command, as its template has them, or the method and address of a
+	// request.
 	Runs []string `json:"runs,omitempty"`
 	// Uses are the tools that a macro calls, and Plan its steps, one line each.
 	Uses []capabilities.ToolID `json:"uses,omitempty"`
 	Plan []string              `json:"plan,omitempty"`
+	// Request is how a call becomes a request of an HTTP API.
+	Request *Request `json:"request,omitempty"`
+	// Unusable is why no call of it can be made, as whoever read its description found.
+	Unusable string `json:"unusable,omitempty"`
 	// Origin is a digest of what carries the tool out: its provider's record with all that it
 	// may reach, and a command's whole template. It makes an approval one of that, too.
 	Origin string `json:"origin,omitempty"`

@@ -55,8 +55,10 @@ type Provider struct {
 	Kind Kind   `json:"kind"`
 	// Command starts a stdio MCP server: a program and its arguments, without a shell.
 	Command []string `json:"command,omitempty"`
-	// URL is where an MCP server or an HTTP API is.
+	// URL is where an MCP server is, or the OpenAPI document of an HTTP API.
 	URL string `json:"url,omitempty"`
+	// Server is where an HTTP API is, in place of what its document says.
+	Server string `json:"server,omitempty"`
 	// Only are the tags and operations of an OpenAPI document, or the tools of an MCP server,
 	// that are wanted; empty: all.
 	Only []string `json:"only,omitempty"`
@@ -68,20 +70,23 @@ type Provider struct {
 	Net   []string `json:"net,omitempty"`   // "example.com", "*.example.com", "127.0.0.1:8080"
 	// Env are the credentials that it gets, each by the ID of a secret's reference.
 	Env []Credential `json:"env,omitempty"`
+	// Headers are those that requests to an HTTP API carry as credentials, in the same way.
+	Headers []Credential `json:"headers,omitempty"`
 	// Interchangeable says that any of several hosts serves a call as well as another.
 	Interchangeable bool `json:"interchangeable,omitempty"`
 }
 
 // Credential is one secret of a provider.
 type Credential struct {
-	Name   string `json:"name"`   // of the variable, or of the OpenAPI security scheme
+	Name   string `json:"name"`   // of the variable, the OpenAPI security scheme or the header
 	Secret string `json:"secret"` // the reference's ID
 }
 
 var (
-	nameFormat = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
-	envFormat  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
-	hostFormat = regexp.MustCompile(`^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?$|^\[[0-9a-f:]+\](:[0-9]{1,5})?$`)
+	nameFormat   = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+	envFormat    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+	schemeFormat = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`) // of OpenAPI
+	hostFormat   = regexp.MustCompile(`^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?$|^\[[0-9a-f:]+\](:[0-9]{1,5})?$`)
 )
 
 // reserved are families that are compiled in; a provider takes none of their names.
@@ -117,14 +122,20 @@ func (p *Provider) Validate() error {
 		return bad("command", "an MCP server has either a command or a URL")
 	case p.Kind != KindMCP && len(p.Command) > 0:
 		return bad("command", "only an MCP server is started by one")
-	case (p.Kind == KindCommand || p.Kind == KindOpenAPI || p.Kind == KindMacro) && len(p.Manifest) == 0:
+	case (p.Kind == KindCommand || p.Kind == KindMacro) && len(p.Manifest) == 0:
 		return bad("manifest", "is required")
+	case p.Kind == KindOpenAPI && (len(p.Manifest) == 0) == (p.URL == ""):
+		return bad("manifest", "an HTTP API has either a document or the URL of one")
+	case p.Kind != KindOpenAPI && (p.Server != "" || len(p.Headers) > 0):
+		return bad("server", "only an HTTP API has a server and headers")
+	case p.Kind == KindOpenAPI && len(p.Read)+len(p.Write) > 0:
+		return bad("read", "an HTTP API reaches no files")
 	case len(p.Manifest) > MaxDocument:
 		return bad("manifest", "is too large")
 	}
-	if p.URL != "" {
-		if u, err := url.Parse(p.URL); err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil || u.Fragment != "" {
-			return bad("url", "an http or https address without a user or fragment")
+	for field, at := range map[string]string{"url": p.URL, "server": p.Server} {
+		if at != "" && (len(at) > MaxWord || !web(at) || field == "server" && strings.Contains(at, "?")) {
+			return bad(field, "an http or https address without a user or fragment")
 		}
 	}
 	for field, list := range map[string][]string{"read": p.Read, "write": p.Write} {
@@ -143,8 +154,23 @@ func (p *Provider) Validate() error {
 	if len(p.Env) > MaxReach {
 		return bad("env", "at most 32 variables")
 	}
+	if len(p.Headers) > MaxReach {
+		return bad("headers", "at most 32")
+	}
+	for i, c := range p.Headers {
+		if !HeaderAllowed(c.Name) || c.Secret == "" || len(c.Secret) > 256 {
+			return bad("headers", "NAME=SECRET, where NAME is a header that may be set and SECRET is a stored secret")
+		}
+		if slices.ContainsFunc(p.Headers[:i], func(o Credential) bool { return strings.EqualFold(o.Name, c.Name) }) {
+			return bad("headers", c.Name+" twice")
+		}
+	}
+	format := envFormat
+	if p.Kind == KindOpenAPI {
+		format = schemeFormat
+	}
 	for i, c := range p.Env {
-		if !envFormat.MatchString(c.Name) || c.Secret == "" || len(c.Secret) > 256 {
+		if !format.MatchString(c.Name) || c.Secret == "" || len(c.Secret) > 256 {
 			return bad("env", "NAME=SECRET, where SECRET is a stored secret")
 		}
 		if slices.ContainsFunc(p.Env[:i], func(o Credential) bool { return o.Name == c.Name }) {
@@ -152,6 +178,12 @@ func (p *Provider) Validate() error {
 		}
 	}
 	return nil
+}
+
+// web reports whether a text is a web address that names a place and nobody.
+func web(at string) bool {
+	u, err := url.Parse(at)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil && u.Fragment == ""
 }
 
 // Keys are the capability keys that every tool of the provider declares, for what it may

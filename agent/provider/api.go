@@ -1,0 +1,112 @@
+package provider
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/handrail-dev/handrail/agent/provider/openapi"
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+	"github.com/handrail-dev/handrail/capabilities/egress"
+)
+
+// Bounds of what is asked of an HTTP API.
+const (
+	documentTime = 60 * time.Second
+	headerTime   = 10 * time.Minute // calls have deadlines of their own
+	maxAnswer    = 20 << 20         // bytes; package openapi has a bound for each kind
+	maxRedirects = 5
+)
+
+// api is an HTTP API as a provider. Nothing of it runs here: each call is one request, which the
+// approved manifest describes whole. The document is read when somebody asks what it offers, and
+// by no call.
+type api struct {
+	record *tools.Provider
+	way    *egress.Way
+	client *http.Client
+}
+
+func newAPI(p *tools.Provider, way *egress.Way) *api {
+	to := way.Transport(egress.TransportOptions{MaxBytes: maxAnswer, HeaderTimeout: headerTime})
+	return &api{record: p, way: way, client: &http.Client{Transport: to, CheckRedirect: sameOrigin}}
+}
+
+// sameOrigin follows a redirect of what only reads, inside its origin. Where another leads is told
+// to the caller: what a request carries is for the place that was approved.
+func sameOrigin(next *http.Request, before []*http.Request) error {
+	first := before[0]
+	reads := first.Method == http.MethodGet || first.Method == http.MethodHead
+	if !reads || !egress.SameOrigin(next.URL, first.URL) || len(before) > maxRedirects {
+		return http.ErrUseLastResponse
+	}
+	next.Header.Del("Referer") // a key may stand in the address
+	return nil
+}
+
+// manifest reads the document anew, where it is at a URL.
+func (a *api) manifest(ctx context.Context) (*tools.ToolManifest, error) {
+	if a.record.URL == "" {
+		return openapi.Manifest(a.record, a.record.Manifest, nil)
+	}
+	ctx, cancel := context.WithTimeout(ctx, documentTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.record.URL, nil)
+	if err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "The address of the document cannot be read.")
+	}
+	r.Header.Set("Accept", "application/json, application/yaml, */*;q=0.5")
+	r.Header.Set("User-Agent", "handrail")
+	resp, err := a.client.Do(r)
+	if err != nil {
+		return nil, openapi.Failed(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, capabilities.Errorf(capabilities.CodeExecutionFailed, "the address of the document answers %d", resp.StatusCode).
+			WithHint("Give the address of the document itself; a redirect to another host is not followed.")
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, openapi.MaxDocument+1))
+	if err != nil {
+		return nil, openapi.Failed(err)
+	}
+	return openapi.Manifest(a.record, data, resp.Request.URL)
+}
+
+func (a *api) health() *capabilities.Error { return nil }
+
+func (a *api) refused() []egress.Refused { return a.way.Refused() }
+
+func (a *api) hold(on bool) { a.way.Hold(on) }
+
+func (a *api) close() { a.client.CloseIdleConnections() }
+
+func (a *api) call(ctx context.Context, c call) (capabilities.Output, error) {
+	if c.request == nil {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeUnknownTool, "the document has no %.200q", c.upstream)
+	}
+	r, err := openapi.NewRequest(ctx, c.request, c.args, nil)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	resp, err := a.client.Do(r)
+	if err == nil {
+		defer resp.Body.Close()
+		out, failed := openapi.Result(resp, c.request, nil)
+		if failed == nil || ctx.Err() == nil {
+			return out, failed
+		}
+		err = failed
+	}
+	if ctx.Err() != nil {
+		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, context.Cause(ctx)
+	}
+	if err = openapi.Failed(err); capabilities.CodeOf(err) == capabilities.CodeURLBlocked { // nothing was sent
+		return capabilities.Output{}, err
+	}
+	return capabilities.Output{Effect: capabilities.EffectUnverifiable}, err
+}
+
+var _ backend = (*api)(nil)
