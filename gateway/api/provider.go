@@ -13,12 +13,14 @@ type Provider struct {
 	Kind    string              `json:"kind"` // command, openapi, mcp, macro or satellite
 	Host    capabilities.NodeID `json:"host"` // empty of a macro, which has none
 	Command []string            `json:"command,omitempty"`
-	URL     string              `json:"url,omitempty"`
+	URL     string              `json:"url,omitempty"`    // of an MCP server or an OpenAPI document
+	Server  string              `json:"server,omitempty"` // of an HTTP API, in place of what its document says
 	Only    []string            `json:"only,omitempty"`
 	Read    []string            `json:"read,omitempty"`
 	Write   []string            `json:"write,omitempty"`
 	Net     []string            `json:"net,omitempty"`
-	Env     []string            `json:"env,omitempty"` // NAME=SECRET
+	Env     []string            `json:"env,omitempty"`     // NAME=SECRET
+	Headers []string            `json:"headers,omitempty"` // NAME=SECRET
 	// ManifestHash addresses what it said of its tools last; an approval names it.
 	ManifestHash string                   `json:"manifest_hash"`
 	Tools        []ProviderTool           `json:"tools"`
@@ -48,7 +50,8 @@ type ProviderTool struct {
 	Hash     string                     `json:"hash"`
 	Approved string                     `json:"approved_hash,omitempty"`
 	Flags    []string                   `json:"flags,omitempty"` // what a person should look at
-	// Argv are the words of a command, as its template has them.
+	// Argv are the words of a command, as its template has them, or the method and address of a
+	// request.
 	Argv []string `json:"argv,omitempty"`
 	// Plan are the steps of a macro, one line each.
 	Plan  []string        `json:"plan,omitempty"`
@@ -77,11 +80,13 @@ type AddProvider struct {
 	Host     capabilities.NodeID `json:"host,omitempty"` // not of a macro
 	Command  []string            `json:"command,omitempty"`
 	URL      string              `json:"url,omitempty"`
+	Server   string              `json:"server,omitempty"`
 	Only     []string            `json:"only,omitempty"`
 	Read     []string            `json:"read,omitempty"`
 	Write    []string            `json:"write,omitempty"`
 	Net      []string            `json:"net,omitempty"`
 	Env      []string            `json:"env,omitempty"`      // NAME=SECRET
+	Headers  []string            `json:"headers,omitempty"`  // NAME=SECRET
 	Manifest string              `json:"manifest,omitempty"` // JSON, as text; of a macro YAML, too
 }
 

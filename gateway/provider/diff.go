@@ -132,6 +132,13 @@ func words(t *tools.RemoteTool) string {
 	}
 	text("uses", strings.Join(ids(t.Uses), "\n"))
 	text("steps", strings.Join(t.Plan, "\n"))
+	text("runs", strings.Join(t.Runs, "\n"))
+	if t.Request != nil {
+		if raw, err := json.Marshal(t.Request); err == nil {
+			schema("request", raw)
+		}
+	}
+	text("unusable", t.Unusable)
 	schema("input", t.Input)
 	schema("output", t.Output)
 	return b.String()

@@ -75,7 +75,7 @@ func (s *Server) shownProvider(p provider.Provider, err error) (api.Provider, er
 
 func (s *Server) addProvider(c *visit, in api.AddProvider) (api.Provider, error) {
 	p := tools.Provider{
-		Name: in.Name, Kind: tools.Kind(in.Kind), Command: in.Command, URL: in.URL, Only: in.Only, Read: in.Read, Write: in.Write, Net: in.Net,
+		Name: in.Name, Kind: tools.Kind(in.Kind), Command: in.Command, URL: in.URL, Server: in.Server, Only: in.Only, Read: in.Read, Write: in.Write, Net: in.Net,
 	}
 	if p.Kind == tools.KindMacro && in.Manifest != "" {
 		var err error
@@ -88,12 +88,18 @@ func (s *Server) addProvider(c *visit, in api.AddProvider) (api.Provider, error)
 		}
 		p.Manifest = json.RawMessage(in.Manifest)
 	}
-	for _, pair := range in.Env {
-		name, ref, ok := strings.Cut(pair, "=")
-		if !ok {
-			return api.Provider{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "env: NAME=SECRET, where SECRET is a stored secret")
+	for _, list := range []struct {
+		field string
+		from  []string
+		to    *[]tools.Credential
+	}{{"env", in.Env, &p.Env}, {"headers", in.Headers, &p.Headers}} {
+		for _, pair := range list.from {
+			name, ref, ok := strings.Cut(pair, "=")
+			if !ok {
+				return api.Provider{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "%s: NAME=SECRET, where SECRET is a stored secret", list.field)
+			}
+			*list.to = append(*list.to, tools.Credential{Name: name, Secret: ref})
 		}
-		p.Env = append(p.Env, tools.Credential{Name: name, Secret: ref})
 	}
 	added, err := s.opts.Providers.Add(c.r.Context(), front.Caller(c.who, c.who.Lane), p, in.Host)
 	return s.shownProvider(added, err)
@@ -147,11 +153,14 @@ func (s *Server) removeProvider(c *visit, _ none) (providerDone, error) {
 // viewProvider is a provider as the API says it; whole: with the schemas of its tools.
 func viewProvider(p *provider.Provider, roster []route.Node, whole bool) api.Provider {
 	out := api.Provider{
-		Name: p.Name, Kind: string(p.Kind), Host: p.Host, Command: p.Command, URL: p.URL, Only: p.Only, Read: p.Read, Write: p.Write, Net: p.Net,
+		Name: p.Name, Kind: string(p.Kind), Host: p.Host, Command: p.Command, URL: p.URL, Server: p.Server, Only: p.Only, Read: p.Read, Write: p.Write, Net: p.Net,
 		ManifestHash: p.Hash, Tools: []api.ProviderTool{}, By: p.By, Created: p.Created, Checked: p.Checked, Ready: true,
 	}
 	for _, c := range p.Env {
 		out.Env = append(out.Env, c.Name+"="+c.Secret)
+	}
+	for _, c := range p.Headers {
+		out.Headers = append(out.Headers, c.Name+"="+c.Secret)
 	}
 	for _, r := range p.Refused {
 		out.Refused = append(out.Refused, api.RefusedTool(r))
