@@ -42,7 +42,10 @@ type ProviderTool struct {
 	Title       string              `json:"title"`
 	Description string              `json:"description"`
 	State       string              `json:"state"` // draft, review, canary, active, restricted, deprecated or retired
-	Callable    bool                `json:"callable"`
+	// Was is the state that it had before it changed, and keeps unless an approval names another.
+	Was      string   `json:"was,omitempty"`
+	Next     []string `json:"next"` // the states to which a decision can move it
+	Callable bool     `json:"callable"`
 	// Effect is what was approved: allow, ask or deny; Proposal what an approval proposes.
 	Effect   string                     `json:"effect,omitempty"`
 	Proposal string                     `json:"proposal"`

@@ -41,6 +41,13 @@ func (s State) Callable() bool {
 	return s == Canary || s == Active || s == Restricted || s == Deprecated
 }
 
+// Next returns the states to which a decision can move a tool from this one, in order.
+func (s State) Next() []State {
+	list := slices.DeleteFunc(slices.Clone(next[s]), func(to State) bool { return to == Review })
+	slices.SortFunc(list, func(a, b State) int { return slices.Index(States(), a) - slices.Index(States(), b) })
+	return list
+}
+
 // become refuses a step that the life of a tool does not have: CodeConflict.
 func (s State) become(to State) error {
 	if s == to || slices.Contains(next[s], to) {

@@ -2,8 +2,10 @@ package console
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/store"
@@ -25,7 +27,7 @@ func TestProvidersAreLookedAt(t *testing.T) {
 			args []any
 		}{
 			{`INSERT INTO manifest (hash, body, at) VALUES ($1, $2, 1), ($3, $4, 2)`, []any{was.Hash(), old, is.Hash(), now}},
-			{`INSERT INTO provider (name, host, record, manifest, created_by, created_at, checked_at) VALUES ('words', 'n1', $1, $2, 'ann', 1, 1)`, []any{`{"name":"words","kind":"mcp","url":"https://words.example/mcp"}`, is.Hash()}},
+			{`INSERT INTO provider (name, host, record, manifest, created_by, created_at, checked_at) VALUES ('words', $1, $2, $3, 'ann', 1, 1)`, []any{string(d.node.ID), `{"name":"words","kind":"mcp","url":"https://words.example/mcp"}`, is.Hash()}},
 			{`INSERT INTO provider_tool (provider, upstream, state, approved, effect, canary) VALUES ('words', 'count', 'review', $1, 'ask', '[]')`, []any{was.Tools[0].Hash()}},
 		} {
 			if _, err := tx.Exec(q.sql, q.args...); err != nil {
@@ -38,12 +40,67 @@ func TestProvidersAreLookedAt(t *testing.T) {
 	d.enter(principal.RoleAdmin)
 	d.goTo("/console/providers")
 	d.says("tool.words.count", "review", "tool.words.upper", "draft", "Counts, and reads your mail.", "2 to look at", "Approve tools of words")
-	if got := d.value(`document.querySelector("#p-words .difference ins").innerText.includes("mail") && document.querySelectorAll("#p-words form select").length === 2`); got != "true" {
+	if got := d.value(`document.querySelector("#p-words .difference ins").innerText.includes("mail") && document.querySelectorAll("#p-words form[data-does='POST /v1/providers/{provider}/approve'] select").length === 2`); got != "true" {
 		t.Error("what changed is not shown, or cannot be decided")
 	}
 	d.shots("providers")
 
-	// Its host is no device of this site: it is gone here all the same, and the page says so.
+	// One tool is moved from state to state; the hash of what is shown is in the form.
+	move := func(tool, state, who string) {
+		t.Helper()
+		must(t, d.run(fmt.Sprintf(`(() => {
+			const form = [...document.querySelectorAll("#p-words form[data-does='POST /v1/tools/{tool}/state']")].find(f => f.elements.tool.value === %q);
+			form.closest("details").open = true;
+			form.elements.state.value = %q;
+			form.elements.canary.value = %q;
+			form.requestSubmit();
+		})(); 1`, tool, state, who), nil))
+	}
+	state := func(tool, want string) {
+		t.Helper()
+		_, got, err := d.Providers.Tool(capabilities.ToolID(tool))
+		must(t, err)
+		if string(got.State) != want {
+			t.Errorf("%s is %s, want %s", tool, got.State, want)
+		}
+	}
+	row := func(tool, text string) {
+		t.Helper()
+		d.await(fmt.Sprintf(`[...document.querySelectorAll("#p-words tbody tr")].some(r => r.innerText.includes(%q) && r.innerText.includes(%q))`, tool, text))
+	}
+	must(t, d.run(`document.querySelector("#p-words details[id^=m-words]").open = true; 1`, nil))
+	d.shots("providers-move")
+	for _, step := range []struct{ state, who, shown string }{
+		{"restricted", "", "restricted"}, {"deprecated", "", "deprecated"}, {"active", "", "active"}, {"canary", "ann, ci", "canary, for ann, ci"}, {"retired", "", "retired"},
+	} {
+		move("tool.words.upper", step.state, step.who)
+		// Its host hosts no providers: the decision holds all the same, and the page says so.
+		d.await(`document.body.innerText.includes("could not be told")`)
+		row("tool.words.upper", step.shown)
+		state("tool.words.upper", step.state)
+		d.goTo("/console/providers")
+	}
+	if got := d.value(`[...document.querySelectorAll("#p-words form[data-does='POST /v1/tools/{tool}/state']")].some(f => f.elements.tool.value === "tool.words.upper")`); got != "false" {
+		t.Error("a retired tool can be moved")
+	}
+	// A canary names somebody; what changed is approved by the form with the difference.
+	move("tool.words.count", "canary", "")
+	d.await(`document.body.innerText.includes("names the principals")`)
+	state("tool.words.count", "review")
+	must(t, d.run(`document.querySelector("#p-words form[data-does='POST /v1/providers/{provider}/approve'] button").click(); 1`, nil))
+	d.await(`document.body.innerText.includes("could not be told")`)
+	state("tool.words.count", "active")
+
+	// A viewer is offered none of it.
+	d.enter(principal.RoleViewer)
+	d.goTo("/console/providers")
+	if got := d.value(`document.querySelectorAll("form[data-does*='/v1/tools/'], form[data-does*='/v1/providers/']").length`); got != "0" {
+		t.Errorf("a viewer is offered %s changes", got)
+	}
+	d.enter(principal.RoleAdmin)
+	d.goTo("/console/providers")
+
+	// Its host cannot be told: it is gone here all the same, and the page says so.
 	must(t, d.run(`document.getElementById("p-words-gone").open = true; document.querySelector("#p-words-gone button").click(); 1`, nil))
 	d.await(`document.body.innerText.includes("could not be told")`)
 	d.says("There are no providers")

@@ -29,8 +29,31 @@ type shownTool struct {
 	api.ProviderTool
 	Waits  bool
 	Effect choice
+	Move   choice // the states to which it can be moved; none for a retired one
 	Diff   []diffLine
 	Unseen bool
+}
+
+// Health is whether its host can carry its calls out now, in a word.
+func (p shownProvider) Health() struct{ Word, Mood string } {
+	switch {
+	case p.Ready:
+		return struct{ Word, Mood string }{"ready", "good"}
+	case p.Reason == capabilities.ReasonNodeOffline:
+		return struct{ Word, Mood string }{"away", "busy"}
+	case p.Reason == capabilities.ReasonBackendFailing:
+		return struct{ Word, Mood string }{"failing", "bad"}
+	}
+	return struct{ Word, Mood string }{string(p.Reason), "bad"}
+}
+
+// moves are the states in the words of a choice.
+var moves = map[string]string{
+	"canary":     "canary: named principals",
+	"active":     "active",
+	"restricted": "restricted: always asks",
+	"deprecated": "deprecated: it goes",
+	"retired":    "retired: for good",
 }
 
 type diffLine struct{ Sign, Text string }
@@ -56,6 +79,13 @@ func (v *visit) showProviders(problem error) {
 				tool.Effect = choose(fmt.Sprintf("p-%s-%d", p.Name, i), "effect:"+string(t.Tool), string(t.Tool), t.Proposal,
 					"allow", "allow", "ask", "ask a person", "deny", "deny")
 			}
+			var to []string
+			for _, state := range t.Next {
+				to = append(to, state, moves[state])
+			}
+			if len(to) > 0 {
+				tool.Move = choose(fmt.Sprintf("m-%s-%d", p.Name, i), "state", "State", "restricted", to...)
+			}
 			if tool.Waits && t.Approved != "" && compared < maxDifferences {
 				compared++
 				var d api.ToolDiff
@@ -76,8 +106,8 @@ func (v *visit) showProviders(problem error) {
 	v.show(page{name: "providers", title: "Providers", here: "/console/providers", live: "packet", fault: problem, data: shown})
 }
 
-// changeProvider approves what waits of a provider, as the form says it of each tool, has it
-// checked, or removes it.
+// changeProvider approves what waits of a provider, as the form says it of each tool, moves one
+// tool to another state, has the provider checked, or removes it.
 func (c *Console) changeProvider(v *visit) {
 	f, name := v.r.PostForm, v.r.PathValue("provider")
 	var err error
@@ -90,6 +120,14 @@ func (c *Console) changeProvider(v *visit) {
 			}
 		}
 		err = v.ask(http.MethodPost, v1("providers", name, "approve"), a, nil)
+	case "move":
+		d := api.ToolDecision{State: f.Get("state"), Hash: f.Get("hash")}
+		for who := range strings.FieldsFuncSeq(f.Get("canary"), func(r rune) bool { return r == ',' || r == ' ' }) {
+			if d.State == "canary" {
+				d.Canary = append(d.Canary, capabilities.PrincipalID(who))
+			}
+		}
+		err = v.ask(http.MethodPost, v1("tools", f.Get("tool"), "state"), d, nil)
 	case "check":
 		err = v.ask(http.MethodPost, v1("providers", name, "check"), map[string]any{}, nil)
 	case "remove":

@@ -168,11 +168,14 @@ func viewProvider(p *provider.Provider, roster []route.Node, whole bool) api.Pro
 	for _, t := range p.Tried {
 		out.Tried = append(out.Tried, api.TriedHost(t))
 	}
+	if p.Kind.Hosted() { // a host that is away says so before anything of it can be called
+		out.Ready, out.Reason, out.Fix = hostReady(p, "tyrum.provider.drop", roster)
+	}
 	for i := range p.Tools {
 		t := &p.Tools[i]
 		out.Tools = append(out.Tools, viewProviderTool(t, whole))
 		if (p.Kind.Hosted() || p.Kind == tools.KindSatellite) && t.Callable() && out.Ready {
-			out.Ready, out.Reason, out.Fix = hostReady(p, t, roster)
+			out.Ready, out.Reason, out.Fix = hostReady(p, t.Capability, roster)
 		}
 	}
 	return out
@@ -183,6 +186,10 @@ func viewProviderTool(t *provider.Tool, whole bool) api.ProviderTool {
 		Tool: t.Described.Tool, Upstream: t.Upstream, Title: t.Title, Description: t.Description, State: string(t.State), Callable: t.Callable(),
 		Effect: t.Effect, Proposal: t.Proposal(), Canary: t.Canary, Hash: t.Hash, Approved: t.Approved, Keys: t.Descriptor.Manifest.Keys(), Argv: t.Runs, Plan: t.Plan,
 	}
+	one.Was, one.Next = string(t.Was), []string{}
+	for _, to := range t.State.Next() {
+		one.Next = append(one.Next, string(to))
+	}
 	for _, f := range t.Flags {
 		one.Flags = append(one.Flags, string(f))
 	}
@@ -192,13 +199,13 @@ func viewProviderTool(t *provider.Tool, whole bool) api.ProviderTool {
 	return one
 }
 
-// hostReady reports whether a host can carry a tool out now, and why not: that of the provider, or
-// any of the satellites that serve it.
-func hostReady(p *provider.Provider, t *provider.Tool, roster []route.Node) (ready bool, why capabilities.Reason, fix string) {
+// hostReady reports whether a host can carry a capability out now, and why not: that of the
+// provider, or any of the satellites that serve it.
+func hostReady(p *provider.Provider, of capabilities.CapabilityID, roster []route.Node) (ready bool, why capabilities.Reason, fix string) {
 	why = capabilities.ReasonNodeNotPaired
 	for i := range roster {
 		if n := &roster[i]; n.ID == p.Host || p.Interchangeable && n.Serves == p.Name {
-			v := route.Check(n, t.Capability, nil)
+			v := route.Check(n, of, nil)
 			if v.Eligible() {
 				return true, "", ""
 			}
