@@ -112,7 +112,7 @@ func (g *Gateway) movesInput() func(string, capabilities.NodeID) bool {
 		return slices.ContainsFunc(d.Manifest.Privileged, func(k string) bool { return strings.HasPrefix(k, "input.") })
 	}
 	acts := func(d *catalog.Descriptor) bool {
-		return d.SideEffects == catalog.EffectsExternal && slices.Contains(d.Manifest.Network, "browser.session")
+		return d.SideEffects == catalog.EffectsExternal && d.Manifest.Has(capabilities.KeyPages)
 	}
 	return func(pattern string, node capabilities.NodeID) bool {
 		named := slices.DeleteFunc(g.Registry.All(), func(d *catalog.Descriptor) bool { return !consent.Names(pattern, d.Tool) })

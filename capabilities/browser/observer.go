@@ -3,10 +3,12 @@ package browser
 import (
 	"slices"
 	"sync"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // observedKey is the capability key of a connection that a page made.
-const observedKey = "network.browser.session"
+const observedKey = capabilities.KeyPages
 
 // observedDownload is that of a file that a page left on the node.
 const observedDownload = "data.write.temp"

@@ -128,6 +128,26 @@ func (c Categories) Keys() []string {
 	return keys
 }
 
+// Has reports whether a full key is declared.
+func (c Categories) Has(key string) bool {
+	name, rest, _ := strings.Cut(key, ".")
+	for _, cat := range c.all() {
+		if cat.name == name && slices.Contains(cat.keys, rest) {
+			return true
+		}
+	}
+	return false
+}
+
+// Narrows returns what begins the keys by which an envelope confines the tool to hosts, or "" for
+// a tool that no envelope confines so.
+func (d *Descriptor) Narrows() string {
+	if d.Manifest.Has(capabilities.KeyPages) {
+		return capabilities.NarrowDomains
+	}
+	return ""
+}
+
 type category struct {
 	name string
 	keys []string

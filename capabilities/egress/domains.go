@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // Domains lists hosts: "example.com" or an address is that host, "*.example.com"
@@ -57,7 +59,7 @@ func (d Domains) match(host string) bool {
 }
 
 // DomainGrant begins a grant that narrows the way out to one host.
-const DomainGrant = "network.egress.domain_allowlist:"
+const DomainGrant = capabilities.NarrowDomains
 
 // Granted returns the hosts that a call's grants leave; nil where no grant
 // narrows them. A grant that names no host leaves nothing.

@@ -120,29 +120,20 @@ func reach(d *catalog.Descriptor, args []byte) consent.Reach {
 		}
 	}
 	// A tool that works in pages which are open names no address.
-	r.Confined = len(r.Hosts) == 0 && reachesNetwork(d)
+	r.Confined = len(r.Hosts) == 0 && d.Narrows() != ""
 	return r
 }
 
-// reachesNetwork reports whether the node confines this tool's pages to the
-// envelope's domains.
-func reachesNetwork(d *catalog.Descriptor) bool {
-	return slices.Contains(d.Manifest.Network, "browser.session")
-}
-
-// domainGrant is the key by which an envelope confines a browser's lane to a host
-// (docs/decisions/025-grants-narrow-lanes.md).
-const domainGrant = "network.egress.domain_allowlist:"
-
-// narrowed is what the scope of a person's grant leaves of the network, for tools
-// that reach it.
+// narrowed is what the scope of a person's grant leaves of the network, for tools that an
+// envelope can confine to hosts (docs/decisions/025-grants-narrow-lanes.md).
 func (n *routed) narrowed(permit consent.Permit) []string {
-	if !reachesNetwork(n.desc) {
+	narrows := n.desc.Narrows()
+	if narrows == "" {
 		return nil
 	}
 	var keys []string
 	for _, d := range permit.Domains {
-		keys = append(keys, domainGrant+d)
+		keys = append(keys, narrows+d)
 	}
 	return keys
 }

@@ -102,7 +102,7 @@ func (n *routed) seal(v *policy.Decision, g grant) (*policy.Sealed, *capabilitie
 		Narrowed: n.narrowed(g.permit), Created: created, Expires: created.Add(ticketLifetime + n.args.Timeout), Taint: n.taint,
 	}
 	in.Withheld, in.Escalation = reductions(v, g)
-	if err := n.req.inside.attenuate(&in, reachesNetwork(n.desc)); err != nil {
+	if err := n.req.inside.attenuate(&in, n.desc.Narrows()); err != nil {
 		return nil, err
 	}
 	if n.routing != nil {

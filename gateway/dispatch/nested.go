@@ -66,8 +66,8 @@ func (n *nest) admits(desc *catalog.Descriptor) *capabilities.Error {
 }
 
 // attenuate leaves in the envelope of a call no key that its parent's grants have not, and has
-// it reach no host that they do not.
-func (n *nest) attenuate(in *policy.EnvelopeInput, network bool) *capabilities.Error {
+// it reach no host that they do not; narrows begins the keys that confine the tool to hosts.
+func (n *nest) attenuate(in *policy.EnvelopeInput, narrows string) *capabilities.Error {
 	if n == nil {
 		return nil
 	}
@@ -92,12 +92,12 @@ func (n *nest) attenuate(in *policy.EnvelopeInput, network bool) *capabilities.E
 			return refuse(key)
 		}
 	}
-	if !network {
+	if narrows == "" {
 		return nil
 	}
 	var hosts []string
 	for _, key := range granted {
-		if strings.HasPrefix(key, domainGrant) {
+		if strings.HasPrefix(key, narrows) {
 			hosts = append(hosts, key)
 		}
 	}
