@@ -226,7 +226,7 @@ func startFailure(ctx context.Context, err error, output string) error {
 		return ctx.Err()
 	case strings.Contains(output, "No usable sandbox"), strings.Contains(output, "sandbox_linux"), strings.Contains(output, "credentials.cc"):
 		return capabilities.Wrap(capabilities.CodeIsolationUnavailable, err, "Chrome found no usable sandbox on this host.").
-			WithHint("Allow user namespaces, or accept Chrome without its sandbox: --browser-sandbox off.")
+			WithHint("Allow user namespaces, or accept Chrome without its sandbox where the host has none: --browser-sandbox auto.")
 	case strings.Contains(output, "error while loading shared libraries"):
 		return capabilities.Wrap(capabilities.CodeBrowserUnavailable, err, "Chrome misses a system library.").
 			WithHint("Install the browser by the system's package manager.")
