@@ -31,13 +31,11 @@ func ActivationProfile() *Profile {
 // MayActivate judges an activation that a person has confirmed: allow unless a
 // forbid that names ActivatePolicy applies, or fails.
 func (e *Engine) MayActivate(r Request) Decision {
+	r.Tool, r.Required = ActivationTool, ""
 	env := e.about(&r, cedar.NewEntityUID(typeAction, ActivatePolicy), false)
 	p := ActivationProfile()
-	env.fields = cedar.RecordMap{
-		"tool": cedar.String(ActivationTool), "lane": cedar.String(r.Lane), "keys": stringSet(p.Keys), "risk": cedar.String(p.Risk),
-		"isolation": cedar.String(p.Isolation), "given": cedar.String(""), "degraded": cedar.String(""), "taint": stringSet(r.Taint),
-		"time": cedar.Long(r.Time.Unix()),
-	}
+	env.tool = &tool{profile: p, keys: stringSet(p.Keys)}
+	env.fields = env.context()
 	o := e.evaluate(e.activate, env, true)
 	d := Decision{Effect: Allow, Determining: []string{}, Errors: o.errors, Reason: "A person confirmed it, and no policy forbids it.", Snapshot: e.snapshot}
 	if len(o.forbids) > 0 {
