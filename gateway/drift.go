@@ -20,8 +20,12 @@ func (d drifts) Surfaced(ctx context.Context, who principal.Identity, report dri
 	var drafts []ledger.Draft
 	for len(signals) > 0 {
 		n := min(len(signals), maxDriftEach)
+		told := make([]packet.Signal, n)
+		for i, s := range signals[:n] {
+			told[i] = packet.Signal(s)
+		}
 		drafts = append(drafts, ledger.Draft{Kind: "gateway.drift.surfaced", Principal: who.Principal, Body: packet.Surfaced{
-			Surface: report.Surface, Page: report.Page, TokenID: who.TokenID, Role: who.Role.String(), Signals: signals[:n],
+			Surface: report.Surface, Page: report.Page, TokenID: who.TokenID, Role: who.Role.String(), Signals: told,
 		}})
 		signals = signals[n:]
 	}

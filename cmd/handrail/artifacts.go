@@ -6,11 +6,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 func newArtifactsCmd() *cobra.Command {
@@ -38,15 +38,7 @@ func newArtifactsListCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		all, done, err := listed[struct {
-			ID        string    `json:"artifact_id"`
-			Name      string    `json:"name"`
-			MIME      string    `json:"mime"`
-			Size      int64     `json:"size"`
-			Tool      string    `json:"tool_id"`
-			Principal string    `json:"principal"`
-			Expires   time.Time `json:"expires_at"`
-		}](cmd, c, query(path("artifacts"), "call", *call), "artifacts")
+		all, done, err := listed[api.Artifact](cmd, c, query(path("artifacts"), "call", *call), "artifacts")
 		if done || err != nil {
 			return err
 		}
@@ -57,7 +49,7 @@ func newArtifactsListCmd() *cobra.Command {
 		}
 		t := newTable(out, "ARTIFACT", "NAME", "TYPE", "BYTES", "TOOL", "PRINCIPAL", "UNTIL")
 		for _, v := range all {
-			t.row(v.ID, v.Name, v.MIME, fmt.Sprint(v.Size), v.Tool, v.Principal, v.Expires.Local().Format(dayClock))
+			t.row(string(v.ID), v.Name, v.MIME, fmt.Sprint(v.Size), string(v.Tool), string(v.Principal), v.ExpiresAt.Local().Format(dayClock))
 		}
 		t.flush()
 		return nil

@@ -24,10 +24,7 @@ func showQuestions(cmd *cobra.Command, caller, asker *remote, o callOptions, too
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		var who struct {
-			Principal string `json:"principal"`
-			Lane      string `json:"lane"`
-		}
+		var who api.Caller
 		tick := time.NewTicker(askEvery)
 		defer tick.Stop()
 		told := map[string]bool{}
@@ -47,9 +44,9 @@ func showQuestions(cmd *cobra.Command, caller, asker *remote, o callOptions, too
 			for _, a := range all {
 				lane := o.lane
 				if lane == "" {
-					lane = who.Lane
+					lane = string(who.Lane)
 				}
-				if string(a.Principal) != who.Principal || string(a.Tool) != tool || string(a.Lane) != lane || a.Waiting == 0 || told[a.ID] {
+				if a.Principal != who.Principal || string(a.Tool) != tool || string(a.Lane) != lane || a.Waiting == 0 || told[a.ID] {
 					continue
 				}
 				told[a.ID] = true

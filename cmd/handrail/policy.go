@@ -15,6 +15,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/rules"
 )
 
@@ -290,7 +291,7 @@ func newPolicyHistoryCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, done, err := listed[rules.Version](cmd, c, "/v1/policy/history", "versions")
+			list, done, err := listed[api.PolicyVersion](cmd, c, "/v1/policy/history", "versions")
 			if done || err != nil {
 				return err
 			}

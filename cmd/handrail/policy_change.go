@@ -13,10 +13,11 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/rules"
 )
 
-func (c *remote) policySet(cmd *cobra.Command, name string) (s rules.Set, err error) {
+func (c *remote) policySet(cmd *cobra.Command, name string) (s api.PolicySet, err error) {
 	return s, c.get(cmd.Context(), path("policy", "sets", name), &s)
 }
 
@@ -75,20 +76,20 @@ func newPolicyDiffCmd() *cobra.Command {
 				return err
 			}
 			if commonOf(cmd).json {
-				return printJSON(cmd.OutOrStdout(), map[string]any{"from": a.Snapshot, "to": b.Snapshot, "same": a.Snapshot == b.Snapshot, "diff": rules.Diff(a.Files(), b.Files())})
+				return printJSON(cmd.OutOrStdout(), map[string]any{"from": a.Snapshot, "to": b.Snapshot, "same": a.Snapshot == b.Snapshot, "diff": rules.Diff(rules.FilesOf(a), rules.FilesOf(b))})
 			}
 			return showDiff(cmd.OutOrStdout(), a, b)
 		},
 	}
 }
 
-func showDiff(out io.Writer, a, b rules.Set) error {
+func showDiff(out io.Writer, a, b api.PolicySet) error {
 	if a.Snapshot == b.Snapshot {
 		_, err := fmt.Fprintf(out, "no difference: %s\n", rules.Short(a.Snapshot))
 		return err
 	}
 	fmt.Fprintf(out, "from %s to %s\n", rules.Short(a.Snapshot), rules.Short(b.Snapshot))
-	for _, line := range rules.Diff(a.Files(), b.Files()) {
+	for _, line := range rules.Diff(rules.FilesOf(a), rules.FilesOf(b)) {
 		fmt.Fprintln(out, plain(line))
 	}
 	return nil
@@ -129,7 +130,7 @@ func newPolicyActivateCmd() *cobra.Command {
 					return err
 				}
 			}
-			var v rules.Version
+			var v api.PolicyVersion
 			in := map[string]any{"to": b.Snapshot, "from": a.Snapshot, "reason": reason}
 			if err := c.do(cmd.Context(), http.MethodPost, "/v1/policy/activate", in, &v); err != nil {
 				return err
@@ -164,7 +165,7 @@ func newPolicyReplayCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var r rules.Replay
+			var r api.PolicyReplay
 			if err := c.do(cmd.Context(), http.MethodPost, "/v1/policy/replay", in, &r); err != nil {
 				return err
 			}
@@ -179,7 +180,7 @@ func newPolicyReplayCmd() *cobra.Command {
 					if by == "" {
 						by = x.Reason
 					}
-					t.row(x.At.Local().Format(dayClock), string(x.Tool), string(x.Principal), string(x.Node), x.Was.String(), x.Instead(), by)
+					t.row(x.At.Local().Format(dayClock), string(x.Tool), string(x.Principal), string(x.Node), x.Was, x.Instead(), by)
 				}
 				t.flush()
 			}

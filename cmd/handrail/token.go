@@ -62,16 +62,13 @@ func newTokenCreateCmd() *cobra.Command {
 		if commonOf(cmd).json {
 			return printJSON(cmd.OutOrStdout(), raw)
 		}
-		var made struct {
-			ID    string `json:"token_id"`
-			Token string `json:"token"`
-		}
+		var made api.MadeToken
 		if err := json.Unmarshal(raw, &made); err != nil {
 			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
 		}
 		// The token alone goes to standard output, so that a script can capture it.
 		fmt.Fprintf(cmd.ErrOrStderr(), "token %s for %s (%s); it is not shown again:\n", plain(made.ID), plain(args[0]), *role)
-		fmt.Fprintln(cmd.OutOrStdout(), plain(made.Token))
+		fmt.Fprintln(cmd.OutOrStdout(), plain(made.Secret))
 		return nil
 	}
 	return cmd
@@ -129,10 +126,7 @@ func newTokenRevokeCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var own struct {
-			Token string `json:"token_id"`
-			Who   string `json:"principal"`
-		}
+		var own api.Caller
 		if err := c.get(cmd.Context(), path("whoami"), &own); err != nil || own.Token != id {
 			return c.change(cmd, http.MethodDelete, path("tokens", id), nil, "token %s is revoked", id)
 		}
@@ -141,7 +135,7 @@ func newTokenRevokeCmd() *cobra.Command {
 			after = "Afterwards no command on this data directory works, until the gateway starts again and makes a new one."
 		}
 		if !*yes {
-			fmt.Fprintf(cmd.ErrOrStderr(), "This is the token of %s, which this command itself uses. %s\n", plain(own.Who), after)
+			fmt.Fprintf(cmd.ErrOrStderr(), "This is the token of %s, which this command itself uses. %s\n", plain(string(own.Principal)), after)
 			if err := confirm(cmd, "Revoke it?", "nothing was revoked"); err != nil {
 				return err
 			}

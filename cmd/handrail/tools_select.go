@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/gateway/api"
-	"github.com/handrail-dev/handrail/gateway/registry"
 )
 
 func newToolsValidateCmd() *cobra.Command {
@@ -55,8 +55,8 @@ func newToolsValidateCmd() *cobra.Command {
 					fmt.Fprintln(out, plain(strings.TrimSpace(bad.Path+" "+bad.Message)))
 				}
 			}
-			return capabilities.Errorf(capabilities.CodeInvalidArguments, "the arguments do not fit %s", v.Tool).
-				WithHint("'handrail tools " + string(v.Tool) + "' shows what it takes.")
+			return command.Advise(capabilities.Errorf(capabilities.CodeInvalidArguments, "the arguments do not fit %s", v.Tool),
+				command.Here("tools", string(v.Tool)), " shows what it takes.")
 		}
 		if !commonOf(cmd).json {
 			fmt.Fprintf(out, "The arguments fit %s.\n", plain(string(v.Tool)))
@@ -117,12 +117,12 @@ func newToolsSelectCmd() *cobra.Command {
 		if commonOf(cmd).json {
 			return printJSON(out, raw)
 		}
-		var s registry.ToolSelection
+		var s api.ToolSelection
 		if err := json.Unmarshal(raw, &s); err != nil {
 			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
 		}
 		fmt.Fprintf(out, "%s (%.0f %%)\n%s\nSide effects: %s. %s\n", plain(string(s.SelectedTool)), 100*s.Confidence, plain(s.WhySelected),
-			plain(string(s.ExpectedSideEffects)), plain(s.RollbackPlan))
+			plain(s.ExpectedSideEffects), plain(s.RollbackPlan))
 		for _, other := range s.CandidateTools[min(len(s.CandidateTools), 1):min(len(s.CandidateTools), 5)] {
 			fmt.Fprintf(out, "or %s\n", plain(string(other)))
 		}

@@ -20,3 +20,19 @@ type Token struct {
 	Opened    string                   `json:"opened_by,omitempty"`  // by what a session was opened: link, password or passkey
 	Face      string                   `json:"face,omitempty"`       // search: MCP lists begin with the search for tools
 }
+
+// MadeToken is a token that was just created, with its secret, which is shown once.
+type MadeToken struct {
+	Token
+	Secret string `json:"token"`
+}
+
+// Caller is the caller itself, as its token says.
+type Caller struct {
+	Token     string                   `json:"token_id"`
+	Principal capabilities.PrincipalID `json:"principal"`
+	Role      string                   `json:"role"`
+	Lane      capabilities.LaneID      `json:"lane"`
+	Expires   time.Time                `json:"expires_at,omitzero"`
+	Session   bool                     `json:"session,omitempty"` // of the console
+}

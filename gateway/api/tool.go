@@ -71,3 +71,18 @@ type Violation struct {
 	Path    string `json:"path"` // pointer of the argument; empty for the whole
 	Message string `json:"message"`
 }
+
+// ToolSelection is the selector's answer (S4-34).
+type ToolSelection struct {
+	// IntentSummary is the words of the intent that the registry knows, and only those.
+	IntentSummary       string                `json:"intent_summary"`
+	CandidateTools      []capabilities.ToolID `json:"candidate_tools"` // best first, at most 16
+	SelectedTool        capabilities.ToolID   `json:"selected_tool"`
+	Args                json.RawMessage       `json:"args"` // as given; valid for SelectedTool (S4-37); null if none were
+	WhySelected         string                `json:"why_selected"`
+	ExpectedSideEffects string                `json:"expected_side_effects"` // none, local or external
+	RollbackPlan        string                `json:"rollback_plan"`
+	// Confidence is the share of the best tool's score in that of the two best:
+	// 0.5 is a tie, 1 is without a rival.
+	Confidence float64 `json:"confidence"`
+}

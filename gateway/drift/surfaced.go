@@ -25,25 +25,25 @@ const (
 
 // Surfaced is what one page shows its visitor, as the page itself tells it.
 type Surfaced struct {
-	Surface  string   `json:"surface"` // such as "console"
-	Page     string   `json:"page"`    // its address
-	Controls []string `json:"controls,omitempty"`
-	Keys     []Key    `json:"keys,omitempty"`
+	Surface  string // such as "console"
+	Page     string // its address
+	Controls []string
+	Keys     []Key
 }
 
 // Key is a capability key that a page showed as granted to a call.
 type Key struct {
-	Call capabilities.CallID `json:"call_id"`
-	Key  string              `json:"key"`
+	Call capabilities.CallID
+	Key  string
 }
 
 // Signal is one difference.
 type Signal struct {
-	Severity Severity            `json:"severity"`
-	Control  string              `json:"control,omitempty"`
-	Call     capabilities.CallID `json:"call_id,omitempty"`
-	Key      string              `json:"key,omitempty"`
-	Text     string              `json:"text"` // one plain sentence
+	Severity Severity
+	Control  string
+	Call     capabilities.CallID
+	Key      string
+	Text     string // one plain sentence
 }
 
 // Effective is what holds now.

@@ -29,16 +29,16 @@ type Context struct {
 type ToolSelection struct {
 	// IntentSummary is the words of the intent that the registry knows, and only
 	// those: a password in the text never reaches the ledger through it.
-	IntentSummary       string                `json:"intent_summary"`
-	CandidateTools      []capabilities.ToolID `json:"candidate_tools"` // best first, at most 16
-	SelectedTool        capabilities.ToolID   `json:"selected_tool"`
-	Args                json.RawMessage       `json:"args"` // as given; valid for SelectedTool (S4-37); null if none were
-	WhySelected         string                `json:"why_selected"`
-	ExpectedSideEffects catalog.SideEffects   `json:"expected_side_effects"`
-	RollbackPlan        string                `json:"rollback_plan"`
+	IntentSummary       string
+	CandidateTools      []capabilities.ToolID // best first, at most 16
+	SelectedTool        capabilities.ToolID
+	Args                json.RawMessage // as given; valid for SelectedTool (S4-37); null if none were
+	WhySelected         string
+	ExpectedSideEffects catalog.SideEffects
+	RollbackPlan        string
 	// Confidence is the share of the best tool's score in that of the two best:
 	// 0.5 is a tie, 1 is without a rival.
-	Confidence float64 `json:"confidence"`
+	Confidence float64
 }
 
 // The packet kinds of a selection (S4-21, S4-22).
@@ -78,10 +78,17 @@ type selectRequest struct {
 	WithArgs      bool                  `json:"with_args"`
 }
 
+// selectResult names every field: what the arguments hold must not come with a struct.
 type selectResult struct {
-	ToolSelection
-	Args  map[string]any    `json:"args"` // the evidence allowlist only (S0-31)
-	Error capabilities.Code `json:"error,omitempty"`
+	IntentSummary       string                `json:"intent_summary"`
+	CandidateTools      []capabilities.ToolID `json:"candidate_tools"`
+	SelectedTool        capabilities.ToolID   `json:"selected_tool"`
+	WhySelected         string                `json:"why_selected"`
+	ExpectedSideEffects catalog.SideEffects   `json:"expected_side_effects"`
+	RollbackPlan        string                `json:"rollback_plan"`
+	Confidence          float64               `json:"confidence"`
+	Args                map[string]any        `json:"args"` // the evidence allowlist only (S0-31)
+	Error               capabilities.Code     `json:"error,omitempty"`
 }
 
 // Select chooses the tool whose words fit the intent best (S4-18): a count over ID, title,
@@ -120,7 +127,10 @@ func (r *Registry) Select(ctx context.Context, rec Recorder, intent Intent, who 
 
 	sel, chosen, args, selErr := x.choose(concepts, intent, candidates)
 	sel.IntentSummary = summary
-	body := selectResult{ToolSelection: sel, Error: capabilities.CodeOf(selErr)}
+	body := selectResult{
+		IntentSummary: summary, CandidateTools: sel.CandidateTools, SelectedTool: sel.SelectedTool, WhySelected: sel.WhySelected,
+		ExpectedSideEffects: sel.ExpectedSideEffects, RollbackPlan: sel.RollbackPlan, Confidence: sel.Confidence, Error: capabilities.CodeOf(selErr),
+	}
 	if chosen != nil && len(args.Canonical) > 0 {
 		body.Args = chosen.EvidenceArgs(args.Canonical)
 	}

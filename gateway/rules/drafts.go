@@ -23,11 +23,11 @@ const maxDrafts = 32
 
 // Draft is one of them, without its files.
 type Draft struct {
-	N        int64                    `json:"n"`
-	Snapshot string                   `json:"snapshot_id"`
-	Base     string                   `json:"base"` // what it was made from
-	By       capabilities.PrincipalID `json:"by"`
-	At       time.Time                `json:"at"`
+	N        int64
+	Snapshot string
+	Base     string // what it was made from
+	By       capabilities.PrincipalID
+	At       time.Time
 }
 
 // Edit is a change of a set.

@@ -27,30 +27,30 @@ type Tools interface {
 
 // Replay is what a policy would have decided on the recorded calls.
 type Replay struct {
-	Snapshot string `json:"snapshot_id"`
-	Calls    int    `json:"calls"`   // that were judged again
-	Same     int    `json:"same"`    // decided as they were
-	Skipped  int    `json:"skipped"` // refused before policy, or by something else than policy
-	Looser   int    `json:"looser"`
-	Stricter int    `json:"stricter"`
+	Snapshot string
+	Calls    int // that were judged again
+	Same     int // decided as they were
+	Skipped  int // refused before policy, or by something else than policy
+	Looser   int
+	Stricter int
 	// Unsure counts those of Calls whose recorded evidence does not say enough.
-	Unsure  int      `json:"unsure"`
-	Changes []Change `json:"changes"` // the newest ones, at most maxChanges
-	Through uint64   `json:"through"` // the last packet that was read
+	Unsure  int
+	Changes []Change // the newest ones, at most maxChanges
+	Through uint64   // the last packet that was read
 }
 
 // Change is one call that would be decided otherwise.
 type Change struct {
-	Call      capabilities.CallID      `json:"call"`
-	At        time.Time                `json:"at"`
-	Tool      capabilities.ToolID      `json:"tool"`
-	Principal capabilities.PrincipalID `json:"principal"`
-	Node      capabilities.NodeID      `json:"node,omitempty"`
-	Was       policy.Effect            `json:"was"`
-	Would     policy.Effect            `json:"would"`
-	Policies  []string                 `json:"policies"`
-	Reason    string                   `json:"reason"`
-	Unsure    bool                     `json:"unsure,omitempty"`
+	Call      capabilities.CallID
+	At        time.Time
+	Tool      capabilities.ToolID
+	Principal capabilities.PrincipalID
+	Node      capabilities.NodeID
+	Was       policy.Effect
+	Would     policy.Effect
+	Policies  []string
+	Reason    string
+	Unsure    bool
 }
 
 const (

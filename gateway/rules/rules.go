@@ -83,12 +83,12 @@ const (
 
 // Version is one activation.
 type Version struct {
-	N        int64                    `json:"n"`
-	Snapshot string                   `json:"snapshot_id"`
-	Before   string                   `json:"before,omitempty"` // what it replaced
-	By       capabilities.PrincipalID `json:"by"`
-	Reason   string                   `json:"reason,omitempty"`
-	At       time.Time                `json:"at"`
+	N        int64
+	Snapshot string
+	Before   string // what it replaced
+	By       capabilities.PrincipalID
+	Reason   string
+	At       time.Time
 }
 
 // Activated is what is recorded of an activation, or of one that was refused: then Decision

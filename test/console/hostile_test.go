@@ -16,8 +16,8 @@ import (
 	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
-	"github.com/handrail-dev/handrail/gateway/drift"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/nodes"
@@ -219,7 +219,7 @@ func TestHostileStringsAreText(t *testing.T) {
 	draft, err := d.Rulebook.Drafts(ctx)
 	must(t, err)
 	// The controls that pages are said to have offered.
-	status := d.sendJSON("/console/surfaced", map[string]any{"surface": all(190), "page": all(190), "controls": corpus[:10], "keys": []drift.Key{{Call: done.Call, Key: corpus[0]}}})
+	status := d.sendJSON("/console/surfaced", map[string]any{"surface": all(190), "page": all(190), "controls": corpus[:10], "keys": []api.SurfacedKey{{Call: done.Call, Key: corpus[0]}}})
 	if status != "204" {
 		t.Errorf("a report of drift answered %s", status)
 	}

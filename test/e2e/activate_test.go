@@ -13,9 +13,9 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
-	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/test/site"
 )
 
@@ -68,7 +68,7 @@ func TestPolicyComesIntoForceByActivationOnly(t *testing.T) {
 	if r := call(); r.Status != capabilities.StatusOK {
 		t.Fatalf("an edit came into force by a restart: %+v", r)
 	}
-	var replay rules.Replay
+	var replay api.PolicyReplay
 	if code := do(admin, http.MethodPost, "/v1/policy/replay", map[string]any{}, &replay); code != http.StatusOK || replay.Stricter < 3 || replay.Looser != 0 || !slices.Contains(replay.Changes[0].Policies, "no-fixture") {
 		t.Fatalf("%d %+v", code, replay)
 	}
@@ -82,7 +82,7 @@ func TestPolicyComesIntoForceByActivationOnly(t *testing.T) {
 		t.Fatalf("an agent's activation: %d", code)
 	}
 	changed := s.Gateway.Nodes.Changed()
-	var v rules.Version
+	var v api.PolicyVersion
 	if code := do(admin, http.MethodPost, "/v1/policy/activate", in, &v); code != http.StatusOK || v.Snapshot != staged.Snapshot || v.By != "root" {
 		t.Fatalf("%d %+v", code, v)
 	}

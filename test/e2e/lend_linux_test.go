@@ -16,9 +16,9 @@ import (
 	"github.com/handrail-dev/handrail/agent/journal"
 	"github.com/handrail-dev/handrail/agent/notice"
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/client"
 	"github.com/handrail-dev/handrail/gateway/ledger"
-	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/test/desk"
 	"github.com/handrail-dev/handrail/test/site"
 )
@@ -352,7 +352,7 @@ func TestADesktopIsLentAndTakenBack(t *testing.T) {
 	}
 
 	// What if? Another policy's answer to what was asked for, without its being in force.
-	replay := func() rules.Replay { return items[rules.Replay](p, "policy", "replay")[0] }
+	replay := func() api.PolicyReplay { return items[api.PolicyReplay](p, "policy", "replay")[0] }
 	if r := replay(); r.Calls < 3 || r.Same != r.Calls || len(r.Changes) != 0 {
 		t.Errorf("under the policy in force: %+v", r)
 	}
@@ -362,7 +362,7 @@ func TestADesktopIsLentAndTakenBack(t *testing.T) {
 	if r.Same != r.Calls-1 || r.Stricter != 1 || r.Looser != 0 || len(r.Changes) != 1 {
 		t.Fatalf("without typing: %+v", r)
 	}
-	if x := r.Changes[0]; x.Call != typed.Call || x.Was.String() != "ask" || x.Would.String() != "deny" || !slices.Equal(x.Policies, []string{"no-typing"}) {
+	if x := r.Changes[0]; x.Call != typed.Call || x.Was != "ask" || x.Would != "deny" || !slices.Equal(x.Policies, []string{"no-typing"}) {
 		t.Errorf("without typing: %+v", x)
 	}
 }

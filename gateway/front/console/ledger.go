@@ -131,7 +131,7 @@ func (c *Console) compareLedger(v *visit) {
 
 // drifted is one thing that a page offered without a grant.
 type drifted struct {
-	drift.Signal
+	packet.Signal
 	Page    string
 	Visitor capabilities.PrincipalID
 	At      time.Time

@@ -10,10 +10,11 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/rules"
 )
 
-func (v *visit) set(name string) (s rules.Set, err error) {
+func (v *visit) set(name string) (s api.PolicySet, err error) {
 	return s, v.get(v1("policy", "sets", name), &s)
 }
 
@@ -46,12 +47,12 @@ func (p policiesPage) Latest() *version {
 	return &p.History[0]
 }
 
-type version struct{ rules.Version }
+type version struct{ api.PolicyVersion }
 
 // Short is the name that people read.
 func (x version) Short() string { return rules.Short(x.Snapshot) }
 
-type draft struct{ rules.Draft }
+type draft struct{ api.PolicyDraft }
 
 // Short is the name that people read.
 func (d draft) Short() string { return rules.Short(d.Snapshot) }
@@ -63,9 +64,9 @@ type file struct {
 	Lines  []string
 }
 
-func filesOf(s rules.Set) []file {
+func filesOf(s api.PolicySet) []file {
 	var all []file
-	for _, f := range s.Files() {
+	for _, f := range rules.FilesOf(s) {
 		text := string(f.Data)
 		all = append(all, file{f.Name, strings.Count(text, "\n"), strings.Split(strings.TrimSuffix(text, "\n"), "\n")})
 	}
@@ -194,7 +195,7 @@ func (l changed) Removed() bool { return strings.HasPrefix(l.Text, "- ") }
 func (v *visit) showSet(problem error, found *replayed) {
 	pg := page{name: "policy", here: "/console/policies", fault: problem, remedy: v.remedy(problem, "POST /v1/policy/activate", "/console/confirm/activate"), modules: []string{"passkey"}}
 	active, err := v.set(rules.Active)
-	next := rules.Set{}
+	next := api.PolicySet{}
 	if err == nil {
 		next, err = v.set(v.r.PathValue("set"))
 	}
@@ -206,7 +207,7 @@ func (v *visit) showSet(problem error, found *replayed) {
 	pg.title = "Policy " + rules.Short(next.Snapshot)
 	shown := policyPage{visit: v, Snapshot: next.Snapshot, From: active.Snapshot, Replayed: found, Files: filesOf(next)}
 	if !shown.Same() {
-		for _, l := range rules.Diff(active.Files(), next.Files()) {
+		for _, l := range rules.Diff(rules.FilesOf(active), rules.FilesOf(next)) {
 			shown.Difference = append(shown.Difference, changed{l})
 		}
 	}
@@ -224,7 +225,7 @@ func (c *Console) changePolicy(v *visit) {
 		}
 		v.seeOther("/console/policies", "activated")
 	case "replay":
-		var r rules.Replay
+		var r api.PolicyReplay
 		if err := v.ask(http.MethodPost, v1("policy", "replay"), map[string]any{"set": v.r.PathValue("set")}, &r); err != nil {
 			v.showSet(err, nil)
 			return
@@ -236,11 +237,11 @@ func (c *Console) changePolicy(v *visit) {
 }
 
 // replayed is what a set would have decided.
-type replayed struct{ rules.Replay }
+type replayed struct{ api.PolicyReplay }
 
 // Latest are the calls that would be decided otherwise, the newest first.
-func (r *replayed) Latest() []*rules.Change {
-	var all []*rules.Change
+func (r *replayed) Latest() []*api.PolicyChange {
+	var all []*api.PolicyChange
 	for i := range slices.Backward(r.Changes) {
 		all = append(all, &r.Changes[i])
 	}
@@ -269,7 +270,7 @@ func (v *visit) showEdit(problem error, typed url.Values) {
 		return
 	}
 	shown := editPage{visit: v, Base: active.Snapshot, NewName: typed.Get("new-name"), New: typed.Get("new")}
-	for i, s := range active.Files() {
+	for i, s := range rules.FilesOf(active) {
 		f := editedFile{"f" + itoa(i+1), s.Name, string(s.Data)}
 		if _, is := typed[f.ID]; is {
 			f.Text = typed.Get(f.ID)
@@ -284,9 +285,9 @@ func (v *visit) showEdit(problem error, typed url.Values) {
 func (c *Console) draft(v *visit) {
 	f := v.r.PostForm
 	in := struct {
-		Base   string       `json:"base"`
-		Files  []rules.File `json:"files,omitempty"`
-		Remove []string     `json:"remove,omitempty"`
+		Base   string           `json:"base"`
+		Files  []api.PolicyFile `json:"files,omitempty"`
+		Remove []string         `json:"remove,omitempty"`
 	}{Base: f.Get("base")}
 	base, err := v.set(in.Base)
 	if err != nil {
@@ -302,16 +303,16 @@ func (c *Console) draft(v *visit) {
 		case f.Get(id+"-gone") == "1":
 			in.Remove = append(in.Remove, s.Name)
 		case typed != unixLines(s.Text):
-			in.Files = append(in.Files, rules.File{Name: s.Name, Text: typed})
+			in.Files = append(in.Files, api.PolicyFile{Name: s.Name, Text: typed})
 		}
 	}
 	if name := strings.TrimSpace(f.Get("new-name")); name != "" {
-		in.Files = append(in.Files, rules.File{Name: name, Text: unixLines(f.Get("new"))})
+		in.Files = append(in.Files, api.PolicyFile{Name: name, Text: unixLines(f.Get("new"))})
 	} else if strings.TrimSpace(f.Get("new")) != "" {
 		v.showEdit(capabilities.Errorf(capabilities.CodeInvalidRequest, "the further file needs a name"), f)
 		return
 	}
-	var made rules.Set
+	var made api.PolicySet
 	if err := v.ask(http.MethodPost, v1("policy", "drafts"), in, &made); err != nil {
 		v.showEdit(err, f)
 		return
@@ -355,8 +356,8 @@ func (c *Console) override(v *visit) {
 				before = strings.TrimRight(s.Text, "\n") + "\n\n"
 			}
 		}
-		var made rules.Set
-		in := map[string]any{"base": active.Snapshot, "files": []rules.File{{Name: overrideFile, Text: before + "// Answers " + id + " for good.\n" + o.Cedar}}}
+		var made api.PolicySet
+		in := map[string]any{"base": active.Snapshot, "files": []api.PolicyFile{{Name: overrideFile, Text: before + "// Answers " + id + " for good.\n" + o.Cedar}}}
 		if err := v.ask(http.MethodPost, v1("policy", "drafts"), in, &made); err != nil {
 			v.showApprovals(err)
 			return

@@ -4,28 +4,15 @@ import (
 	"context"
 	"mime"
 	"net/http"
-	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 )
 
 type artifactList struct {
-	Artifacts []artifactView `json:"artifacts"`
-}
-
-type artifactView struct {
-	ID        capabilities.ArtifactID  `json:"artifact_id"` // SHA-256 of the bytes
-	Name      string                   `json:"name"`
-	MIME      string                   `json:"mime"`
-	Size      int64                    `json:"size"`
-	Call      capabilities.CallID      `json:"call_id"`
-	Tool      capabilities.ToolID      `json:"tool_id"`
-	Node      capabilities.NodeID      `json:"node_id,omitempty"`
-	Principal capabilities.PrincipalID `json:"principal"`
-	Lane      capabilities.LaneID      `json:"lane"`
-	CreatedAt time.Time                `json:"created_at"`
-	ExpiresAt time.Time                `json:"expires_at"`
+	Artifacts []api.Artifact `json:"artifacts"`
 }
 
 func (s *Server) artifacts(c *visit, _ none) (artifactList, error) {
@@ -40,14 +27,7 @@ func (s *Server) artifacts(c *visit, _ none) (artifactList, error) {
 	if err != nil {
 		return artifactList{}, err
 	}
-	out := artifactList{Artifacts: make([]artifactView, 0, len(list))}
-	for _, k := range list {
-		out.Artifacts = append(out.Artifacts, artifactView{
-			ID: k.ID, Name: k.Name, MIME: k.MIME, Size: k.Size, Call: k.Call, Tool: k.Tool, Node: k.Node, Principal: k.Principal, Lane: k.Lane,
-			CreatedAt: k.Created.UTC(), ExpiresAt: k.Expires.UTC(),
-		})
-	}
-	return out, nil
+	return artifactList{viewAll(list, front.ViewArtifact)}, nil
 }
 
 // artifact returns bytes that a device captured: a person's browser must save them and

@@ -10,7 +10,6 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/route"
-	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -130,31 +129,26 @@ type tokenBody struct {
 	Face       principal.Face           `json:"face,omitempty"` // all (default), or search: how MCP lists tools to it
 }
 
-type madeToken struct {
-	api.Token
-	Secret string `json:"token"`
-}
-
-func (s *Server) createToken(c *visit, in tokenBody) (madeToken, error) {
+func (s *Server) createToken(c *visit, in tokenBody) (api.MadeToken, error) {
 	ttl, err := seconds("ttl_s", in.TTLSeconds)
 	if err != nil {
-		return madeToken{}, err
+		return api.MadeToken{}, err
 	}
 	if in.Lane == "" {
 		in.Lane = capabilities.LaneID(in.Principal)
 	}
 	if err := capabilities.ValidateName("principal", string(in.Principal), 128); err != nil {
-		return madeToken{}, err
+		return api.MadeToken{}, err
 	}
 	// The default lane is theirs from now on: nobody can take it before its first use.
 	if err := s.opts.Lanes.Claim(c.r.Context(), in.Principal, in.Lane); err != nil {
-		return madeToken{}, err
+		return api.MadeToken{}, err
 	}
 	rec, secret, err := s.opts.Tokens.Create(c.r.Context(), c.who, principal.Spec{Principal: in.Principal, Role: in.Role, Lane: in.Lane, TTL: ttl, Face: in.Face})
 	if err != nil {
-		return madeToken{}, err
+		return api.MadeToken{}, err
 	}
-	return madeToken{front.ViewToken(&rec), secret.Reveal()}, nil
+	return api.MadeToken{Token: front.ViewToken(&rec), Secret: secret.Reveal()}, nil
 }
 
 type tokenList struct {
@@ -170,8 +164,8 @@ func (s *Server) revokeToken(c *visit, _ none) (api.Token, error) {
 	return front.ViewToken(&gone), err
 }
 
-func (s *Server) policy(*visit, none) (rules.Set, error) {
-	return rules.SetOf(s.opts.Policy()), nil
+func (s *Server) policy(*visit, none) (api.PolicySet, error) {
+	return front.ViewPolicy(s.opts.Policy()), nil
 }
 
 type explainBody struct {

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/rules"
 )
 
@@ -17,16 +19,16 @@ type Rules interface {
 	Replay(ctx context.Context, engine *policy.Engine, after uint64) (rules.Replay, error)
 }
 
-func (s *Server) policySet(c *visit, _ none) (rules.Set, error) {
+func (s *Server) policySet(c *visit, _ none) (api.PolicySet, error) {
 	engine, err := s.opts.Rules.Load(c.r.Context(), c.r.PathValue("set"))
 	if err != nil {
-		return rules.Set{}, err
+		return api.PolicySet{}, err
 	}
-	return rules.SetOf(engine), nil
+	return front.ViewPolicy(engine), nil
 }
 
 type versionList struct {
-	Versions []rules.Version `json:"versions"`
+	Versions []api.PolicyVersion `json:"versions"`
 }
 
 func (s *Server) policyHistory(c *visit, _ none) (versionList, error) {
@@ -35,35 +37,35 @@ func (s *Server) policyHistory(c *visit, _ none) (versionList, error) {
 		return versionList{}, err
 	}
 	list, err := s.opts.Rules.History(c.r.Context(), int(limit))
-	return versionList{list}, err
+	return versionList{viewAll(list, front.ViewVersion)}, err
 }
 
 type draftList struct {
-	Drafts []rules.Draft `json:"drafts"`
+	Drafts []api.PolicyDraft `json:"drafts"`
 }
 
 func (s *Server) policyDrafts(c *visit, _ none) (draftList, error) {
 	list, err := s.opts.Rules.Drafts(c.r.Context())
-	return draftList{list}, err
+	return draftList{viewAll(list, front.ViewDraft)}, err
 }
 
 type draftBody struct {
-	Base   string       `json:"base,omitempty"` // staged, active (default), or a hash
-	Files  []rules.File `json:"files,omitempty"`
-	Remove []string     `json:"remove,omitempty"`
+	Base   string           `json:"base,omitempty"` // staged, active (default), or a hash
+	Files  []api.PolicyFile `json:"files,omitempty"`
+	Remove []string         `json:"remove,omitempty"`
 }
 
 // stagePolicy keeps a changed set for an activation; nothing is in force by it.
-func (s *Server) stagePolicy(c *visit, in draftBody) (rules.Set, error) {
+func (s *Server) stagePolicy(c *visit, in draftBody) (api.PolicySet, error) {
 	e := rules.Edit{By: c.who.Principal, Base: in.Base, Remove: in.Remove}
 	for _, f := range in.Files {
 		e.Files = append(e.Files, policy.Source{Name: f.Name, Data: []byte(f.Text)})
 	}
 	engine, err := s.opts.Rules.Stage(c.r.Context(), e)
 	if err != nil {
-		return rules.Set{}, err
+		return api.PolicySet{}, err
 	}
-	return rules.SetOf(engine), nil
+	return front.ViewPolicy(engine), nil
 }
 
 type activateBody struct {
@@ -74,10 +76,11 @@ type activateBody struct {
 
 // activatePolicy puts a set in force. Like an approval that widens what agents may
 // do, it comes from elsewhere while an agent holds this device (fromElsewhere).
-func (s *Server) activatePolicy(c *visit, in activateBody) (rules.Version, error) {
-	return s.opts.Rules.Activate(c.r.Context(), rules.Request{
+func (s *Server) activatePolicy(c *visit, in activateBody) (api.PolicyVersion, error) {
+	v, err := s.opts.Rules.Activate(c.r.Context(), rules.Request{
 		By: c.who.Principal, Role: string(c.who.Role), Lane: c.who.Lane, To: in.To, From: in.From, Reason: in.Reason,
 	})
+	return front.ViewVersion(&v), err
 }
 
 type replayBody struct {
@@ -85,13 +88,23 @@ type replayBody struct {
 	After uint64 `json:"after,omitempty"` // packets after this sequence number
 }
 
-func (s *Server) replayPolicy(c *visit, in replayBody) (rules.Replay, error) {
+func (s *Server) replayPolicy(c *visit, in replayBody) (api.PolicyReplay, error) {
 	if in.Set == "" {
 		in.Set = rules.Staged
 	}
 	engine, err := s.opts.Rules.Load(c.r.Context(), in.Set)
 	if err != nil {
-		return rules.Replay{}, err
+		return api.PolicyReplay{}, err
 	}
-	return s.opts.Rules.Replay(c.r.Context(), engine, in.After)
+	found, err := s.opts.Rules.Replay(c.r.Context(), engine, in.After)
+	return front.ViewReplay(&found), err
+}
+
+// viewAll makes the values of the API of a room's; never nil.
+func viewAll[A, B any](list []A, view func(*A) B) []B {
+	out := make([]B, 0, len(list))
+	for i := range list {
+		out = append(out, view(&list[i]))
+	}
+	return out
 }

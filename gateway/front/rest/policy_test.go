@@ -8,6 +8,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front/fronttest"
 	"github.com/handrail-dev/handrail/gateway/registry"
@@ -65,7 +66,7 @@ func (selections) RecordSelection(context.Context, registry.Record) error { retu
 
 func TestSelectionStaysAmongWhatTheCallerMayUse(t *testing.T) {
 	a := start(t)
-	var got registry.ToolSelection
+	var got api.ToolSelection
 	a.ok(a.agent, "POST", "/v1/selections", `{"intent":"take a screenshot of the page"}`, &got)
 	if got.SelectedTool != "tool.browser.screenshot" || len(got.CandidateTools) == 0 || got.WhySelected == "" {
 		t.Fatalf("%+v", got)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/registry"
@@ -29,15 +30,15 @@ const maxCandidates = 256
 
 // selectTool chooses among the tools the caller may use now, so that a selection
 // is never a tool that its dispatch would refuse to know. It carries nothing out.
-func (s *Server) selectTool(c *visit, in selectBody) (registry.ToolSelection, error) {
+func (s *Server) selectTool(c *visit, in selectBody) (api.ToolSelection, error) {
 	if in.Lane == "" {
 		in.Lane = c.who.Lane
 	}
 	if len(in.Candidates) > maxCandidates {
-		return registry.ToolSelection{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "at most %d candidates", maxCandidates)
+		return api.ToolSelection{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "at most %d candidates", maxCandidates)
 	}
 	if err := s.opts.Lanes.Enter(c.r.Context(), c.who, in.Lane); err != nil {
-		return registry.ToolSelection{}, err
+		return api.ToolSelection{}, err
 	}
 	who := front.Caller(c.who, in.Lane)
 	usable := map[capabilities.ToolID]bool{}
@@ -51,8 +52,9 @@ func (s *Server) selectTool(c *visit, in selectBody) (registry.ToolSelection, er
 	}
 	for _, id := range in.Candidates {
 		if !usable[id] {
-			return registry.ToolSelection{}, capabilities.Errorf(capabilities.CodeUnknownTool, "candidate %.128q is no tool that you may use now", id)
+			return api.ToolSelection{}, capabilities.Errorf(capabilities.CodeUnknownTool, "candidate %.128q is no tool that you may use now", id)
 		}
 	}
-	return s.opts.Selector.SelectTool(c.r.Context(), who, registry.Intent{Text: in.Intent, Tags: in.Tags, Args: in.Args}, in.Candidates)
+	chosen, err := s.opts.Selector.SelectTool(c.r.Context(), who, registry.Intent{Text: in.Intent, Tags: in.Tags, Args: in.Args}, in.Candidates)
+	return front.ViewSelection(&chosen), err
 }

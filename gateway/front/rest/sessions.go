@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
@@ -55,16 +56,7 @@ func (s *Server) maySignIn(c *visit, role principal.Role) error {
 	return err
 }
 
-type whoView struct {
-	Token   string         `json:"token_id"`
-	Who     string         `json:"principal"`
-	Role    principal.Role `json:"role"`
-	Lane    string         `json:"lane"`
-	Expires time.Time      `json:"expires_at,omitzero"`
-	Session bool           `json:"session,omitempty"`
-}
-
-func (s *Server) whoami(c *visit, _ none) (whoView, error) {
+func (s *Server) whoami(c *visit, _ none) (api.Caller, error) {
 	rec, err := s.opts.Tokens.Get(c.who.TokenID)
-	return whoView{Token: rec.ID, Who: string(c.who.Principal), Role: c.who.Role, Lane: string(c.who.Lane), Expires: rec.ExpiresAt, Session: rec.Parent != ""}, err
+	return api.Caller{Token: rec.ID, Principal: c.who.Principal, Role: string(c.who.Role), Lane: c.who.Lane, Expires: rec.ExpiresAt, Session: rec.Parent != ""}, err
 }

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/drift"
+	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -20,18 +22,21 @@ type Drift interface {
 }
 
 type surfacedView struct {
-	Signals []drift.Signal `json:"signals"`
+	Signals []api.Signal `json:"signals"`
 }
 
 // surfaced takes what a page says that it offers, and records what it should not.
-func (s *Server) surfaced(c *visit, in drift.Surfaced) (surfacedView, error) {
-	signals, err := drift.Compare(in, effective{s, c})
+func (s *Server) surfaced(c *visit, in api.Surfaced) (surfacedView, error) {
+	report := drift.Surfaced{Surface: in.Surface, Page: in.Page, Controls: in.Controls}
+	for _, k := range in.Keys {
+		report.Keys = append(report.Keys, drift.Key(k))
+	}
+	signals, err := drift.Compare(report, effective{s, c})
 	if err != nil {
 		return surfacedView{}, err
 	}
-	out := surfacedView{Signals: signals}
+	out := surfacedView{viewAll(signals, front.ViewSignal)}
 	if len(signals) == 0 {
-		out.Signals = []drift.Signal{}
 		return out, nil
 	}
 	s.opts.Log.Warn("drift.surfaced", "principal", c.who.Principal, "token_id", c.who.TokenID, "surface", in.Surface, "signals", len(signals))
@@ -39,7 +44,7 @@ func (s *Server) surfaced(c *visit, in drift.Surfaced) (surfacedView, error) {
 	if len(signals) == 0 {
 		return out, nil
 	}
-	return out, s.opts.Drift.Surfaced(c.r.Context(), c.who, in, signals)
+	return out, s.opts.Drift.Surfaced(c.r.Context(), c.who, report, signals)
 }
 
 // effective is what holds for a visitor now: the same rule as for serving.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/chain"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/drift"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -61,7 +62,7 @@ func fingerprint() string { return pairing.Fingerprint(logKey[:]) }
 func TestSurfacedIsHeldAgainstTheTable(t *testing.T) {
 	a := start(t)
 	viewer := a.Token("vic", principal.RoleViewer)
-	say := func(token, body string) (out struct{ Signals []drift.Signal }) {
+	say := func(token, body string) (out struct{ Signals []api.Signal }) {
 		t.Helper()
 		a.ok(token, "POST", "/v1/surfaced", body, &out)
 		return out
@@ -70,7 +71,7 @@ func TestSurfacedIsHeldAgainstTheTable(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	got := say(viewer, `{"surface":"console","page":"/console/stop","controls":["POST /v1/stop","GET /v1/stop","POST /v1/nothing"]}`)
-	if len(got.Signals) != 2 || got.Signals[0].Severity != drift.Violation || got.Signals[0].Control != "POST /v1/stop" || got.Signals[1].Severity != drift.Warning {
+	if len(got.Signals) != 2 || got.Signals[0].Severity != string(drift.Violation) || got.Signals[0].Control != "POST /v1/stop" || got.Signals[1].Severity != string(drift.Warning) {
 		t.Errorf("%+v", got)
 	}
 	if all := a.drift.take(); len(all) != 2 {
@@ -84,7 +85,7 @@ func TestSurfacedIsHeldAgainstTheTable(t *testing.T) {
 		t.Error("what goes on is forgotten")
 	}
 	recordCall(t, a, "alice", "c1")
-	if got := say(viewer, `{"keys":[{"call_id":"c1","key":"privileged.secret.read"}]}`); len(got.Signals) != 1 || got.Signals[0].Severity != drift.Critical {
+	if got := say(viewer, `{"keys":[{"call_id":"c1","key":"privileged.secret.read"}]}`); len(got.Signals) != 1 || got.Signals[0].Severity != string(drift.Critical) {
 		t.Errorf("%+v", got)
 	}
 	a.drift.take()

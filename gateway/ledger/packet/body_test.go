@@ -68,7 +68,7 @@ func TestBodiesStayTheSame(t *testing.T) {
 
 // So are those of what no call did.
 func TestDriftStaysTheSame(t *testing.T) {
-	body := Surfaced{Surface: "console", Page: "/console/stop", TokenID: "k-1", Role: "viewer", Signals: []drift.Signal{
+	body := Surfaced{Surface: "console", Page: "/console/stop", TokenID: "k-1", Role: "viewer", Signals: []Signal{
 		{Severity: drift.Violation, Control: "POST /v1/stop", Text: "It offered that."}, {Severity: drift.Critical, Call: "call_1", Key: "privileged.secret.read", Text: "It showed that."},
 	}}
 	const want = `{"page":"/console/stop","role":"viewer","signals":[{"control":"POST /v1/stop","severity":"violation","text":"It offered that."},{"call_id":"call_1","key":"privileged.secret.read","severity":"critical","text":"It showed that."}],"surface":"console","token_id":"k-1"}`

@@ -55,9 +55,18 @@ type Staged struct {
 
 // Surfaced is the body of gateway.drift.surfaced: what a page offered without a grant.
 type Surfaced struct {
-	Surface string         `json:"surface"`
-	Page    string         `json:"page"` // its address
-	TokenID string         `json:"token_id"`
-	Role    string         `json:"role"` // of its visitor
-	Signals []drift.Signal `json:"signals"`
+	Surface string   `json:"surface"`
+	Page    string   `json:"page"` // its address
+	TokenID string   `json:"token_id"`
+	Role    string   `json:"role"` // of its visitor
+	Signals []Signal `json:"signals"`
+}
+
+// Signal is one difference between what was shown and what is granted.
+type Signal struct {
+	Severity drift.Severity      `json:"severity"`
+	Control  string              `json:"control,omitempty"`
+	Call     capabilities.CallID `json:"call_id,omitempty"`
+	Key      string              `json:"key,omitempty"`
+	Text     string              `json:"text"`
 }

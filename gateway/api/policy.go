@@ -1,0 +1,85 @@
+package api
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// PolicySet is the files of one policy.
+type PolicySet struct {
+	Snapshot string       `json:"snapshot_id"`
+	Sources  []PolicyFile `json:"sources"`
+}
+
+// PolicyFile is one policy file.
+type PolicyFile struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// PolicyVersion is one activation.
+type PolicyVersion struct {
+	N        int64                    `json:"n"`
+	Snapshot string                   `json:"snapshot_id"`
+	Before   string                   `json:"before,omitempty"` // what it replaced
+	By       capabilities.PrincipalID `json:"by"`
+	Reason   string                   `json:"reason,omitempty"`
+	At       time.Time                `json:"at"`
+}
+
+// PolicyDraft is a set that somebody wrote and that is not in force, without its files.
+type PolicyDraft struct {
+	N        int64                    `json:"n"`
+	Snapshot string                   `json:"snapshot_id"`
+	Base     string                   `json:"base"` // what it was made from
+	By       capabilities.PrincipalID `json:"by"`
+	At       time.Time                `json:"at"`
+}
+
+// PolicyReplay is what a policy would have decided on the recorded calls.
+type PolicyReplay struct {
+	Snapshot string `json:"snapshot_id"`
+	Calls    int    `json:"calls"`   // that were judged again
+	Same     int    `json:"same"`    // decided as they were
+	Skipped  int    `json:"skipped"` // refused before policy, or by something else than policy
+	Looser   int    `json:"looser"`
+	Stricter int    `json:"stricter"`
+	// Unsure counts those of Calls whose recorded evidence does not say enough.
+	Unsure  int            `json:"unsure"`
+	Changes []PolicyChange `json:"changes"` // the newest ones, at most 200
+	Through uint64         `json:"through"` // the last packet that was read
+}
+
+// PolicyChange is one call that would be decided otherwise. Was and Would are allow, ask or deny.
+type PolicyChange struct {
+	Call      capabilities.CallID      `json:"call"`
+	At        time.Time                `json:"at"`
+	Tool      capabilities.ToolID      `json:"tool"`
+	Principal capabilities.PrincipalID `json:"principal"`
+	Node      capabilities.NodeID      `json:"node,omitempty"`
+	Was       string                   `json:"was"`
+	Would     string                   `json:"would"`
+	Policies  []string                 `json:"policies"`
+	Reason    string                   `json:"reason"`
+	Unsure    bool                     `json:"unsure,omitempty"`
+}
+
+// Instead says what would have been decided.
+func (c *PolicyChange) Instead() string {
+	if c.Unsure {
+		return c.Would + " (unsure)"
+	}
+	return c.Would
+}
+
+// Summary counts what a replay found, in one sentence.
+func (r *PolicyReplay) Summary() string {
+	calls := "calls"
+	if r.Calls == 1 {
+		calls = "call"
+	}
+	return fmt.Sprintf("%d recorded %s judged again: %d as they were, %d stricter, %d looser, %d unsure; %d not decided by policy.",
+		r.Calls, calls, r.Same, r.Stricter, r.Looser, r.Unsure, r.Skipped)
+}
