@@ -31,6 +31,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/front/mcp"
 	"github.com/handrail-dev/handrail/gateway/front/rest"
+	"github.com/handrail-dev/handrail/gateway/knowledge"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/live"
@@ -129,6 +130,7 @@ type Gateway struct {
 	Tasks      *task.Tasks
 	Providers  *provider.Book
 	Selector   *Selector
+	Knowledge  *knowledge.Facts
 	Dispatcher *dispatch.Dispatcher
 	Live       *live.Sessions
 	Push       *push.Book
@@ -204,7 +206,7 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 	}
 	var migrations []store.Migration
 	for _, room := range [][]store.Migration{
-		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(), provider.Migrations(), bus.Migrations(),
+		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(), provider.Migrations(), bus.Migrations(), knowledge.Migrations(),
 	} {
 		migrations = append(migrations, room...)
 	}
@@ -232,6 +234,9 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 		Store: g.Store, Dir: g.path("artifacts"), Key: seal, Quota: g.opts.ArtifactQuota, TTL: g.opts.ArtifactTTL, Log: g.log,
 	})
 	if err != nil {
+		return err
+	}
+	if g.Knowledge, err = knowledge.New(knowledge.Options{Store: g.Store, Record: g.recordBy}); err != nil {
 		return err
 	}
 	if g.Switch, err = stop.New(stop.Options{Store: g.Store, Record: g.recordBy, Log: g.log}); err != nil {
@@ -355,6 +360,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	base.Go(func() error { return g.Ledger.Run(baseCtx) })
 	base.Go(func() error { return g.Outcomes.Run(baseCtx) })
 	base.Go(func() error { return g.Artifacts.Run(baseCtx) })
+	base.Go(func() error { return g.Knowledge.Run(baseCtx) })
 
 	act, actCtx := errgroup.WithContext(ctx)
 	act.Go(func() error { return g.Nodes.Run(actCtx) })
