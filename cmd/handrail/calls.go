@@ -69,7 +69,7 @@ func newCallsCmd() *cobra.Command {
 		}
 		return printCalls(cmd, list)
 	}
-	cmd.AddCommand(newCallsShowCmd())
+	cmd.AddCommand(newCallsShowCmd(), newCallsReplayCmd())
 	return cmd
 }
 

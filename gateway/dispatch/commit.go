@@ -50,6 +50,11 @@ func (d *Dispatcher) commit(ctx context.Context, p *permitted, also func(*store.
 				return err
 			}
 		}
+		if _, kept := p.repeatKey(); kept && p.desc.Replays() { // as its result is
+			if err := d.open.KeepArgsIn(tx, p.id, p.req.Args); err != nil {
+				return err
+			}
+		}
 		if also != nil {
 			if err := also(tx); err != nil {
 				return err

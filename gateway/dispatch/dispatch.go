@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"sync"
 	"time"
@@ -216,6 +217,13 @@ func (d *Dispatcher) carryOut(ctx context.Context, c *committed, x *execution.Ex
 	end := d.send(ctx, c, x.Report) // hops 8 to 10: the transport, the node, its answer
 	d.collect(ctx, open, &end, x.Report)
 	return d.record(ctx, open, end) // hop 11
+}
+
+// KeptArgs returns the arguments of a recorded call, as its caller sent them, where they are still
+// kept: for an hour, of calls with a request ID or whose result may be used again, which leave
+// nothing behind. CodeResultExpired otherwise.
+func (d *Dispatcher) KeptArgs(ctx context.Context, call capabilities.CallID) (json.RawMessage, error) {
+	return d.open.KeptArgs(ctx, call)
 }
 
 // begin counts one more execution in, unless the gateway is ending. The caller

@@ -39,7 +39,7 @@ type trail struct {
 func newTrail(r *Request, now time.Time) *trail {
 	return &trail{
 		id: opencalls.NewID(now), principal: r.Principal, lane: r.Lane, tool: r.Tool, own: r.Task != "", began: now,
-		request:  packet.Request{Surface: r.Surface, RequestID: r.RequestID},
+		request:  packet.Request{Surface: r.Surface, RequestID: r.RequestID, ReplayOf: r.ReplayOf},
 		decision: packet.Decision{Role: r.Role},
 	}
 }

@@ -16,6 +16,7 @@ const (
 	// ResultMemory is how long a result is kept, sealed, for a retry.
 	ResultMemory = time.Hour
 	keptKind     = "result"
+	argsKind     = "replay arguments"
 )
 
 // keptHeader is the sealed form of a result:
@@ -52,6 +53,21 @@ func KeptBy(ctx context.Context, outcomes *outcome.Store, call capabilities.Call
 		return nil, err
 	}
 	return Unpack(data)
+}
+
+// KeepArgsIn keeps the arguments of a call, as its caller sent them, for as long as results are
+// kept: by them it can be run again.
+func (b *Book) KeepArgsIn(tx *store.Tx, call capabilities.CallID, args []byte) error {
+	err := b.opts.Outcomes.PutIn(tx, call, argsKind, args, ResultMemory)
+	if errors.Is(err, &capabilities.Error{Code: capabilities.CodeResultTooLarge}) {
+		return nil
+	}
+	return err
+}
+
+// KeptArgs returns what KeepArgsIn kept, or CodeResultExpired.
+func (b *Book) KeptArgs(ctx context.Context, call capabilities.CallID) ([]byte, error) {
+	return b.opts.Outcomes.Get(ctx, call, argsKind)
 }
 
 // Pack returns r, blobs and all, as bytes.

@@ -96,16 +96,41 @@ func Run(ctx context.Context, engine *policy.Engine, tools Tools, packets Packet
 }
 
 func (r *Replay) judge(engine *policy.Engine, tools Tools, p *ledger.Packet, evidence map[string]any) {
-	var body packet.Decision
-	d, ok := tools.Get(p.Tool)
-	if !ok || json.Unmarshal(p.Body, &body) != nil {
-		r.Skipped++
-		return
-	}
-	was, ok := recordedEffect(&body)
+	c, ok := again(engine, tools, p, evidence)
 	if !ok {
 		r.Skipped++
 		return
+	}
+	r.Calls++
+	if c.Unsure {
+		r.Unsure++
+	}
+	switch {
+	case c.Would == c.Was:
+		r.Same++
+		return
+	case c.Would < c.Was:
+		r.Stricter++
+	default:
+		r.Looser++
+	}
+	r.Changes = append(r.Changes, c)
+	if len(r.Changes) > 2*maxChanges {
+		r.Changes = slices.Clone(r.Changes[len(r.Changes)-maxChanges:])
+	}
+}
+
+// again judges a recorded decision once more, under engine. false: policy did not decide it, or
+// its tool is not there any more.
+func again(engine *policy.Engine, tools Tools, p *ledger.Packet, evidence map[string]any) (Change, bool) {
+	var body packet.Decision
+	d, ok := tools.Get(p.Tool)
+	if !ok || json.Unmarshal(p.Body, &body) != nil {
+		return Change{}, false
+	}
+	was, ok := recordedEffect(&body)
+	if !ok {
+		return Change{}, false
 	}
 	args, whole := arguments(d, evidence)
 	q := policy.Request{
@@ -124,26 +149,10 @@ func (r *Replay) judge(engine *policy.Engine, tools Tools, p *ledger.Packet, evi
 	}
 	would := engine.Decide(q)
 	unsure := !whole && would.Effect != engine.Possible(q).Effect
-	r.Calls++
-	if unsure {
-		r.Unsure++
-	}
-	switch {
-	case would.Effect == was:
-		r.Same++
-		return
-	case would.Effect < was:
-		r.Stricter++
-	default:
-		r.Looser++
-	}
-	r.Changes = append(r.Changes, Change{
+	return Change{
 		Call: p.Call, At: p.Time(), Tool: p.Tool, Principal: p.Principal, Node: p.Node, Was: was, Would: would.Effect,
 		Policies: would.Determining, Reason: would.Reason, Unsure: unsure,
-	})
-	if len(r.Changes) > 2*maxChanges {
-		r.Changes = slices.Clone(r.Changes[len(r.Changes)-maxChanges:])
-	}
+	}, true
 }
 
 // recordedEffect returns what policy itself had said: what went on with a person's grant was

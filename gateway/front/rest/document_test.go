@@ -71,6 +71,7 @@ func TestDocumentMatchesTheRoutes(t *testing.T) {
 		"POST /v1/grants":               `{"principal":"alice","tools":["tool.desktop.*"],"node":"n2"}`,
 		"POST /v1/calls":                `{"tool":"test.simple-text"}`, "POST /v1/tokens": `{"principal":"x","role":"agent"}`, "POST /v1/invites": `{}`,
 		"POST /v1/selections":            `{"intent":"take a screenshot"}`,
+		"POST /v1/calls/{call}/replay":   `{}`,
 		"POST /v1/tools/{tool}/validate": `{"args":{}}`,
 		"POST /v1/policy/explain":        `{"principal":"p","role":"agent","tool":"tool.node.list"}`,
 		"PATCH /v1/nodes/{node}":         `{"label":"x"}`,

@@ -35,6 +35,7 @@ var harmless = map[string]bool{
 	"PUT /v1/control/{node}/{session}":         true,
 	"POST /v1/control/{node}/{session}/{with}": true,
 	"DELETE /v1/control/{node}/{session}":      true,
+	"POST /v1/calls/{call}/replay":             true, // policy and consent judge what is run again
 	"POST /v1/selections":                      true,
 	"POST /v1/tools/{tool}/validate":           true, // it only looks
 	"POST /v1/logins":                          true, // looking on is; login asks for more than that

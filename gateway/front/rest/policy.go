@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/front"
@@ -16,6 +17,7 @@ type Rules interface {
 	History(ctx context.Context, limit int) ([]rules.Version, error)
 	Stage(context.Context, rules.Edit) (*policy.Engine, error)
 	Drafts(context.Context) ([]rules.Draft, error)
+	ReplayCall(ctx context.Context, call capabilities.CallID) (rules.CallReplay, error)
 	Replay(ctx context.Context, engine *policy.Engine, after uint64) (rules.Replay, error)
 }
 

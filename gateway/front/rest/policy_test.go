@@ -81,6 +81,10 @@ type ruleSets struct {
 	f *fronttest.Front
 }
 
+func (r ruleSets) ReplayCall(ctx context.Context, call capabilities.CallID) (rules.CallReplay, error) {
+	return rules.ReplayCall(ctx, r.Book, r.f.Dispatcher.Catalog, r.f.Ledger, call)
+}
+
 func (r ruleSets) Replay(ctx context.Context, engine *policy.Engine, after uint64) (rules.Replay, error) {
 	return rules.Run(ctx, engine, r.f.Dispatcher.Catalog, r.f.Ledger, after)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -118,6 +119,7 @@ type Options struct {
 	Consent    Consent
 	Tasks      Tasks
 	Running    Running
+	Kept       Kept // default: no arguments are
 	Drift      Drift
 	NodeLogs   NodeLogs         // default: none is read
 	Artifacts  *front.Artifacts // default: there are none
@@ -163,6 +165,9 @@ func New(o Options) (*Server, error) {
 	if o.Live == nil {
 		o.Live = dark{}
 	}
+	if o.Kept == nil {
+		o.Kept = nothingKept{}
+	}
 	if o.Push == nil {
 		o.Push = untold{}
 	}
@@ -195,6 +200,12 @@ func (s *Server) Mount(f *front.Server) {
 		}
 		f.Handle(e.method+" "+e.path, access, s.serve(e))
 		byPath[e.path] = append(byPath[e.path], e.method)
+	}
+	for path := range byPath {
+		if both, others := s.crossing(path); both != "" {
+			byPath[both] = slices.Compact(slices.Sorted(slices.Values(slices.Concat(byPath[both], byPath[path], others))))
+			delete(byPath, path)
+		}
 	}
 	for path, methods := range byPath {
 		if slices.Contains(methods, http.MethodGet) {
@@ -229,6 +240,33 @@ func (s *Server) covered(path string) bool {
 			return of == part || strings.HasPrefix(of, "{")
 		})
 	})
+}
+
+// crossing returns the one pattern for the addresses that path shares with other routes although
+// neither path is the more special one, as /v1/calls/{call}/replay and /v1/calls/request/{request}
+// do, and the methods of those routes; "" if there are none. ServeMux takes no patterns without a
+// method for both of them.
+func (s *Server) crossing(path string) (pattern string, methods []string) {
+	parts := strings.Split(path, "/")
+	for _, e := range s.routes {
+		others := strings.Split(e.path, "/")
+		if len(others) != len(parts) || e.path == path {
+			continue
+		}
+		both, mine, theirs, apart := slices.Clone(parts), false, false, false
+		for i := range parts {
+			a, b := strings.HasPrefix(parts[i], "{"), strings.HasPrefix(others[i], "{")
+			mine, theirs = mine || a && !b, theirs || b && !a
+			apart = apart || !a && !b && parts[i] != others[i]
+			if a || b {
+				both[i] = fmt.Sprintf("{p%d}", i)
+			}
+		}
+		if mine && theirs && !apart {
+			pattern, methods = strings.Join(both, "/"), append(methods, e.method)
+		}
+	}
+	return pattern, methods
 }
 
 // serve is what every route has in common.

@@ -2,12 +2,18 @@ package rest
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
+
+// Kept is the arguments of recorded calls; gateway/dispatch implements it.
+type Kept interface {
+	KeptArgs(ctx context.Context, call capabilities.CallID) (json.RawMessage, error)
+}
 
 // Running is the calls that run now; gateway/dispatch implements it.
 type Running interface {

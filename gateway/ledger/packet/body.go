@@ -28,6 +28,7 @@ type Request struct {
 	Under
 	Step      uint32                 `json:"step,omitempty"` // which of its parent's
 	Surface   string                 `json:"surface,omitempty"`
+	ReplayOf  capabilities.CallID    `json:"replay_of,omitempty"` // the call that a person had run again (S4-05)
 	RequestID capabilities.RequestID `json:"request_id,omitempty"`
 	Requested capabilities.NodeID    `json:"requested_node_id,omitempty"`
 	Digest    string                 `json:"args_digest,omitempty"` // keyed SHA-256 of the arguments, hex

@@ -22,10 +22,10 @@ func TestBodiesStayTheSame(t *testing.T) {
 		{&Request{}, `{}`},
 		{
 			&Request{
-				Under: Under{"call_1"}, Step: 3, Surface: "mcp", RequestID: "r-1", Requested: "n1", Digest: "00ff",
+				Under: Under{"call_1"}, Step: 3, Surface: "mcp", RequestID: "r-1", ReplayOf: "call_0", Requested: "n1", Digest: "00ff",
 				Evidence: map[string]any{"url": "https://example.com/?a=<b>&c", "n": 1.5, "text": "\u2028é"}, TimeoutMS: 20000,
 			},
-			`{"args_digest":"00ff","evidence":{"n":1.5,"text":"` + "\u2028é" + `","url":"https://example.com/?a=<b>&c"},"parent_call_id":"call_1","request_id":"r-1","requested_node_id":"n1","step":3,"surface":"mcp","timeout_ms":20000}`,
+			`{"args_digest":"00ff","evidence":{"n":1.5,"text":"` + "\u2028é" + `","url":"https://example.com/?a=<b>&c"},"parent_call_id":"call_1","replay_of":"call_0","request_id":"r-1","requested_node_id":"n1","step":3,"surface":"mcp","timeout_ms":20000}`,
 		},
 		{&Decision{}, `{"effect":"deny"}`},
 		{

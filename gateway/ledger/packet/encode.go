@@ -24,6 +24,7 @@ func (r *Request) append(o *object) bool {
 		return false
 	}
 	o.text("parent_call_id", string(r.Parent))
+	o.text("replay_of", string(r.ReplayOf))
 	o.text("request_id", string(r.RequestID))
 	o.text("requested_node_id", string(r.Requested))
 	if r.Step != 0 {

@@ -1,0 +1,117 @@
+package rules
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
+)
+
+// CallReplay is one recorded call, decided again (S4-05). The grants that people gave are left out.
+type CallReplay struct {
+	Call      capabilities.CallID      `json:"call_id"`
+	Tool      capabilities.ToolID      `json:"tool_id"`
+	Principal capabilities.PrincipalID `json:"principal"`
+	Lane      capabilities.LaneID      `json:"lane"`
+	Was       policy.Effect            `json:"was"` // what policy had said
+	Rules     []string                 `json:"rules"`
+	Now       Verdict                  `json:"now"`
+	Then      *Verdict                 `json:"then,omitempty"` // absent: that policy is not kept any more
+}
+
+// Verdict is what one policy says of a recorded call.
+type Verdict struct {
+	Snapshot string        `json:"snapshot_id"`
+	Effect   policy.Effect `json:"effect"`
+	Rules    []string      `json:"rules"` // that determine it
+	Reason   string        `json:"reason"`
+	Differs  bool          `json:"differs"` // from what was recorded
+	// Unsure says that the recorded evidence does not tell enough for it.
+	Unsure bool `json:"unsure,omitempty"`
+}
+
+// Sets loads policies; a Book does.
+type Sets interface {
+	Load(ctx context.Context, name string) (*policy.Engine, error)
+	At(ctx context.Context, at time.Time) (*policy.Engine, error)
+}
+
+// At returns the policy that was in force at a time; CodeNotFound if none is known. Around an
+// activation it is the one that was about to hold.
+func (b *Book) At(ctx context.Context, at time.Time) (*policy.Engine, error) {
+	var snapshot string
+	err := b.opts.Store.Read().QueryRowContext(ctx, `SELECT snapshot FROM policy_history WHERE at_ms <= $1 ORDER BY at_ms DESC LIMIT 1`, at.UnixMilli()).Scan(&snapshot)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, capabilities.Errorf(capabilities.CodeNotFound, "no policy of that time is kept")
+	}
+	if err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeInternal, err, "")
+	}
+	return b.Load(ctx, snapshot)
+}
+
+// ReplayCall decides a recorded call again, under the policy in force and, where that is kept, under
+// the one of then. It changes nothing. CodeNotFound for a call that is not recorded, or whose tool
+// is gone; CodeNotSupported for one that policy did not decide.
+func ReplayCall(ctx context.Context, sets Sets, tools Tools, packets Packets, call capabilities.CallID) (CallReplay, error) {
+	if err := capabilities.ValidateName("call", string(call), 128); err != nil {
+		return CallReplay{}, err
+	}
+	page, err := packets.Packets(ctx, ledger.Query{Call: call, Kind: "tool.call.", Limit: 100})
+	if err != nil {
+		return CallReplay{}, err
+	}
+	var evidence map[string]any
+	var decided *ledger.Packet
+	for i := range page {
+		switch p := &page[i]; {
+		case p.Kind == ledger.KindCallRequest:
+			var body packet.Request
+			if json.Unmarshal(p.Body, &body) == nil {
+				evidence = body.Evidence
+			}
+		case p.Kind == ledger.KindCallDecision && decided == nil: // of an escalated call the first counts
+			decided = p
+		}
+	}
+	if decided == nil {
+		return CallReplay{}, capabilities.Errorf(capabilities.CodeNotFound, "no decision on a call %s is recorded", call)
+	}
+	if _, ok := tools.Get(decided.Tool); !ok {
+		return CallReplay{}, capabilities.Errorf(capabilities.CodeNotFound, "the tool %s of that call is not registered now", decided.Tool)
+	}
+	var body packet.Decision
+	_ = json.Unmarshal(decided.Body, &body) // again reads it, too, and says no
+	r := CallReplay{Call: call, Tool: decided.Tool, Principal: decided.Principal, Lane: decided.Lane, Rules: notNil(body.Policies)}
+	verdict := func(engine *policy.Engine, err error) (*Verdict, error) {
+		if err != nil {
+			return nil, err
+		}
+		c, ok := again(engine, tools, decided, evidence)
+		if !ok {
+			return nil, capabilities.Errorf(capabilities.CodeNotSupported, "That call was refused with %s, before policy or by something else.", body.Code)
+		}
+		r.Was = c.Was
+		return &Verdict{Snapshot: engine.SnapshotID(), Effect: c.Would, Rules: notNil(c.Policies), Reason: c.Reason, Differs: c.Would != c.Was, Unsure: c.Unsure}, nil
+	}
+	now, err := verdict(sets.Load(ctx, Active))
+	if err != nil {
+		return CallReplay{}, err
+	}
+	r.Now = *now
+	r.Then, _ = verdict(sets.At(ctx, decided.Time())) // one that does not fit today's tools is absent
+	return r, nil
+}
+
+func notNil(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
