@@ -64,6 +64,8 @@ const (
 	ReasonManifestChanged Reason = "manifest_changed"
 	// A satellite has not been heard of for too long.
 	ReasonHeartbeatLate Reason = "heartbeat_late"
+	// A credential of the tool's provider has not been delivered to its host.
+	ReasonCredentialMissing Reason = "credential_missing"
 )
 
 // Readiness is the one truth about a capability on a node.

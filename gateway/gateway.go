@@ -307,7 +307,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		Stop: g.Switch.Now, AwaitNodes: true,
 		Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
 	})
-	g.Providers.Serve(g.Dispatcher, g.Consent, approvals{g}, g.hosts)
+	g.Providers.Serve(g.Dispatcher, g.Consent, approvals{g}, g.hosts, g.Secrets)
 	g.files = &front.Artifacts{Store: &shelf{Artifacts: g.Artifacts, g: g, read: map[reader]time.Time{}}, Tools: g.Dispatcher}
 	if g.Live, err = live.New(live.Options{Calls: g.Dispatcher, Grants: g.Consent, ICE: g.opts.ICE, Log: g.log}); err != nil {
 		return err

@@ -25,7 +25,10 @@ func OpenCommands(p *tools.Provider, start Starter) (*Commands, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCommand(p, start, way)
+	if len(p.Env) > 0 {
+		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "a satellite is given no credentials by the gateway")
+	}
+	c, err := newCommand(p, start, way, newCredentials(p))
 	if err != nil {
 		return nil, err
 	}

@@ -27,11 +27,12 @@ type api struct {
 	record *tools.Provider
 	way    *egress.Way
 	client *http.Client
+	keys   *credentials
 }
 
-func newAPI(p *tools.Provider, way *egress.Way) *api {
+func newAPI(p *tools.Provider, way *egress.Way, secrets *credentials) *api {
 	to := way.Transport(egress.TransportOptions{MaxBytes: maxAnswer, HeaderTimeout: headerTime})
-	return &api{record: p, way: way, client: &http.Client{Transport: to, CheckRedirect: sameOrigin}}
+	return &api{record: p, way: way, keys: secrets, client: &http.Client{Transport: to, CheckRedirect: sameOrigin}}
 }
 
 // sameOrigin follows a redirect of what only reads, inside its origin. Where another leads is told
@@ -75,6 +76,8 @@ func (a *api) manifest(ctx context.Context) (*tools.ToolManifest, error) {
 	return openapi.Manifest(a.record, data, resp.Request.URL)
 }
 
+func (a *api) restart() {} // each request asks for its credentials
+
 func (a *api) health() *capabilities.Error { return nil }
 
 func (a *api) refused() []egress.Refused { return a.way.Refused() }
@@ -87,7 +90,7 @@ func (a *api) call(ctx context.Context, c call) (capabilities.Output, error) {
 	if c.request == nil {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeUnknownTool, "the document has no %.200q", c.upstream)
 	}
-	r, err := openapi.NewRequest(ctx, c.request, c.args, nil)
+	r, err := openapi.NewRequest(ctx, c.request, c.args, a.keys.secret)
 	if err != nil {
 		return capabilities.Output{}, err
 	}

@@ -23,6 +23,8 @@ type backend interface {
 	// health says why calls would fail now, without asking the provider; nil: they would not,
 	// as far as is known.
 	health() *capabilities.Error
+	// restart ends what runs, and its next call starts it anew: its credentials are others.
+	restart()
 	// close ends what the backend started. Idempotent and bounded.
 	close()
 }

@@ -29,14 +29,15 @@ type command struct {
 	templates map[string]*template
 	offers    *tools.ToolManifest
 	way       *egress.Way
+	secrets   *credentials
 }
 
-func newCommand(p *tools.Provider, start Starter, way *egress.Way) (*command, error) {
+func newCommand(p *tools.Provider, start Starter, way *egress.Way, secrets *credentials) (*command, error) {
 	list, err := readTemplates(p.Manifest)
 	if err != nil {
 		return nil, err
 	}
-	c := &command{record: p, start: start, way: way, templates: map[string]*template{}, offers: &tools.ToolManifest{Provider: p.Name}}
+	c := &command{record: p, start: start, way: way, secrets: secrets, templates: map[string]*template{}, offers: &tools.ToolManifest{Provider: p.Name}}
 	for i := range list {
 		t := &list[i]
 		if c.templates[t.Name] != nil {
@@ -55,6 +56,8 @@ func newCommand(p *tools.Provider, start Starter, way *egress.Way) (*command, er
 func (c *command) manifest(context.Context) (*tools.ToolManifest, error) { return c.offers, nil }
 
 func (c *command) health() *capabilities.Error { return nil }
+
+func (c *command) restart() {} // the next call starts its own
 
 func (c *command) refused() []egress.Refused { return c.way.Refused() }
 
@@ -86,7 +89,7 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	p, err := c.start.Start(ctx, Program{Argv: words, Read: c.record.Read, Write: append([]string{scratch}, c.record.Write...), Net: c.way})
+	p, err := c.start.Start(ctx, Program{Argv: words, Env: c.secrets.env(), Read: c.record.Read, Write: append([]string{scratch}, c.record.Write...), Net: c.way})
 	if err != nil {
 		return capabilities.Output{}, err
 	}

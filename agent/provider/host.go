@@ -58,7 +58,9 @@ var _ capabilities.Pauser = (*Host)(nil)
 type hosted struct {
 	record  tools.Provider
 	backend backend
-	seen    *tools.ToolManifest // what it said last
+	// credentials are those of the record, as far as they came.
+	credentials *credentials
+	seen        *tools.ToolManifest // what it said last
 	// approved is the hash of each tool, by the provider's own name, that a person approved.
 	approved map[string]string
 }
@@ -99,14 +101,15 @@ func New(o Options) (*Host, error) {
 	for _, k := range kept {
 		err := h.apart(&k.Record)
 		var b backend
+		secrets := newCredentials(&k.Record)
 		if err == nil {
-			b, err = h.open(&k.Record)
+			b, err = h.open(&k.Record, secrets)
 		}
 		if err != nil { // a kind that this program does not know, say
 			o.Log.Error("provider.kept", "provider", k.Record.Name, "err", err)
 			continue
 		}
-		h.providers[k.Record.Name] = &hosted{record: k.Record, backend: b, seen: k.Manifest, approved: k.Approved}
+		h.providers[k.Record.Name] = &hosted{record: k.Record, backend: b, credentials: secrets, seen: k.Manifest, approved: k.Approved}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,11 +118,11 @@ func New(o Options) (*Host, error) {
 }
 
 // backend makes what carries out the calls of a provider, unless it would reach what it may not.
-func (h *Host) backend(p *tools.Provider) (backend, error) {
+func (h *Host) backend(p *tools.Provider, secrets *credentials) (backend, error) {
 	if err := h.reach(p); err != nil {
 		return nil, err
 	}
-	return h.open(p)
+	return h.open(p, secrets)
 }
 
 // reach refuses a provider that reads or writes what it may not, as folders and the owner's file
@@ -150,10 +153,7 @@ func (h *Host) apart(p *tools.Provider) error {
 }
 
 // open makes the backend of one kind.
-func (h *Host) open(p *tools.Provider) (backend, error) {
-	if len(p.Env)+len(p.Headers) > 0 { // without them it would run, and fail later as nobody expects
-		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "this node gives providers no credentials yet").WithHint("Leave --env and --header out.")
-	}
+func (h *Host) open(p *tools.Provider, secrets *credentials) (backend, error) {
 	way, err := wayOf(p)
 	if err != nil {
 		return nil, err
@@ -161,11 +161,11 @@ func (h *Host) open(p *tools.Provider) (backend, error) {
 	way.Hold(h.paused.Load())
 	switch p.Kind {
 	case tools.KindCommand:
-		return newCommand(p, h.opts.Start, way)
+		return newCommand(p, h.opts.Start, way, secrets)
 	case tools.KindMCP:
-		return newServer(p, h.opts.Start, way, h.noticed), nil
+		return newServer(p, h.opts.Start, way, secrets, h.noticed), nil
 	case tools.KindOpenAPI:
-		return newAPI(p, way), nil
+		return newAPI(p, way, secrets), nil
 	}
 	return nil, capabilities.Errorf(capabilities.CodeNotSupported, "this node hosts no providers of the kind %q", p.Kind)
 }
@@ -304,7 +304,9 @@ func (h *Host) readyLocked(t offered, reach error) capabilities.Readiness {
 		e := capabilities.AsError(err)
 		r.Reason, r.Fix, r.Action = capabilities.ReasonIsolationMissing, e.PublicHint(), e.PublicAction()
 	default:
-		if e := p.backend.health(); e != nil {
+		if e := p.credentials.missing(); e != nil {
+			r.Reason, r.Fix = capabilities.ReasonCredentialMissing, capabilities.Clip(e.PublicMessage()+". "+e.PublicHint(), 300)
+		} else if e := p.backend.health(); e != nil {
 			r.Reason, r.Fix = capabilities.ReasonBackendFailing, capabilities.Clip(e.PublicMessage(), 300)
 		}
 	}
@@ -344,10 +346,21 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 	if err := h.reach(&t.of.record); err != nil {
 		return capabilities.Output{}, err
 	}
-	out, err := t.of.backend.call(ctx, call{id: inv.Call, upstream: t.Upstream, hash: t.Hash, request: t.Request, args: inv.Args, progress: inv.Progress, inv: inv})
+	if err := t.of.credentials.missing(); err != nil {
+		return capabilities.Output{}, err
+	}
+	kept := t.of.credentials.withheld()
+	progress := func(p capabilities.Progress) {
+		p.Message = kept.Text(p.Message)
+		inv.Progress(p)
+	}
+	out, err := t.of.backend.call(ctx, call{id: inv.Call, upstream: t.Upstream, hash: t.Hash, request: t.Request, args: inv.Args, progress: progress, inv: inv})
+	if err == nil {
+		out, err = kept.Output(out)
+	}
 	out.Untrusted = true // whoever wrote the provider wrote what it says
 	if err != nil {
-		return out, err
+		return out, kept.Error(err)
 	}
 	for _, key := range t.of.record.Keys() {
 		inv.Observe(key, t.of.record.Name)

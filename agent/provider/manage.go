@@ -17,9 +17,12 @@ const (
 	capHost  capabilities.CapabilityID = "tyrum.provider.host"
 	capOffer capabilities.CapabilityID = "tyrum.provider.offer"
 	capDrop  capabilities.CapabilityID = "tyrum.provider.drop"
+	// capCredential comes with a secret, sealed to this node; capWithdraw takes all of one back.
+	capCredential capabilities.CapabilityID = "tyrum.provider.credential"
+	capWithdraw   capabilities.CapabilityID = "tyrum.provider.withdraw"
 )
 
-var managing = []capabilities.CapabilityID{capHost, capOffer, capDrop}
+var managing = []capabilities.CapabilityID{capHost, capOffer, capDrop, capCredential, capWithdraw}
 
 // Managing lists the capabilities by which a node is told what it hosts, for a device that is
 // about to join.
@@ -36,6 +39,10 @@ func (h *Host) manages(c capabilities.CapabilityID) func(context.Context, capabi
 		return h.offer
 	case capDrop:
 		return h.drop
+	case capCredential:
+		return h.credential
+	case capWithdraw:
+		return h.withdraw
 	}
 	return nil
 }
@@ -67,7 +74,14 @@ func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilit
 	if p.Name != args.Provider {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "the record is of another provider")
 	}
-	b, err := h.backend(&p)
+	secrets := newCredentials(&p)
+	h.mu.Lock()
+	// The same provider, asked again, keeps what it was given; another one gets nothing of it.
+	if was := h.providers[p.Name]; was != nil && tools.OriginOf(&was.record, nil) == tools.OriginOf(&p, nil) {
+		secrets = was.credentials
+	}
+	h.mu.Unlock()
+	b, err := h.backend(&p, secrets)
 	if err != nil {
 		return capabilities.Output{}, err
 	}
@@ -75,10 +89,10 @@ func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilit
 	m, err := b.manifest(ctx)
 	if err != nil {
 		b.close()
-		return capabilities.Output{}, err
+		return capabilities.Output{}, secrets.withheld().Error(err)
 	}
 	_, refused := tools.Describe(&p, m)
-	one := &hosted{record: p, backend: b, seen: m, approved: map[string]string{}}
+	one := &hosted{record: p, backend: b, credentials: secrets, seen: m, approved: map[string]string{}}
 	h.mu.Lock()
 	before := h.providers[p.Name]
 	if before != nil {
@@ -187,6 +201,7 @@ func (h *Host) drop(_ context.Context, inv capabilities.Invocation) (capabilitie
 	h.mu.Unlock()
 	if p != nil {
 		p.backend.close()
+		p.credentials.clear()
 	}
 	h.opts.Changed()
 	return capabilities.Output{Effect: capabilities.EffectConfirmed, Result: map[string]any{"dropped": p != nil}}, nil

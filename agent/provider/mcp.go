@@ -37,6 +37,7 @@ type server struct {
 	record *tools.Provider
 	start  Starter
 	way    *egress.Way
+	secret *credentials
 	news   func(*server, *tools.ToolManifest) // told what it offers on each connection, and when that changed
 
 	mu      sync.Mutex // above what follows; never held while the server is waited for
@@ -64,8 +65,19 @@ type live struct {
 	words    map[string]string                      // the hash of what it says of each tool
 }
 
-func newServer(p *tools.Provider, start Starter, way *egress.Way, news func(*server, *tools.ToolManifest)) *server {
-	return &server{record: p, start: start, way: way, news: news}
+func newServer(p *tools.Provider, start Starter, way *egress.Way, secrets *credentials, news func(*server, *tools.ToolManifest)) *server {
+	return &server{record: p, start: start, way: way, secret: secrets, news: news}
+}
+
+// restart ends the connection that there is; that is no failure.
+func (s *server) restart() {
+	s.mu.Lock()
+	l := s.live
+	s.live, s.failed, s.pause = nil, nil, 0
+	s.mu.Unlock()
+	if l != nil {
+		l.end()
+	}
 }
 
 func (s *server) refused() []egress.Refused { return s.way.Refused() }
@@ -236,10 +248,10 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 		if err != nil {
 			return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "")
 		}
-		l.http = s.way.Transport(egress.TransportOptions{MaxBytes: maxMessage, HeaderTimeout: 5 * time.Minute})
+		l.http = s.way.Transport(egress.TransportOptions{Origin: at, Credentials: s.secret.header, MaxBytes: maxMessage, HeaderTimeout: 5 * time.Minute})
 		return &mcp.StreamableClientTransport{Endpoint: s.record.URL, HTTPClient: onlyTo(at, l.http), MaxRetries: 2, MaxEventSize: maxMessage}, nil
 	}
-	p, err := s.start.Start(context.Background(), Program{Argv: s.record.Command, Read: s.record.Read, Write: s.record.Write, Net: s.way})
+	p, err := s.start.Start(context.Background(), Program{Argv: s.record.Command, Env: s.secret.env(), Read: s.record.Read, Write: s.record.Write, Net: s.way})
 	if err != nil {
 		return nil, err
 	}
@@ -324,6 +336,9 @@ func (s *server) list(ctx context.Context, l *live) (*tools.ToolManifest, error)
 		for _, t := range r.Tools {
 			one, n, err := remoteOf(t)
 			if err != nil {
+				return nil, err
+			}
+			if one, err = s.secret.free(one); err != nil {
 				return nil, err
 			}
 			one.Origin = origin

@@ -78,7 +78,7 @@ func TestAnOutputIsTheProgramsOwnFile(t *testing.T) {
 		"nothing":  {func(*testing.T, string) {}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			command, err := newCommand(&tools.Provider{Name: "c", Kind: tools.KindCommand, Manifest: json.RawMessage(pictures)}, starts{t, c.make}, nil)
+			command, err := newCommand(&tools.Provider{Name: "c", Kind: tools.KindCommand, Manifest: json.RawMessage(pictures)}, starts{t, c.make}, nil, newCredentials(&tools.Provider{}))
 			must(t, err)
 			type end struct {
 				out capabilities.Output
@@ -283,14 +283,42 @@ func TestABrokenRecordIsLeftOut(t *testing.T) {
 	}
 }
 
-// Credentials are not given so far, and no provider is hosted as if they were.
-func TestCredentialsAreRefused(t *testing.T) {
+// A provider with credentials is taken up without them, so that somebody can look at its tools, and
+// carries no call out before they came. Another record of its name gets nothing of them.
+func TestCredentialsComeBeforeCalls(t *testing.T) {
 	h := newHost(t, Options{Dir: t.TempDir(), Start: &inside{make: echoServer}, Allowed: true})
-	command := words()
-	for _, record := range []tools.Provider{echoRecord(), command} {
-		record.Env = []tools.Credential{{Name: "TOKEN", Secret: "ref"}}
-		if err := take(h, record); capabilities.CodeOf(err) != capabilities.CodeNotSupported {
+	for _, record := range []tools.Provider{echoRecord(), words()} {
+		record.Env = []tools.Credential{{Name: "TOKEN", Secret: "token"}}
+		if err := take(h, record); err != nil {
+			t.Fatalf("%s: %v", record.Kind, err)
+		}
+		has := func() *credentials {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.providers[record.Name].credentials
+		}
+		if err := has().missing(); err == nil || has().env()[0] != "TOKEN="+notYet {
+			t.Errorf("%s: %v %v", record.Kind, err, has().env())
+		}
+		give := func(name, value string) error {
+			_, err := h.Handle(t.Context(), capabilities.Invocation{
+				Call: "c", Capability: capCredential, Args: json.RawMessage(`{"provider":"` + record.Name + `","name":"` + name + `"}`), Secret: capabilities.NewSecret([]byte(value)),
+				Progress: func(capabilities.Progress) {}, Observe: func(string, string) {},
+			})
+			return err
+		}
+		if err := give("OTHER", "value"); capabilities.CodeOf(err) != capabilities.CodeInvalidArguments {
 			t.Errorf("%s: %v", record.Kind, err)
+		}
+		if err := give("TOKEN", "value"); err != nil || has().missing() != nil || has().env()[0] != "TOKEN=value" {
+			t.Errorf("%s: %v %v", record.Kind, err, has().env())
+		}
+		if err := take(h, record); err != nil || has().missing() != nil {
+			t.Errorf("%s: asked again, it lost them: %v", record.Kind, err)
+		}
+		record.Env = append(record.Env, tools.Credential{Name: "MORE", Secret: "more"})
+		if err := take(h, record); err != nil || has().env()[0] != "TOKEN="+notYet {
+			t.Errorf("%s: another record has %v, %v", record.Kind, has().env(), err)
 		}
 	}
 }

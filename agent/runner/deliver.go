@@ -44,6 +44,10 @@ func (s *started) receive(ctx context.Context, inv *capabilities.Invocation) *ca
 	if err != nil {
 		return capabilities.AsError(err)
 	}
+	inv.Args, inv.Secret, inv.Cleared = s.tool.Delivery.Carried(s.t.Args), secret, func() {}
+	if !s.tool.Delivery.Clipboard {
+		return nil
+	}
 	if err := s.seen.Opens(); err != nil {
 		return capabilities.AsError(err)
 	}
@@ -53,7 +57,6 @@ func (s *started) receive(ctx context.Context, inv *capabilities.Invocation) *ca
 		release()
 		return capabilities.AsError(err)
 	}
-	inv.Args, inv.Secret = s.tool.Delivery.Args, secret
 	inv.Cleared = func() {
 		release()
 		if err := s.r.keepClipboard(context.WithoutCancel(ctx)); err != nil {

@@ -290,6 +290,10 @@ func TestRoutingModes(t *testing.T) {
 				!slices.Equal(d.Routing.Implicit, []capabilities.SelectionMode{capabilities.SelectSole}) {
 				t.Errorf("%s: %+v", d.Tool, d.Routing)
 			}
+		case d.Delivery != nil:
+			if d.NodeCapability() != d.Capability || !slices.Equal(d.Routing.Implicit, []capabilities.SelectionMode{capabilities.SelectSole}) {
+				t.Errorf("%s: %+v", d.Tool, d.Routing)
+			}
 		case d.Routing.Target == TargetNode:
 			if d.NodeCapability() != d.Capability || !slices.Equal(d.Routing.Implicit, both) {
 				t.Errorf("%s: %+v", d.Tool, d.Routing)

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -16,8 +17,13 @@ type Delivery struct {
 	// one is given.
 	Reference string `json:"reference"`
 	Alias     string `json:"alias"`
-	// Args is what Routing.Via is carried out with, beside the secret.
+	// Args is what the node carries out, beside the secret.
 	Args json.RawMessage `json:"args"`
+	// Pass are arguments that the node gets, too: what the secret is for.
+	Pass []string `json:"pass,omitempty"`
+	// Clipboard says that the secret lies where the device's applications can read it, until
+	// the handler says otherwise.
+	Clipboard bool `json:"clipboard,omitempty"`
 }
 
 // Selector returns the reference ID or the alias that canonical arguments name; the
@@ -32,12 +38,43 @@ func (d *Delivery) Selector(args []byte) (reference, alias string) {
 	return r.Str, a.Str
 }
 
-// Named returns the canonical arguments that name the secret by its reference: what is
-// digested, consented to, recorded and sent, so that an alias that later means
+// Named returns the canonical arguments that name the secret by its reference, and what it is
+// for: what is digested, consented to, recorded and sent, so that an alias that later means
 // another secret changes nothing that was said about this one.
-func (d *Delivery) Named(reference string) []byte {
-	out := append([]byte(`{`), canonical.AppendString(nil, d.Reference)...)
-	return append(canonical.AppendString(append(out, ':'), reference), '}')
+func (d *Delivery) Named(args []byte, reference string) []byte {
+	named := d.passed(args)
+	named[d.Reference] = reference
+	out, _ := canonical.Marshal(named) // strings always have a form
+	return out
+}
+
+// Carried returns what the node carries out: Args, and what of a call's arguments Pass names.
+func (d *Delivery) Carried(args []byte) json.RawMessage {
+	if len(d.Pass) == 0 {
+		return d.Args
+	}
+	all := map[string]any{}
+	_ = json.Unmarshal(d.Args, &all) // checked when the catalog was loaded
+	for name, text := range d.passed(args) {
+		all[name] = text
+	}
+	out, _ := canonical.Marshal(all)
+	return out
+}
+
+// passed are the arguments that Pass names, which are texts.
+func (d *Delivery) passed(args []byte) map[string]any {
+	out := map[string]any{}
+	v, err := canonical.Decode(args, canonical.Limits{})
+	if err != nil {
+		return out
+	}
+	for _, name := range d.Pass {
+		if text, ok := v.Get(name); ok {
+			out[name] = text.Str
+		}
+	}
+	return out
 }
 
 // WithNote returns a copy of d for one caller, whose description ends with note.
@@ -63,8 +100,10 @@ func (d *Descriptor) validateDelivery() error {
 		return err
 	}
 	switch {
-	case d.Routing.Target != TargetGateway || d.Routing.Via == "":
+	case d.ModelFacing && (d.Routing.Target != TargetGateway || d.Routing.Via == ""):
 		return refuse(d, "delivery is composed of another capability, which routing.via names")
+	case slices.ContainsFunc(v.Pass, func(name string) bool { return !input.has([]string{name}) }):
+		return refuse(d, "delivery passes an argument that the input does not have")
 	case !input.has([]string{v.Reference}) || !input.has([]string{v.Alias}):
 		return refuse(d, "delivery names an argument that the input does not have")
 	case !result.has([]string{v.Reference}):

@@ -29,7 +29,7 @@ func TestDeliveryIsData(t *testing.T) {
 	if _, bad, err := via.SplitArgs([]byte(strings.TrimSuffix(string(found.Delivery.Args), "}") + `,"text":"x"}`)); err != nil || bad != nil {
 		t.Errorf("%v %v", bad, err)
 	}
-	named := found.Delivery.Named(`sec "1"`)
+	named := found.Delivery.Named(nil, `sec "1"`)
 	if _, bad, err := found.SplitArgs(named); err != nil || bad != nil {
 		t.Errorf("%s: %v %v", named, bad, err)
 	}

@@ -58,7 +58,7 @@ func newProviderAddCmd() *cobra.Command {
 	f.StringSliceVar(&in.Read, "read", nil, "folder that it may read; repeatable")
 	f.StringSliceVar(&in.Write, "write", nil, "folder that it may write; repeatable")
 	f.StringSliceVar(&in.Net, "net", nil, "host that it may reach, with or without a port (HOST, *.DOMAIN); repeatable")
-	f.StringSliceVar(&in.Env, "env", nil, "NAME=SECRET: a variable with a stored secret; refused so far")
+	f.StringSliceVar(&in.Env, "env", nil, "NAME=SECRET: variable (with --http: header) with the value of a stored secret; repeatable")
 	f.BoolVar(&yes, "yes", false, "approve it, too, and allow all of its tools")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		in.Kind, in.Name, in.Command = args[0], args[1], args[2:]

@@ -34,7 +34,7 @@ func (d *Dispatcher) name(q *resolved) *capabilities.Error {
 	if err != nil {
 		return capabilities.AsError(err)
 	}
-	q.secret, q.args.Canonical = ref, q.desc.Delivery.Named(ref.ID)
+	q.secret, q.args.Canonical = ref, q.desc.Delivery.Named(q.args.Canonical, ref.ID)
 	return nil
 }
 

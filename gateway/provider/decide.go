@@ -49,7 +49,21 @@ func (b *Book) Approve(ctx context.Context, who dispatch.Caller, name, hash stri
 	if named < len(choices) {
 		return before, capabilities.Errorf(capabilities.CodeUnknownTool, "the provider %s has not all of the tools that are named", name)
 	}
-	return b.settle(ctx, who, kindApproved, &before, &p)
+	return b.approve(ctx, who, &before, &p)
+}
+
+// approve settles a person's decision. An approval of a provider is one of its credentials, too.
+func (b *Book) approve(ctx context.Context, who dispatch.Caller, before, p *Provider) (Provider, error) {
+	if p.calls() {
+		if err := b.entrust(ctx, who, p); err != nil {
+			return *before, err
+		}
+	}
+	after, err := b.settle(ctx, who, kindApproved, before, p)
+	if err == nil {
+		err = b.deliver(ctx, &after)
+	}
+	return after, err
 }
 
 // Decide is Approve for one tool. hash is that of the tool, as the person looked at it; retiring
@@ -73,7 +87,7 @@ func (b *Book) Decide(ctx context.Context, who dispatch.Caller, id capabilities.
 	p := before
 	p.Tools = slices.Clone(p.Tools)
 	p.Tools[slices.IndexFunc(p.Tools, func(o Tool) bool { return o.Described.Tool == id })] = t
-	return b.settle(ctx, who, kindApproved, &before, &p)
+	return b.approve(ctx, who, &before, &p)
 }
 
 // choose takes a choice over; what the provider says of the tool now is what is approved.

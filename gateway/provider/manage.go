@@ -54,6 +54,9 @@ func (b *Book) Add(ctx context.Context, who dispatch.Caller, p tools.Provider, h
 		return Provider{}, err
 	}
 	added := Provider{Provider: p, Host: host, By: who.Principal, Created: b.opts.Now().UTC()}
+	if err := b.known(ctx, &added); err != nil {
+		return Provider{}, err
+	}
 	if err := b.ask(ctx, who, &added); err != nil {
 		return Provider{}, err
 	}
@@ -70,8 +73,8 @@ func (b *Book) Add(ctx context.Context, who dispatch.Caller, p tools.Provider, h
 	return added, nil
 }
 
-// known are the tools that a new name may not look like.
-func (b *Book) known() []capabilities.ToolID {
+// taken are the tools that a new name may not look like.
+func (b *Book) taken() []capabilities.ToolID {
 	var ids []capabilities.ToolID
 	for _, d := range b.opts.Registry.All() {
 		ids = append(ids, d.Tool)
@@ -117,7 +120,11 @@ func (b *Book) changed(ctx context.Context, who dispatch.Caller, before, p *Prov
 	if p.Hash == before.Hash {
 		kind = ""
 	}
-	return b.settle(ctx, who, kind, before, p)
+	after, err := b.settle(ctx, who, kind, before, p)
+	if err == nil {
+		err = b.deliver(ctx, &after) // a secret may have another value by now
+	}
+	return after, err
 }
 
 // ask has the host take the provider up, and takes over what it offers.
@@ -194,6 +201,12 @@ func (b *Book) Remove(ctx context.Context, who dispatch.Caller, name string) err
 	if err := b.opts.Registry.Hosted(name, nil, nil, nil); err != nil {
 		return err
 	}
+	if len(p.Credentials()) > 0 && b.secrets != nil {
+		if err := b.distrust(ctx, who, &p); err != nil {
+			return err
+		}
+	}
+	delete(b.entrusted, telling{name, p.Host})
 	err = b.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		for _, q := range []string{`DELETE FROM provider WHERE name = $1`, `DELETE FROM provider_tool WHERE provider = $1`} {
 			if _, err := tx.Exec(q, name); err != nil {
@@ -222,13 +235,17 @@ func (b *Book) keep(ctx context.Context, by capabilities.PrincipalID, kind strin
 	if err != nil {
 		return err
 	}
+	approver, err := json.Marshal(p.Approver)
+	if err != nil {
+		return err
+	}
 	err = b.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		if _, err := tx.Exec(`INSERT INTO manifest (hash, body, at) VALUES ($1, $2, $3) ON CONFLICT (hash) DO NOTHING`, p.Hash, string(manifest), p.Checked.UnixMilli()); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`INSERT INTO provider (name, host, record, manifest, created_by, created_at, checked_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
-			ON CONFLICT (name) DO UPDATE SET host = excluded.host, record = excluded.record, manifest = excluded.manifest, checked_at = excluded.checked_at`,
-			p.Name, string(p.Host), string(record), p.Hash, string(p.By), p.Created.UnixMilli(), p.Checked.UnixMilli())
+		_, err := tx.Exec(`INSERT INTO provider (name, host, record, manifest, created_by, created_at, checked_at, approver) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+			ON CONFLICT (name) DO UPDATE SET host = excluded.host, record = excluded.record, manifest = excluded.manifest, checked_at = excluded.checked_at, approver = excluded.approver`,
+			p.Name, string(p.Host), string(record), p.Hash, string(p.By), p.Created.UnixMilli(), p.Checked.UnixMilli(), string(approver))
 		if err != nil {
 			return err
 		}

@@ -57,7 +57,7 @@ func Migrations() []store.Migration {
 			PRIMARY KEY (provider, host)
 		);`}, {Room: "provider", Version: 3, SQL: `
 		ALTER TABLE provider_tool ADD COLUMN was TEXT NOT NULL DEFAULT '';
-		UPDATE provider_tool SET was = 'canary' WHERE state = 'review' AND canary <> '[]';`}}
+		UPDATE provider_tool SET was = 'canary' WHERE state = 'review' AND canary <> '[]';`}, {Room: "provider", Version: 4, SQL: `ALTER TABLE provider ADD COLUMN approver TEXT NOT NULL DEFAULT '{}'`}}
 }
 
 // Caller is the pipeline; gateway/dispatch implements it.
@@ -98,11 +98,16 @@ type Book struct {
 	rules   Rules
 
 	hosts      Hosts
+	secrets    Secrets    // nil: no provider gets credentials
 	satellites Satellites // nil: there are none
 
 	changing sync.Mutex // one change of a provider at a time; taken before mu
 	late     map[telling]*untold
-	fresh    map[capabilities.ToolID]bool // approved anew; their host may not have said so yet
+	// entrusted are the hosts that were given the credentials of a provider since they connected.
+	entrusted map[telling]bool
+	stuck     map[telling]bool             // the last delivery failed
+	withdrawn map[telling]bool             // a credential of it was gone at the last look
+	fresh     map[capabilities.ToolID]bool // approved anew; their host may not have said so yet
 
 	mu  sync.Mutex
 	all map[string]*Provider
@@ -119,6 +124,8 @@ type Provider struct {
 	Tried    []tools.Tried      // what it wanted to connect to and was not let, as of the last check by this process
 	By       capabilities.PrincipalID
 	Created  time.Time
+	// Approver is who approved it last, as far as it has credentials; zero: nobody has.
+	Approver dispatch.Caller
 	Checked  time.Time // when it was asked last what it offers
 
 	// past is the life of tools that it does not offer now, by its own names: one that comes
@@ -158,7 +165,7 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 	if o.Allow == nil {
 		o.Allow = func(context.Context, capabilities.PrincipalID, capabilities.NodeID, string) error { return nil }
 	}
-	b := &Book{opts: o, all: map[string]*Provider{}, late: map[telling]*untold{}, fresh: map[capabilities.ToolID]bool{}}
+	b := &Book{opts: o, all: map[string]*Provider{}, late: map[telling]*untold{}, entrusted: map[telling]bool{}, withdrawn: map[telling]bool{}, stuck: map[telling]bool{}, fresh: map[capabilities.ToolID]bool{}}
 	if err := errors.Join(b.load(ctx), b.owed(ctx)); err != nil {
 		return nil, err
 	}
@@ -171,8 +178,8 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 }
 
 // Serve sets what changes need; before the first of them.
-func (b *Book) Serve(calls Caller, consent Consent, rules Rules, hosts Hosts) {
-	b.calls, b.consent, b.rules, b.hosts = calls, consent, rules, hosts
+func (b *Book) Serve(calls Caller, consent Consent, rules Rules, hosts Hosts, secrets Secrets) {
+	b.calls, b.consent, b.rules, b.hosts, b.secrets = calls, consent, rules, hosts, secrets
 }
 
 func (b *Book) load(ctx context.Context) error {
@@ -199,19 +206,19 @@ func (b *Book) load(ctx context.Context) error {
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	found, err := b.opts.Store.Read().QueryContext(ctx, `SELECT p.host, p.record, m.body, p.created_by, p.created_at, p.checked_at FROM provider p JOIN manifest m ON m.hash = p.manifest`)
+	found, err := b.opts.Store.Read().QueryContext(ctx, `SELECT p.host, p.record, m.body, p.created_by, p.created_at, p.checked_at, p.approver FROM provider p JOIN manifest m ON m.hash = p.manifest`)
 	if err != nil {
 		return err
 	}
 	defer found.Close()
 	for found.Next() {
 		var p Provider
-		var record, manifest string
+		var record, manifest, approver string
 		var created, checked int64
-		if err := found.Scan(&p.Host, &record, &manifest, &p.By, &created, &checked); err != nil {
+		if err := found.Scan(&p.Host, &record, &manifest, &p.By, &created, &checked, &approver); err != nil {
 			return err
 		}
-		if err := errors.Join(json.Unmarshal([]byte(record), &p.Provider), json.Unmarshal([]byte(manifest), &p.Manifest)); err != nil {
+		if err := errors.Join(json.Unmarshal([]byte(record), &p.Provider), json.Unmarshal([]byte(manifest), &p.Manifest), json.Unmarshal([]byte(approver), &p.Approver)); err != nil {
 			return err
 		}
 		p.Created, p.Checked = time.UnixMilli(created).UTC(), time.UnixMilli(checked).UTC()

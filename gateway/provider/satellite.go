@@ -69,7 +69,7 @@ func (b *Book) Free(name string) error {
 
 // free refuses a new name, with changing held.
 func (b *Book) free(name string) error {
-	switch like := lookAlike(capabilities.ToolID("tool."+name+".x"), b.known()); {
+	switch like := lookAlike(capabilities.ToolID("tool."+name+".x"), b.taken()); {
 	case len(b.List()) >= maxProviders:
 		return capabilities.Errorf(capabilities.CodeConflict, "a gateway has at most %d providers", maxProviders)
 	case like != "":

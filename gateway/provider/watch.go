@@ -47,8 +47,20 @@ func (b *Book) follow(ctx context.Context, roster []route.Node) {
 			_ = b.tell(ctx, u) // logged there
 		}
 	}
+	for at := range b.entrusted {
+		if host(at.host) == nil {
+			delete(b.stuck, at)
+			delete(b.entrusted, at) // it forgets what it was given when it ends
+		}
+	}
 	for _, p := range b.List() {
 		if n := host(p.Host); n != nil {
+			if at := (telling{p.Name, p.Host}); b.secrets != nil && len(p.Credentials()) > 0 && (!b.entrusted[at] || b.withdraws(&p) || p.lacks(n) && !b.stuck[at]) {
+				err := b.deliver(ctx, &p)
+				if b.stuck[at] = err != nil; err != nil {
+					b.opts.Log.Warn("provider.credential", "provider", p.Name, "node", p.Host, "err", err)
+				}
+			}
 			if err := b.review(ctx, &p, n); err != nil {
 				b.opts.Log.Error("provider.review", "provider", p.Name, "err", err)
 			}

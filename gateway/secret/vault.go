@@ -208,6 +208,22 @@ func (v *Vault) List(ctx context.Context) ([]Entry, error) {
 	return v.withReferences(byName), nil
 }
 
+// Known refuses a name under which no secret is kept: CodeNotFound.
+func (v *Vault) Known(ctx context.Context, name string) error {
+	kept, err := v.sources()
+	if err != nil {
+		return err
+	}
+	var have int
+	if err := v.opts.Store.Read().QueryRowContext(ctx, `SELECT COUNT(*) FROM secret WHERE name = $1`, name).Scan(&have); err != nil {
+		return capabilities.Wrap(capabilities.CodeInternal, err, "")
+	}
+	if _, elsewhere := kept[name]; have == 0 && !elsewhere {
+		return capabilities.Errorf(capabilities.CodeNotFound, "there is no secret %.128q", name).WithAction(capabilities.Action{Key: capabilities.ActionSetSecret, Name: name}, "Set it first.")
+	}
+	return nil
+}
+
 // Remove removes a secret with every reference to it, or one reference by its ID.
 // CodeNotFound if there is neither.
 func (v *Vault) Remove(ctx context.Context, by capabilities.PrincipalID, what string) error {

@@ -86,8 +86,16 @@ var (
 	nameFormat   = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 	envFormat    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 	schemeFormat = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`) // of OpenAPI
+	// serverHeader is that of a credential for a server at a URL: the header that carries it.
+	serverHeader = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 	hostFormat   = regexp.MustCompile(`^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?$|^\[[0-9a-f:]+\](:[0-9]{1,5})?$`)
 )
+
+// ownVariables decide how a program runs, or where it may connect; no secret is put there.
+var ownVariables = []string{
+	"PATH", "HOME", "TMPDIR", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "BASH_ENV", "ENV", "NODE_OPTIONS", "PYTHONPATH", "PYTHONSTARTUP",
+	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "HOST", "CONTENT-LENGTH", "TRANSFER-ENCODING", "CONNECTION",
+}
 
 // reserved are families that are compiled in; a provider takes none of their names.
 var reserved = []string{
@@ -151,6 +159,9 @@ func (p *Provider) Validate() error {
 	if len(p.Net) > MaxReach || slices.ContainsFunc(p.Net, func(h string) bool { return len(h) > 255 || !hostFormat.MatchString(h) }) {
 		return bad("net", `at most 32 hosts, such as "example.com", "*.example.com" or "127.0.0.1:8080"`)
 	}
+	if len(p.Env)+len(p.Headers) > 0 && !p.Kind.Hosted() {
+		return bad("env", "only what a node hosts gets credentials")
+	}
 	if len(p.Env) > MaxReach {
 		return bad("env", "at most 32 variables")
 	}
@@ -166,14 +177,17 @@ func (p *Provider) Validate() error {
 		}
 	}
 	format := envFormat
-	if p.Kind == KindOpenAPI {
+	switch {
+	case p.Kind == KindOpenAPI:
 		format = schemeFormat
+	case p.URL != "":
+		format = serverHeader
 	}
 	for i, c := range p.Env {
-		if !format.MatchString(c.Name) || c.Secret == "" || len(c.Secret) > 256 {
+		if !format.MatchString(c.Name) || p.Kind != KindOpenAPI && slices.Contains(ownVariables, strings.ToUpper(c.Name)) || c.Secret == "" || len(c.Secret) > 256 {
 			return bad("env", "NAME=SECRET, where SECRET is a stored secret")
 		}
-		if slices.ContainsFunc(p.Env[:i], func(o Credential) bool { return o.Name == c.Name }) {
+		if slices.ContainsFunc(slices.Concat(p.Env[:i], p.Headers), func(o Credential) bool { return o.Name == c.Name }) {
 			return bad("env", c.Name+" twice")
 		}
 	}
@@ -185,6 +199,9 @@ func web(at string) bool {
 	u, err := url.Parse(at)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil && u.Fragment == ""
 }
+
+// Credentials are all that it is given, each by a name of its own.
+func (p *Provider) Credentials() []Credential { return slices.Concat(p.Env, p.Headers) }
 
 // Keys are the capability keys that every tool of the provider declares, for what it may
 // reach.

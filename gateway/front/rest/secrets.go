@@ -60,7 +60,7 @@ type referenceBody struct {
 func (s *Server) allowSecret(c *visit, in referenceBody) (api.Reference, error) {
 	delivering := []capabilities.ToolID{}
 	for _, d := range s.opts.Tools.All() {
-		if d.Delivery != nil {
+		if d.Delivery != nil && d.ModelFacing {
 			delivering = append(delivering, d.Tool)
 		}
 	}

@@ -1,0 +1,196 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/handrail-dev/handrail/agent/withhold"
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+)
+
+// credentials are the values of one provider, in memory only: they come sealed to this node, after
+// a person approved the provider with them, and go when it ends. Safe for concurrent use.
+type credentials struct {
+	want []tools.Credential
+
+	mu     sync.Mutex
+	values map[string]capabilities.Secret // by name
+	filter *withhold.Filter
+}
+
+func newCredentials(p *tools.Provider) *credentials {
+	return &credentials{want: p.Credentials(), values: map[string]capabilities.Secret{}}
+}
+
+// notYet stands for a value that nobody has approved yet: many servers do not start without one,
+// and none could be asked what it offers.
+const notYet = "not-approved-yet"
+
+// env is what a program gets.
+func (c *credentials) env() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]string, 0, len(c.want))
+	for _, w := range c.want {
+		value := notYet
+		if s, ok := c.values[w.Name]; ok {
+			value = string(s.Reveal())
+		}
+		list = append(list, w.Name+"="+value)
+	}
+	return list
+}
+
+// header puts the values on a request, each as the header of its name. A lone value for
+// Authorization is a bearer token.
+func (c *credentials) header(r *http.Request) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.want {
+		s, ok := c.values[w.Name]
+		if !ok {
+			continue
+		}
+		value := string(s.Reveal())
+		if strings.EqualFold(w.Name, "Authorization") && !strings.Contains(value, " ") {
+			value = "Bearer " + value
+		}
+		r.Header.Set(w.Name, value)
+	}
+	return nil
+}
+
+// secret returns one for a request of an HTTP API.
+func (c *credentials) secret(a tools.Auth) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.values[a.Name]
+	if !ok {
+		return "", capabilities.Errorf(capabilities.CodeSecretUnavailable, "the credential %.64s has not been delivered to this node", a.Name)
+	}
+	return string(s.Reveal()), nil
+}
+
+// missing says which value has not come; nil: none.
+func (c *credentials) missing() *capabilities.Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.want {
+		if _, ok := c.values[w.Name]; !ok {
+			return capabilities.Errorf(capabilities.CodeSecretUnavailable, "the credential %s has not been delivered to this node", w.Name).
+				WithHint("The gateway delivers it when the node connects, if the secret is there.")
+		}
+	}
+	return nil
+}
+
+// put takes a value over; changed: it is another one than before.
+func (c *credentials) put(name string, s capabilities.Secret) (changed bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.ContainsFunc(c.want, func(w tools.Credential) bool { return w.Name == name }) {
+		return false, capabilities.Errorf(capabilities.CodeInvalidArguments, "the provider has no credential %.64q", name)
+	}
+	before, had := c.values[name]
+	if had && bytes.Equal(before.Reveal(), s.Reveal()) {
+		return false, nil
+	}
+	c.values[name] = capabilities.NewSecret(bytes.Clone(s.Reveal()))
+	c.filter = withhold.NewFilter(slices.Collect(maps.Values(c.values))...)
+	return true, nil
+}
+
+// clear forgets the values. A program that runs has them until it ends.
+func (c *credentials) clear() (had bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	had = len(c.values) > 0
+	for _, s := range c.values {
+		s.Wipe()
+	}
+	clear(c.values)
+	return had
+}
+
+// withheld returns the filter for the provider's words, which outlives clear.
+func (c *credentials) withheld() *withhold.Filter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.filter
+}
+
+// free returns a tool whose words do not hold the values: they go where everybody can read them.
+func (c *credentials) free(one tools.RemoteTool) (tools.RemoteTool, error) {
+	f := c.withheld()
+	if f == nil {
+		return one, nil
+	}
+	data, err := json.Marshal(one)
+	if err != nil {
+		return one, capabilities.AsError(err)
+	}
+	var clean tools.RemoteTool
+	if err := json.Unmarshal(f.JSON(data), &clean); err != nil {
+		return one, capabilities.AsError(err)
+	}
+	return clean, nil
+}
+
+// credential takes one value over. A program that runs without it, or with another, ends.
+func (h *Host) credential(_ context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+	var args struct {
+		Provider string `json:"provider"`
+		Name     string `json:"name"`
+	}
+	if err := json.Unmarshal(inv.Args, &args); err != nil {
+		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeInvalidArguments, err, "")
+	}
+	defer inv.Secret.Wipe()
+	if !h.opts.Allowed {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNodeNotReady, "the device's owner lets nobody have providers run here")
+	}
+	h.mu.Lock()
+	p := h.providers[args.Provider]
+	h.mu.Unlock()
+	if p == nil {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "this node does not host the provider %q", args.Provider)
+	}
+	if inv.Secret.IsZero() {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "no credential came")
+	}
+	changed, err := p.credentials.put(args.Name, inv.Secret)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	if changed {
+		p.backend.restart()
+		h.opts.Changed()
+	}
+	return capabilities.Output{Effect: capabilities.EffectConfirmed, Result: map[string]any{}}, nil
+}
+
+// withdraw forgets the values of a provider, and ends what runs with them.
+func (h *Host) withdraw(_ context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+	var args struct {
+		Provider string `json:"provider"`
+	}
+	if err := json.Unmarshal(inv.Args, &args); err != nil {
+		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeInvalidArguments, err, "")
+	}
+	h.mu.Lock()
+	p := h.providers[args.Provider]
+	h.mu.Unlock()
+	had := p != nil && p.credentials.clear()
+	if had {
+		p.backend.restart()
+		h.opts.Changed()
+	}
+	return capabilities.Output{Effect: capabilities.EffectConfirmed, Result: map[string]any{"withdrawn": had}}, nil
+}

@@ -1,0 +1,139 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/route"
+	"github.com/handrail-dev/handrail/gateway/secret"
+)
+
+// The tools by which credentials come to a host and go again.
+const (
+	toolCredential capabilities.ToolID = "tool.provider.credential"
+	toolWithdraw   capabilities.ToolID = "tool.provider.withdraw"
+)
+
+// Secrets are the gateway's stored secrets; gateway/secret implements it.
+type Secrets interface {
+	Known(ctx context.Context, name string) error
+	Allow(ctx context.Context, by capabilities.PrincipalID, s secret.Spec) (secret.Reference, error)
+	Usable(p capabilities.PrincipalID, tool capabilities.ToolID) []secret.Reference
+	Remove(ctx context.Context, by capabilities.PrincipalID, what string) error
+}
+
+// alias names the reference by which one credential of a provider is delivered. It belongs to
+// whoever approved the provider: their word is what lets it go.
+func (p *Provider) alias(variable string) string { return "provider/" + p.Name + "/" + variable }
+
+// known refuses credentials that no stored secret stands behind: CodeNotFound.
+func (b *Book) known(ctx context.Context, p *Provider) error {
+	if len(p.Credentials()) > 0 && b.secrets == nil {
+		return capabilities.Errorf(capabilities.CodeNotSupported, "this gateway keeps no secrets")
+	}
+	for _, c := range p.Credentials() {
+		if err := b.secrets.Known(ctx, c.Secret); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reference finds the reference of one credential among the approver's; "" for none.
+func (b *Book) reference(p *Provider, variable string) string {
+	for _, r := range b.secrets.Usable(p.Approver.Principal, toolCredential) {
+		if r.Alias == p.alias(variable) {
+			return r.ID
+		}
+	}
+	return ""
+}
+
+// entrust makes the references of a provider's credentials, on the word of who approves it now.
+func (b *Book) entrust(ctx context.Context, who dispatch.Caller, p *Provider) error {
+	if len(p.Credentials()) == 0 {
+		return nil
+	}
+	if p.Approver.Principal != "" && p.Approver.Principal != who.Principal {
+		if err := b.distrust(ctx, who, p); err != nil {
+			return err
+		}
+	}
+	p.Approver = who
+	for _, c := range p.Credentials() {
+		if b.reference(p, c.Name) != "" {
+			continue
+		}
+		_, err := b.secrets.Allow(ctx, who.Principal, secret.Spec{
+			Name: c.Secret, Principal: who.Principal, Alias: p.alias(c.Name), Display: c.Name + " of the provider " + p.Name, Tools: []capabilities.ToolID{toolCredential},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// distrust removes them.
+func (b *Book) distrust(ctx context.Context, who dispatch.Caller, p *Provider) error {
+	var all []error
+	for _, c := range p.Credentials() {
+		if id := b.reference(p, c.Name); id != "" {
+			all = append(all, b.secrets.Remove(ctx, who.Principal, id))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// calls reports whether somebody lets a tool of the provider be called.
+func (p *Provider) calls() bool {
+	return slices.ContainsFunc(p.Tools, func(t Tool) bool { return t.Callable() })
+}
+
+// deliver has the host get the credentials of a provider that was approved with them, each by a
+// call of its own: decided, recorded and sealed to that node as every delivery. One whose secret
+// or reference is gone has all of them taken back.
+func (b *Book) deliver(ctx context.Context, p *Provider) error {
+	if len(p.Credentials()) == 0 || p.Approver.Principal == "" {
+		return nil
+	}
+	at := telling{p.Name, p.Host}
+	b.entrusted[at] = true // tried for this connection
+	if !p.calls() {
+		return nil
+	}
+	for _, c := range p.Credentials() {
+		id := b.reference(p, c.Name)
+		if id == "" {
+			if _, err := b.call(ctx, p.Approver, toolWithdraw, p.Host, map[string]any{"provider": p.Name}); err != nil {
+				return err
+			}
+			return capabilities.Errorf(capabilities.CodeSecretUnavailable, "the secret of the credential %s is gone, or was taken back from the provider %s", c.Name, p.Name).
+				WithHint("Store it again and approve the provider.")
+		}
+		if _, err := b.call(ctx, p.Approver, toolCredential, p.Host, map[string]any{"provider": p.Name, "name": c.Name, "secret_ref_id": id}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withdraws reports, once, that a credential which was delivered is the approver's no more.
+func (b *Book) withdraws(p *Provider) bool {
+	at := telling{p.Name, p.Host}
+	gone := p.Approver.Principal != "" && slices.ContainsFunc(p.Credentials(), func(c tools.Credential) bool { return b.reference(p, c.Name) == "" })
+	was := b.withdrawn[at]
+	b.withdrawn[at] = gone
+	return gone && !was
+}
+
+// lacks reports whether the host says that a credential of a tool that is called is not there.
+func (p *Provider) lacks(host *route.Node) bool {
+	return slices.ContainsFunc(p.Tools, func(t Tool) bool {
+		return t.Callable() && host.Readiness[t.Capability].Reason == capabilities.ReasonCredentialMissing
+	})
+}

@@ -1,0 +1,143 @@
+package e2e
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/test/site"
+)
+
+// holder is a program that is given a token: it proves that it has it, and tells it everywhere.
+const holder = `{"tools":[
+ {"name":"prove","argv":["bash","-c","printf %s \"$API_TOKEN\" | sha256sum"]},
+ {"name":"leak","argv":["bash","-c","echo \"it is $API_TOKEN\"; printf %s \"$API_TOKEN\" | base64 -w0; echo; env"]},
+ {"name":"fail","argv":["bash","-c","echo \"it is $API_TOKEN\" >&2; exit 3"]}]}`
+
+// A credential reaches the provider that was approved with it, and nothing else: no manifest, list,
+// log, ledger, result or file of either side holds it. It comes when the provider is approved and
+// when its host connects, each time recorded, and is gone with the secret (S0-40, S0-42).
+func TestACredentialReachesItsProviderAndNothingElse(t *testing.T) {
+	const value = "CANARY-provider-token-8128"
+	walls, err := site.NewWalls()
+	if err != nil {
+		t.Skip(err)
+	}
+	v := newVault(t, value)
+	n := v.AddNodeWith("desk", hosts(t, walls), site.NewHandler())
+	n.AwaitReady("tyrum.provider.host")
+	admin := newCaller(t, v.URL(), v.admin)
+	add, err := json.Marshal(api.AddProvider{Name: "holder", Kind: "command", Host: n.ID, Manifest: holder, Env: []string{"API_TOKEN=token"}})
+	must(t, err)
+	admin.fails(http.MethodPost, "/v1/providers", string(add), capabilities.CodeNotFound)
+	v.set("token", value)
+	var p api.Provider
+	admin.ok(http.MethodPost, "/v1/providers", string(add), &p)
+	if v.resolved() != 0 || len(p.Env) != 1 || p.Env[0] != "API_TOKEN=token" {
+		t.Fatalf("%d resolved before an approval; %v", v.resolved(), p.Env)
+	}
+	p = approved(t, admin, p, "allow")
+	n.AwaitReady("tyrum.holder.prove")
+	if v.resolved() != 1 {
+		t.Errorf("%d resolved, want one for the approval", v.resolved())
+	}
+	sum := sha256.Sum256([]byte(value))
+	proves := func() {
+		t.Helper()
+		if r := v.as("agent", "main", "tool.holder.prove", `{}`, ""); r.Status != capabilities.StatusOK || !strings.Contains(string(r.Output), hex.EncodeToString(sum[:])) {
+			t.Errorf("%s %s %s", r.Code, r.Message, r.Output)
+		}
+	}
+	proves()
+	if r := v.as("agent", "main", "tool.holder.leak", `{}`, ""); strings.Count(string(r.Output), "[secret]") < 3 {
+		t.Errorf("%s %s", r.Code, r.Output)
+	}
+	if r := v.as("agent", "main", "tool.holder.fail", `{}`, ""); r.Code != capabilities.CodeExecutionFailed {
+		t.Errorf("%+v", r)
+	}
+
+	// A node that starts again has forgotten it, and is given it again.
+	n.Stop()
+	n.AwaitGone()
+	n.Start()
+	v.Await("it to be delivered again", func() bool { return v.resolved() == 2 })
+	n.AwaitReady("tyrum.holder.prove")
+	proves()
+	if v.resolved() != 2 {
+		t.Errorf("%d resolved, want another one for the new start", v.resolved())
+	}
+
+	// One of a name that the record does not have, one for nobody; and an agent asks for both.
+	for _, args := range []string{`{"provider":"holder","name":"OTHER","secret_alias":"provider/holder/API_TOKEN"}`, `{"provider":"nobody","name":"API_TOKEN","secret_alias":"provider/holder/API_TOKEN"}`} {
+		if r := v.as("agent", "main", "tool.provider.credential", args, ""); r.Status == capabilities.StatusOK {
+			t.Errorf("%s: %+v", args, r)
+		}
+	}
+
+	// Without the secret there is no provider.
+	if status, answer := v.ask(http.MethodDelete, v.URL()+"/v1/secrets/token", v.admin, ""); status != http.StatusOK {
+		t.Fatalf("%d %s", status, answer)
+	}
+	v.Await("the node to forget it", func() bool {
+		r := v.as("agent", "main", "tool.holder.prove", `{}`, "")
+		return r.Status != capabilities.StatusOK
+	})
+	if _, answer := v.ask(http.MethodGet, v.URL()+"/v1/providers/holder", v.admin, ""); !strings.Contains(string(answer), "API_TOKEN") {
+		t.Errorf("%s", answer)
+	}
+	v.folder(v.Dir)
+	v.folder(n.Dir)
+	v.log()
+}
+
+// A server at a URL gets its credential as a header, on requests to its own origin.
+func TestACredentialIsAHeader(t *testing.T) {
+	const value = "CANARY-header-token-496"
+	v := newVault(t, value)
+	var with, without atomic.Int32
+	server := mcp.NewServer(&mcp.Implementation{Name: "wiki", Version: "1"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "look", Description: "Looks."}, func(_ context.Context, r *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "you sent " + r.Extra.Header.Get("Authorization")}}}, nil, nil
+	})
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true})
+	wiki := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("Authorization") {
+		case "Bearer " + value:
+			with.Add(1)
+		case "":
+			without.Add(1)
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(wiki.Close)
+	n := v.AddNodeWith("desk", hosts(t, site.Walls{}), site.NewHandler())
+	n.AwaitReady("tyrum.provider.host")
+	admin := newCaller(t, v.URL(), v.MustToken("admin", principal.RoleAdmin))
+	v.set("token", value)
+	add, err := json.Marshal(api.AddProvider{Name: "wiki", Kind: "mcp", Host: n.ID, URL: wiki.URL, Env: []string{"Authorization=token"}})
+	must(t, err)
+	var p api.Provider
+	admin.ok(http.MethodPost, "/v1/providers", string(add), &p)
+	if with.Load() > 0 || without.Load() == 0 {
+		t.Errorf("before the approval %d with, %d without", with.Load(), without.Load())
+	}
+	approved(t, admin, p, "allow")
+	n.AwaitReady("tyrum.wiki.look")
+	if r := v.as("agent", "main", "tool.wiki.look", `{}`, ""); r.Status != capabilities.StatusOK || !strings.Contains(string(r.Output), "you sent Bearer [secret]") || with.Load() == 0 {
+		t.Errorf("%s %s %s", r.Code, r.Message, r.Output)
+	}
+	v.folder(v.Dir)
+	v.folder(n.Dir)
+	v.log()
+}
