@@ -53,6 +53,7 @@ var places = []struct{ prefix, words string }{
 	{"gateway", "the gateway"},
 	{"platform", "the device"},
 	{"pairing", "pairing"},
+	{"satellite", "a satellite"},
 	{"cmd", "the command line"},
 }
 
@@ -132,7 +133,11 @@ func givers(t *testing.T) map[string]map[string]bool {
 				if found[id.Name] == nil {
 					found[id.Name] = map[string]bool{}
 				}
-				found[id.Name][placeOf(filepath.ToSlash(filepath.Dir(rel)))] = true
+				place := placeOf(filepath.ToSlash(filepath.Dir(rel)))
+				if place == "" {
+					t.Errorf("%s has %s, and places has no words for its folder", rel, id.Name)
+				}
+				found[id.Name][place] = true
 			}
 			return true
 		})
