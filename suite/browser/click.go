@@ -15,7 +15,7 @@ func clicks() []*behaviour {
 	// log is a page whose button tells each event of the mouse.
 	log := file("click.log.html")
 	list := []*behaviour{
-		b("click.trusted", "a button", "the page gets one trusted click with pointer events before it", html(`<button id=x>P</button><script>var log=[];for(const t of ['pointerover','pointerdown','mousedown','pointerup','mouseup','click'])x.addEventListener(t,e=>log.push(t+e.isTrusted))</script>`),
+		b("click.trusted", "a button", "the page gets one trusted click with pointer events before it", file("click.trusted.html"),
 			click("#x"), holds(`log.join()`, "pointerovertrue,pointerdowntrue,mousedowntrue,pointeruptrue,mouseuptrue,clicktrue")),
 		b("click.ref", "a button by its ref", "that button is pressed", html(`<button id=x `+say+`>A</button><button id=y `+say+`>B</button>`), call("click", with("ref", at{`"B"`})), said("y")),
 		b("click.right", "the right button", "the page's context menu handler runs", log, call("click", with("selector", "#x", "button", "right")), holds(`['mousedown2','contextmenu2','mouseup2'].every(t=>log.includes(t)) && !log.includes('click0')`, true)),
@@ -24,9 +24,9 @@ func clicks() []*behaviour {
 		b("click.triple", "three clicks on a paragraph", "the paragraph is selected", html(`<p id=x>some words here</p>`), call("click", with("selector", "#x", "count", 3)), becomes(`getSelection().toString().trim()`, "some words here")),
 		b("click.modifiers", "keys held down", "the event has them", log, call("click", with("selector", "#x", "modifiers", []any{"Shift", "Alt"})), holds(`[last.shiftKey,last.altKey,last.ctrlKey,last.metaKey].join()`, "true,true,false,false")),
 		b("click.position", "a place within the element", "the event is there", log, call("click", with("selector", "#x", "position", with("x", 7, "y", 9))), holds(`(r=>[last.clientX-Math.round(r.left),last.clientY-Math.round(r.top)].join())(x.getBoundingClientRect())`, "7,9")),
-		b("click.coordinates", "a place on a canvas", "the canvas gets the event there", html(`<style>body{margin:0}</style><canvas id=c width=300 height=200></canvas><script>c.onclick=e=>document.title=e.isTrusted+' '+e.offsetX+','+e.offsetY</script>`), call("click", with("x", 120, "y", 80)), said("true 120,80")),
-		b("click.hold", "a button held down", "it is down that long", html(`<button id=x>H</button><script>x.onmousedown=e=>t0=e.timeStamp;x.onmouseup=e=>document.title=e.timeStamp-t0>=150</script>`), call("click", with("selector", "#x", "hold_ms", 300)), said("true")),
-		b("click.down-up", "pressing and letting go as two calls", "the page sees the button down between them", html(`<button id=x>H</button><script>var log=[];x.onmousedown=()=>log.push('down');x.onmouseup=()=>log.push('up');x.onclick=()=>log.push('click')</script>`), call("click", with("selector", "#x", "action", "down")), holds(`log.join()`, "down"), call("click", with("selector", "#x", "action", "up")), holds(`log.join()`, "down,up,click")),
+		b("click.coordinates", "a place on a canvas", "the canvas gets the event there", file("click.coordinates.html"), call("click", with("x", 120, "y", 80)), said("true 120,80")),
+		b("click.hold", "a button held down", "it is down that long", file("click.hold.html"), call("click", with("selector", "#x", "hold_ms", 300)), said("true")),
+		b("click.down-up", "pressing and letting go as two calls", "the page sees the button down between them", file("click.down-up.html"), call("click", with("selector", "#x", "action", "down")), holds(`log.join()`, "down"), call("click", with("selector", "#x", "action", "up")), holds(`log.join()`, "down,up,click")),
 		b("click.scrolls", "a button far below", "it is scrolled to and pressed", html(`<div style="height:4000px"></div><button id=x `+say+`>Far</button>`), click("#x"), said("x"), holds(`scrollY>0`, true)),
 		b("click.scrolls-container", "a button in a list that scrolls by itself", "the list is scrolled", html(`<div id=l style="height:100px;overflow:auto"><div style="height:900px"></div><button id=x `+say+`>In</button></div>`), click("#x"), said("x"), holds(`l.scrollTop>0`, true)),
 		b("click.scrolls-sideways", "a button far to the right", "it is scrolled to", html(`<div style="width:5000px"></div><button id=x style="position:absolute;left:4800px" `+say+`>R</button>`), click("#x"), said("x"), holds(`scrollX>0`, true)),
@@ -49,7 +49,7 @@ func clicks() []*behaviour {
 		b("click.rerendered", "a button that is rendered anew when pressed down", "what comes of it is told as it is", file("click.rerendered.html"), click("#x"), holds(`d.dataset.n`, "1")),
 		b("click.label", "the label of a checkbox", "the box is checked", html(`<input type=checkbox id=c><label id=l for=c>Agree</label>`), click("#l"), holds(`c.checked`, true)),
 		b("click.checkbox", "a checkbox, twice", "checked and unchecked", html(`<input type=checkbox id=c>`), click("#c"), holds(`c.checked`, true), click("#c"), holds(`c.checked`, false)),
-		b("click.hidden-checkbox", "a checkbox that is hidden behind a styled label", "the label shown in its place works", html(`<label><input type=checkbox id=c style="position:absolute;opacity:0;width:0;height:0"><span id=s style="display:inline-block;width:40px;height:20px;background:#888"></span> Dark mode</label>`), click("#s"), holds(`c.checked`, true)),
+		b("click.hidden-checkbox", "a checkbox that is hidden behind a styled label", "the label shown in its place works", file("click.hidden-checkbox.html"), click("#s"), holds(`c.checked`, true)),
 		b("click.radio", "one of several", "it and only it is chosen", html(`<input type=radio name=r id=a checked><input type=radio name=r id=z>`), click("#z"), holds(`[a.checked,z.checked].join()`, "false,true")),
 		b("click.link", "a link", "the new document is open when the call ends", html(`<a id=x href=next>n</a>`), page{"next", `<title>next</title><p>here`}, click("#x"), field("url", "{A}next"), said("next")),
 		b("click.link-wrapped", "a link that wraps to a second line", "the link is hit, though the middle of its box is empty", html(`<div style="width:260px;font:16px monospace">xxxxxxxxxxxxxxxxxxxx <a id=x href=next>aaaaa bb</a> xxxxx</div>`), page{"next", `<title>next</title>`}, click("#x"), said("next")),
@@ -70,7 +70,7 @@ func clicks() []*behaviour {
 		b("click.svg-ring", "a ring whose middle is empty", "the ring gets the event, or the cover is named", file("click.svg-ring.html"), either("click", with("selector", "#x")), holds(`document.title!='svg'`, true)),
 		b("click.transformed", "a turned and scaled button", "it is hit", html(`<button id=x style="margin:150px;transform:rotate(40deg) scale(1.7)" `+say+`>T</button>`), click("#x"), said("x")),
 		b("click.zoomed", "a page that zooms itself", "the button is hit", html(`<style>html{zoom:1.5}</style><div style="height:200px"></div><button id=x `+say+`>Z</button>`), click("#x"), said("x")),
-		b("click.image-area", "an area of an image map", "the area's link is followed", html(`<img src=image.svg usemap="#m" width=40 height=20><map name=m><area id=x shape=rect coords="20,0,40,20" href=next></map>`), page{"next", `<title>next</title>`}, click("#x"), said("next")),
+		b("click.image-area", "an area of an image map", "the area's link is followed", file("click.image-area.html"), page{"next", `<title>next</title>`}, click("#x"), said("next")),
 		b("click.option-menu", "a custom drop-down made of divs", "opened and an entry chosen", file("click.option-menu.html"), call("click", with("ref", at{"combobox"})), call("click", with("ref", at{`option "Blue"`})), holds(`c.textContent`, "Blue")),
 		b("click.not-found", "a selector that nothing matches", "refused as such", html(`<p>x`), refused(capabilities.CodeElementNotFound, "click", with("selector", "#nope")), said("Test page")),
 		b("click.not-unique", "a selector that two match", "refused; neither is pressed", html(`<button class=d `+say+` id=a>A</button><button class=d `+say+` id=z>Z</button>`), refused(capabilities.CodeElementNotUnique, "click", with("selector", ".d")), said("Test page")),
@@ -97,11 +97,11 @@ func clicks() []*behaviour {
 		}, said("10")),
 		b("click.busy-page", "a page whose script is busy for a while", "the click is not lost", html(`<button id=x `+say+`>B</button><script>setTimeout(()=>{const t=Date.now();while(Date.now()-t<400);},0)</script>`), click("#x"), becomes(`document.title`, "x")),
 		b("click.drag-handle-text", "text within a button", "inner elements do not count as covers", html(`<button id=x `+say+`><span><b>Deep</b> text</span><i>i</i></button>`), click("#x"), said("x")),
-		b("click.pseudo", "a link stretched over a card", "it is pressed through its own pseudo-element", html(`<style>.card{position:relative;width:200px;height:100px}a::after{content:'';position:absolute;inset:0}</style><div class=card><a id=x href=next>More</a><p>text</p></div>`), page{"next", `<title>next</title>`}, click("#x"), said("next")),
-		b("click.zero-size", "a link without a size whose content has one", "its content is pressed", html(`<a id=x href=next style="display:block;width:0;height:0"><span style="position:absolute;display:block;width:80px;height:30px;background:#ccc">Go</span></a>`), page{"next", `<title>next</title>`}, click("#x"), said("next")),
+		b("click.pseudo", "a link stretched over a card", "it is pressed through its own pseudo-element", file("click.pseudo.html"), page{"next", `<title>next</title>`}, click("#x"), said("next")),
+		b("click.zero-size", "a link without a size whose content has one", "its content is pressed", file("click.zero-size.html"), page{"next", `<title>next</title>`}, click("#x"), said("next")),
 		b("click.fixed-small-view", "a button in a dialog taller than the window", "it is scrolled to within the dialog", html(`<dialog id=d style="height:300px;overflow:auto"><div style="height:1500px"></div><button id=x `+say+`>End</button></dialog><script>d.showModal()</script>`), click("#x"), said("x")),
 		b("click.behind-modal", "a button behind a modal dialog", "refused; nothing is pressed", html(`<button id=x `+say+`>Back</button><dialog id=d>Modal</dialog><script>d.showModal()</script>`), refused(capabilities.CodeElementObscured, "click", with("selector", "#x")), said("Test page")),
-		b("click.selector-text-node", "a ref of a clickable div among many", "only that one runs", html(`<div id=l></div><script>for(let i=0;i<50;i++){const d=document.createElement('div');d.textContent='Row '+i;d.style.cursor='pointer';d.onclick=()=>document.title='row'+i;l.append(d)}</script>`), call("click", with("ref", at{`"Row 37"`})), said("row37")),
+		b("click.selector-text-node", "a ref of a clickable div among many", "only that one runs", file("click.selector-text-node.html"), call("click", with("ref", at{`"Row 37"`})), said("row37")),
 	}
 	return list
 }

@@ -19,7 +19,7 @@ func console() []*behaviour {
 			})
 		}
 	}
-	levels := html(`<script>console.log('plain',1,{a:2});console.info('info');console.warn('careful');console.error('broken');console.debug('detail');var said=5</script>`)
+	levels := file("console.levels.html")
 	return []*behaviour{
 		b("console.all", "a page that says something of every kind", "all of it is there, with its kind", levels, holds(`said`, 5), read(nil), among("messages", "plain"), among("messages", `"warning"`, "careful"), among("messages", `"error"`, "broken"), among("messages", "detail")),
 		b("console.objects", "objects and several arguments", "they can be read", html(`<script>console.log('order',{id:7,lines:[1,2]},'end');var said=1</script>`), holds(`said`, 1), read(nil), among("messages", "order", "id", "7", "end")),

@@ -17,7 +17,7 @@ func dialogs() []*behaviour {
 		b("dialog.prompt-dismiss", "a question for a text, dismissed", "the page hears nothing", html(`<button id=x onclick="document.title=prompt('Name?')">P</button>`), click, answer(false), becomes(`document.title`, "null")),
 		b("dialog.named", "the answer to a dialog", "it tells which dialog it was", html(`<button id=x onclick="document.title=confirm('Really?')">C</button>`), click, answer(true), field("dialog_type", "confirm"), field("message", "Really?"), becomes(`document.title`, "true")),
 		b("dialog.on-load", "an alert while the page loads", "opening the page reports it and ends", page{"p", `<title>p</title><script>alert('Hello');loaded=1</script><p id=q>rest`}, call("navigate", with("url", "{A}p")), field("dialog.message", "Hello"), answer(true), becomes(`typeof q`, "object")),
-		b("dialog.from-timer", "an alert that comes by itself", "the next call reports it instead of hanging", html(`<button id=y onclick="document.title='y'">Y</button><script>setTimeout(()=>{fetch('seen?before');alert('Tick')},50)</script>`), served("seen"), func(r *run) {
+		b("dialog.from-timer", "an alert that comes by itself", "the next call reports it instead of hanging", file("dialog.from-timer.html"), served("seen"), func(r *run) {
 			c := r.Call("click", with("selector", "#y"))
 			if c.Code != capabilities.CodeDialogOpen && suite.Pick(c.Result, "dialog.message") != "Tick" {
 				r.Fail("the open dialog was not reported: %s", c.End())
@@ -35,7 +35,7 @@ func dialogs() []*behaviour {
 				becomes(`document.title`, "next")(r)
 			}
 		}),
-		b("dialog.beforeunload-stay", "the same, and the person stays", "dismissed, the page is as it was", html(`<title>editor</title><button id=x>edit</button><script>var mark=5;onbeforeunload=e=>{e.preventDefault();return 'x'}</script>`), page{"next", `<title>next</title>`}, click, either("navigate", with("url", "{A}next")), func(r *run) {
+		b("dialog.beforeunload-stay", "the same, and the person stays", "dismissed, the page is as it was", file("dialog.beforeunload-stay.html"), page{"next", `<title>next</title>`}, click, either("navigate", with("url", "{A}next")), func(r *run) {
 			c := r.Last()
 			if suite.Pick(c.Result, "dialog.type") != "beforeunload" && c.Code != capabilities.CodeDialogOpen {
 				r.Fail("the question was not reported: %s", c.End())

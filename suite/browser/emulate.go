@@ -23,7 +23,7 @@ func emulation() []*behaviour {
 		b("emulate.reduced-motion", "less motion", "the page sees it", p, set(size(with("reduced_motion", true))), holds(`matchMedia('(prefers-reduced-motion: reduce)').matches`, true)),
 		b("emulate.locale", "another language", "dates are in it", p, set(size(with("locale", "de-DE"))), holds(`(1234.5).toLocaleString()`, "1.234,5")),
 		b("emulate.timezone", "another time zone", "the page is in it", p, set(size(with("timezone", "Asia/Tokyo"))), holds(`[Intl.DateTimeFormat().resolvedOptions().timeZone, new Date(0).getHours()]`, []any{"Asia/Tokyo", 9})),
-		b("emulate.geolocation", "a place on earth", "the page is told it without asking anybody", html(`<script>var at='';function ask(){navigator.geolocation.getCurrentPosition(p=>at=p.coords.latitude+','+p.coords.longitude,e=>at=e.message)}</script>`), set(size(with("geolocation", with("latitude", 48.25, "longitude", 11.5)))), holds(`ask(), 1`, 1), func(r *run) {
+		b("emulate.geolocation", "a place on earth", "the page is told it without asking anybody", file("emulate.geolocation.html"), set(size(with("geolocation", with("latitude", 48.25, "longitude", 11.5)))), holds(`ask(), 1`, 1), func(r *run) {
 			// A place is for secure origins only; where loopback is none, the refusal is the page's to tell.
 			if r.eval(`isSecureContext`) == true {
 				becomes(`at`, "48.25,11.5")(r)

@@ -46,7 +46,7 @@ func navigation() []*behaviour {
 		b("navigate.reload", "a page that was changed", "reload fetches it anew",
 			html(`<p>x`), holds(`window.mark = 1`, 1), call("navigate-back", with("direction", "reload")), holds(`typeof mark`, "undefined"), times("", 2)),
 		b("navigate.back-within", "a page that keeps its own history", "back is an event to it, not a load",
-			html(`<script>history.pushState(1,'','#one');history.pushState(2,'','#two');var pops=[];onpopstate=e=>pops.push(e.state)</script>`),
+			file("navigate.back-within.html"),
 			call("navigate-back", nil), becomes(`[location.hash, pops.join()]`, []string{"#one", "1"}), times("", 1)),
 		b("navigate.back-at-start", "nothing to go back to", "forward at the end changes nothing",
 			html(`<title>here</title>`), either("navigate-back", with("direction", "forward")), holds(`document.title`, "here")),

@@ -52,7 +52,7 @@ func screenshots() []*behaviour {
 		b("screenshot.viewport", "what is visible", "the picture shows it in the window's size", p, call("resize", with("width", 640, "height", 480)), shot(nil), kind("image/png"), sized(640, 480), is(25, 25, blue), is(300, 300, white), holds(`[innerWidth, innerHeight]`, []int{640, 480})),
 		b("screenshot.full-page", "the whole page", "what is below is in it", p, shot(with("full_page", true)), is(70, 1515, red), is(25, 25, blue), top),
 		b("screenshot.element", "one element far below", "the picture is it and nothing else", p, shot(with("selector", "#d")), sized(60, 30), is(1, 1, red), is(58, 28, red), holds(`(r=>[r.width,r.height])(d.getBoundingClientRect())`, []int{60, 30})),
-		b("screenshot.element-ref", "one element by ref", "the picture is it", html(`<button id=x style="position:absolute;left:20px;top:30px;width:80px;height:40px;border:0;background:#f00;color:#f00">R</button>`), shot(with("ref", at{`"R"`})), sized(80, 40), is(5, 5, red), holds(`x.offsetWidth`, 80)),
+		b("screenshot.element-ref", "one element by ref", "the picture is it", file("screenshot.element-ref.html"), shot(with("ref", at{`"R"`})), sized(80, 40), is(5, 5, red), holds(`x.offsetWidth`, 80)),
 		b("screenshot.clip", "a part by coordinates", "the picture is that part", p, shot(with("clip", with("x", 30, "y", 30, "width", 40, "height", 40))), sized(40, 40), is(5, 5, blue), is(35, 35, white), top),
 		b("screenshot.scale", "half the size", "the picture is half as large", p, call("resize", with("width", 600, "height", 400)), shot(with("scale", 0.5)), sized(300, 200), is(10, 10, blue), holds(`innerWidth`, 600)),
 		b("screenshot.jpeg", "jpeg", "it is one, and smaller with less quality", p, shot(with("format", "jpeg", "quality", 90)), kind("image/jpeg"), is(25, 25, blue), top),
@@ -62,7 +62,7 @@ func screenshots() []*behaviour {
 			}
 			return ""
 		}), top),
-		b("screenshot.annotated", "refs drawn on it", "the legend's refs press what is shown", html(`<style>body{margin:0}</style><button id=x style="position:absolute;left:50px;top:50px;width:100px;height:40px" onclick="document.title='pressed'">Mark me</button>`), shot(with("annotate", true)), among("legend", "button", "Mark me"), func(r *run) {
+		b("screenshot.annotated", "refs drawn on it", "the legend's refs press what is shown", file("screenshot.annotated.html"), shot(with("annotate", true)), among("legend", "button", "Mark me"), func(r *run) {
 			list, _ := suite.Pick(r.Last().Result, "legend").([]any)
 			for _, x := range list {
 				if name, _ := suite.Pick(x, "name").(string); name == "Mark me" {
@@ -77,6 +77,6 @@ func screenshots() []*behaviour {
 		b("screenshot.huge", "a page of fourteen thousand points", "the picture is cut and says where the rest begins, which a clip gives", html(`<style>body{margin:0}</style><div style="height:14000px;background:linear-gradient(red 13000px,blue 13000px)"></div>`), call("resize", with("width", 400, "height", 300)), shot(with("full_page", true, "format", "jpeg")), sized(400, 8000), is(5, 7996, red), field("left_out.y", 8000), field("left_out.height", 6000),
 			shot(with("full_page", true, "format", "jpeg", "clip", with("x", 0, "y", 8000, "width", 400, "height", 6000))), sized(400, 6000), is(5, 4980, red), is(5, 5020, blue), without("left_out"), top),
 		b("screenshot.dialog", "a dialog is open", "refused at once with the dialog's text; once it is answered there is a picture", html(`<button id=x onclick="alert('In the way');document.title='after'">A</button>`), call("click", with("selector", "#x")), refused("dialog_open", "screenshot", nil, "In the way"), call("handle-dialog", with("accept", true)), shot(nil), kind("image/png"), becomes(`document.title`, "after")),
-		b("screenshot.frame", "a frame of another origin", "it is in the picture", html(`<style>body{margin:0}iframe{border:0;position:absolute;left:0;top:0}</style><iframe src="{B}in" width=200 height=100></iframe>`), page{"in", `<style>body{margin:0;background:#f00}</style>`}, shot(nil), is(100, 50, red), served("in", "B")),
+		b("screenshot.frame", "a frame of another origin", "it is in the picture", file("screenshot.frame.html"), page{"in", `<style>body{margin:0;background:#f00}</style>`}, shot(nil), is(100, 50, red), served("in", "B")),
 	}
 }
