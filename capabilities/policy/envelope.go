@@ -376,12 +376,12 @@ func checkKeys(name string, keys []string, values bool) error {
 	return nil
 }
 
-// maxTaint bounds the list of taints.
-const maxTaint = 16
+// maxTaint bounds the list of taints: there are as many as families, and each provider is one.
+const maxTaint = 256
 
-// validTaint reports whether t is a plain name of lower-case letters.
+// validTaint reports whether t is the name of a family.
 func validTaint(t string) bool {
-	return t != "" && len(t) <= 32 && strings.Trim(t, "abcdefghijklmnopqrstuvwxyz_") == ""
+	return t != "" && len(t) <= 32 && strings.Trim(t, "abcdefghijklmnopqrstuvwxyz0123456789_-") == ""
 }
 
 // validNarrowed reports whether k is KEY:VALUE, the value being a host, a pattern

@@ -177,6 +177,7 @@ func TestEnvelopeIsContentAddressed(t *testing.T) {
 		"role":      func(in *EnvelopeInput) { in.Role = "admin" },
 		"no role":   func(in *EnvelopeInput) { in.Role = "" },
 		"taint":     func(in *EnvelopeInput) { in.Taint = []string{"web"} },
+		"families":  func(in *EnvelopeInput) { in.Taint = []string{"mp3", "node-js"} }, // of providers
 		"narrowed":  func(in *EnvelopeInput) { in.Narrowed = []string{"network.egress.domain_allowlist:*.example.com"} },
 		"lane":      func(in *EnvelopeInput) { in.Lane = "lane/2" },
 		"node":      func(in *EnvelopeInput) { in.Requested, in.Selected = "n2", "n2" },
