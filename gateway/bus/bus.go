@@ -75,6 +75,7 @@ type Bus struct {
 	manifests map[string]*said      // what satellites say of their tools, by hash
 	pending   map[string]*exchange  // calls under way, by the subject of their replies
 	snapshot  []route.Node          // nil: to be made anew
+	turn      uint64                // of Order, so that equals take turns
 	closed    bool
 }
 
@@ -153,6 +154,9 @@ func (b *Bus) start(ctx context.Context) (err error) {
 	options := []nats.Option{
 		nats.Name("gateway"), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.ReconnectJitter(200*time.Millisecond, 500*time.Millisecond),
 		nats.ReconnectBufSize(-1), // a call is sent now or not at all
+		// Our subscription of the whole plane is no hearer of our requests: where a satellite is
+		// away the server says at once that nobody heard.
+		nats.NoEcho(),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { b.cut(err) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { b.opts.Log.Warn("bus.error", "err", err) }),
 	}
@@ -220,6 +224,9 @@ func (b *Bus) Close() {
 	defer b.starting.Unlock()
 	b.mu.Lock()
 	b.closed = true
+	for _, s := range b.roster {
+		s.drop()
+	}
 	b.mu.Unlock()
 	b.end()
 	b.works.Wait()

@@ -143,6 +143,13 @@ func (b *Bus) passFor(ask *jwt.AuthorizationRequestClaims) (string, error) {
 	if !ok || p.all {
 		return "", capabilities.Errorf(capabilities.CodeForbidden, "this key is not admitted")
 	}
+	if p.of != nil {
+		b.mu.Lock()
+		if !p.of.seen.IsZero() {
+			p.of.drop() // it was here before: what it answered in between went nowhere
+		}
+		b.mu.Unlock()
+	}
 	user := jwt.NewUserClaims(ask.UserNkey)
 	user.Name, user.Audience = key, "$G"
 	user.Pub.Allow.Add(p.publish...)

@@ -37,8 +37,9 @@ type life struct {
 	// lost is closed when the calls under way there are lost, and made anew.
 	lost chan struct{}
 
-	running   int // calls that this gateway sent and that run
-	fails     int // in a row
+	running   int    // calls that this gateway sent and that run
+	turn      uint64 // when it came first in an order last
+	fails     int    // in a row
 	openUntil time.Time
 }
 
@@ -79,7 +80,7 @@ func (l *life) drop() {
 // before, changes nothing but a count.
 func (b *Bus) beat(m *nats.Msg) {
 	if !remote.IsHeartbeat(m.Subject) {
-		return // requests of ours, which the subscription of the whole plane hears, too
+		return // another gateway's request
 	}
 	if why := b.takeBeat(m.Subject, m.Data); why != "" {
 		b.mu.Lock()

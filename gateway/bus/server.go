@@ -101,7 +101,7 @@ func (d door) Check(c server.ClientAuthentication) bool {
 	}
 	c.RegisterUser(user)
 	if p.of != nil {
-		go d.b.entered(p.of, c.GetID())
+		d.b.works.Go(func() { d.b.entered(p.of, c.GetID()) })
 	}
 	return true
 }
@@ -155,6 +155,9 @@ func (b *Bus) entered(s *satellite, client uint64) {
 	b.mu.Lock()
 	before := s.client
 	s.client = client
+	if before != 0 {
+		s.drop() // what it answered in between went nowhere: it is asked
+	}
 	out := s.state != route.StateApproved // decided meanwhile
 	b.mu.Unlock()
 	if before != 0 && before != client {

@@ -92,6 +92,7 @@ func (b *Bus) Order(hosts []capabilities.NodeID) []capabilities.NodeID {
 		id     capabilities.NodeID
 		broken bool
 		busy   float64
+		turn   uint64 // when it came first last
 	}
 	places := make([]place, 0, len(hosts))
 	for _, id := range hosts {
@@ -99,6 +100,7 @@ func (b *Bus) Order(hosts []capabilities.NodeID) []capabilities.NodeID {
 		if s := b.roster[id]; s != nil {
 			// Its own count is up to a Period old; ours is of this moment.
 			p.broken, p.busy = now.Before(s.openUntil), float64(max(s.running, s.last.Active))+s.last.Load
+			p.turn = s.turn
 		}
 		places = append(places, p)
 	}
@@ -109,8 +111,15 @@ func (b *Bus) Order(hosts []capabilities.NodeID) []capabilities.NodeID {
 			}
 			return -1
 		}
-		return cmp.Compare(a.busy, b.busy)
+		if c := cmp.Compare(a.busy, b.busy); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.turn, b.turn)
 	})
+	if s := b.roster[places[0].id]; s != nil {
+		b.turn++
+		s.turn = b.turn
+	}
 	order := make([]capabilities.NodeID, len(places))
 	for i, p := range places {
 		order[i] = p.id
