@@ -268,6 +268,7 @@ var typed = map[string]struct {
 	"get /v1/approvals": {"approvals", api.Approval{}}, "get /v1/grants": {"grants", api.Grant{}}, "get /v1/tasks": {"tasks", api.Task{}},
 	"get /v1/stop": {"", api.Stop{}}, "post /v1/stop": {"", api.Halted{}}, "get /v1/tokens": {"tokens", api.Token{}},
 	"get /v1/ledger/packets": {"packets", api.Packet{}}, "get /v1/tools": {"tools", api.Tool{}}, "get /v1/tools/{tool}": {"", api.Tool{}}, "post /v1/invites": {"", api.Invited{}},
+	"get /v1/satellites": {"satellites", api.Satellite{}}, "post /v1/satellites": {"", api.InvitedSatellite{}}, "get /v1/bus": {"", api.BusKeys{}},
 	"get /v1/providers": {"providers", api.Provider{}}, "get /v1/tools/{tool}/diff": {"", api.ToolDiff{}}, "post /v1/tools/{tool}/state": {"", api.ProviderTool{}},
 }
 

@@ -204,6 +204,7 @@ func (c *Console) Mount(f *front.Server) {
 		"POST /console/policies/{set}":                        c.changePolicy,
 		"GET /console/providers":                              c.providers,
 		"POST /console/providers/{provider}":                  c.changeProvider,
+		"POST /console/satellites/{satellite}":                c.changeSatellite,
 		"GET /console/secrets":                                c.secrets,
 		"POST /console/secrets/{secret}":                      c.changeSecret,
 		"GET /console/tokens":                                 c.tokens,

@@ -14,7 +14,8 @@ const maxDifferences = 50
 
 type providersPage struct {
 	*visit
-	Providers []shownProvider
+	Providers  []shownProvider
+	Satellites []shownSatellite
 }
 
 // shownProvider is a provider with its health, its tools, and what waits for a person.
@@ -102,6 +103,10 @@ func (v *visit) showProviders(problem error) {
 			one.Tools = append(one.Tools, tool)
 		}
 		shown.Providers = append(shown.Providers, one)
+	}
+	var err error
+	if shown.Satellites, err = v.satellites(); err != nil && problem == nil {
+		problem = err
 	}
 	v.show(page{name: "providers", title: "Providers", here: "/console/providers", live: "packet", fault: problem, data: shown})
 }
