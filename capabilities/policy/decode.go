@@ -96,7 +96,7 @@ func (r *reader) texts(before string) []string {
 		if len(list) > 0 {
 			r.skip(`,`)
 		}
-		if len(list) > maxKeys {
+		if len(list) > max(maxKeys, maxTaint) {
 			r.ok = false
 		}
 		list = append(list, r.string())

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -380,4 +381,16 @@ func FuzzOpenEnvelope(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// A conversation that has read from every provider of a site can go on, whatever they are called.
+func TestTaintsOfProviders(t *testing.T) {
+	in := envelopeInput()
+	for i := range 200 {
+		in.Taint = append(in.Taint, fmt.Sprintf("provider-%d", i))
+	}
+	s := mustBuild(t, in)
+	if opened, err := OpenEnvelope(s.Bytes); err != nil || len(opened.Envelope.Taint) != 200 {
+		t.Errorf("%v", err)
+	}
 }
