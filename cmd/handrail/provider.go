@@ -15,7 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/agent/provider/openapi"
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
 	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
@@ -36,14 +38,15 @@ func newProviderCmd() *cobra.Command {
 func newProviderAddCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add KIND NAME",
-		Short: "Add a provider: command, mcp or macro",
-		Long: "KIND is command (programs, by argument templates: --manifest FILE), mcp (an MCP server: -- COMMAND, or --http URL)\n" +
-			"or macro (a chain of tools, from a YAML file: macro NAME FILE). A node hosts a command or a server; its tools become\n" +
-			"tool.NAME.ACTION, and it may reach on the node what is said here, and nothing else. A macro becomes tool.macro.NAME;\n" +
-			"adding one that there is replaces its file.",
+		Short: "Add a provider: command, mcp, openapi or macro",
+		Long: "KIND is command (programs, by argument templates: --manifest FILE), mcp (an MCP server: -- COMMAND, or --http URL),\n" +
+			"openapi (an HTTP API, by its OpenAPI document: openapi NAME URL or FILE) or macro (a chain of tools, from a YAML file:\n" +
+			"macro NAME FILE). A node hosts all but a macro; their tools become tool.NAME.ACTION, and they may reach on the node what\n" +
+			"is said here, and nothing else. A macro becomes tool.macro.NAME; adding one that there is replaces its file.",
 		Example: "  handrail provider add command images --manifest images.json --write ~/Pictures\n" +
 			"  handrail provider add mcp files --read /srv/mcp --write /srv/texts -- node /srv/mcp/server-filesystem/dist/index.js /srv/texts\n" +
 			"  handrail provider add mcp wiki --http https://wiki.example/mcp\n" +
+			"  handrail provider add openapi petstore https://petstore.example/openapi.json --only pets\n" +
 			"  handrail provider add macro save-page save-page.yaml",
 		Args: cobra.MinimumNArgs(2),
 	}
@@ -54,7 +57,9 @@ func newProviderAddCmd() *cobra.Command {
 	host := f.String("host", "", "node that hosts it (default: the only one that may)")
 	f.StringVar(&manifest, "manifest", "", "file with the manifest of a command, as JSON")
 	f.StringVar(&in.URL, "http", "", "address of an MCP server")
-	f.StringSliceVar(&in.Only, "only", nil, "only these tools or tags; repeatable")
+	f.StringSliceVar(&in.Only, "only", nil, "only these tools, tags or operations; repeatable")
+	f.StringVar(&in.Server, "server", "", "address of an HTTP API, in place of what its document says")
+	f.StringSliceVar(&in.Headers, "header", nil, "NAME=SECRET: header of an HTTP API with the value of a stored secret; repeatable")
 	f.StringSliceVar(&in.Read, "read", nil, "folder that it may read; repeatable")
 	f.StringSliceVar(&in.Write, "write", nil, "folder that it may write; repeatable")
 	f.StringSliceVar(&in.Net, "net", nil, "host that it may reach, with or without a port (HOST, *.DOMAIN); repeatable")
@@ -67,8 +72,18 @@ func newProviderAddCmd() *cobra.Command {
 			manifest, in.Command = args[2], nil
 		case in.Kind == "macro":
 			return usageError("a macro is added with its name and its file: handrail provider add macro NAME FILE")
+		case in.Kind == "openapi" && len(args) == 3 && manifest == "" && in.URL == "":
+			in.Command = nil
+			if err := document(&in, args[2]); err != nil {
+				return err
+			}
+		case in.Kind == "openapi":
+			return usageError("an HTTP API is added with its name and its document: handrail provider add openapi NAME URL|FILE")
 		case in.Kind != "command" && in.Kind != "mcp":
-			return usageError("KIND is command, mcp or macro, not %q", in.Kind)
+			return usageError("KIND is command, mcp, openapi or macro, not %q", in.Kind)
+		}
+		if in.Kind != "openapi" && (len(in.Headers) > 0 || in.Server != "") {
+			return usageError("--header and --server are for HTTP APIs (openapi)")
 		}
 		if manifest != "" {
 			data, err := os.ReadFile(manifest)
@@ -107,6 +122,31 @@ func newProviderAddCmd() *cobra.Command {
 		return showProvider(cmd, &p)
 	}
 	return cmd
+}
+
+// document takes over where an OpenAPI document is, or the file that it is: without what makes no
+// tool, since whole ones are large.
+func document(in *api.AddProvider, at string) error {
+	if strings.HasPrefix(at, "https://") || strings.HasPrefix(at, "http://") {
+		in.URL = at
+		return nil
+	}
+	f, err := os.Open(at)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, openapi.MaxDocument+1))
+	if err != nil {
+		return err
+	}
+	small, err := openapi.Reduce(&tools.Provider{Name: in.Name, Kind: tools.KindOpenAPI, Only: in.Only}, data)
+	if err != nil {
+		return err
+	}
+	packed, err := openapi.Pack(small)
+	in.Manifest = string(packed)
+	return err
 }
 
 // approveAll allows every tool of a provider, for scripts.
@@ -320,12 +360,19 @@ func providerText(out io.Writer, p *api.Provider) {
 		fmt.Fprintf(out, "  runs %s\n", shellWords(p.Command))
 	}
 	if p.URL != "" {
-		fmt.Fprintf(out, "  calls %s\n", plain(p.URL))
+		word := "calls"
+		if p.Kind == "openapi" {
+			word = "is described by"
+		}
+		fmt.Fprintf(out, "  %s %s\n", word, plain(p.URL))
+	}
+	if p.Server != "" {
+		fmt.Fprintf(out, "  calls %s\n", plain(p.Server))
 	}
 	for _, reach := range []struct {
 		name string
 		list []string
-	}{{"reads", p.Read}, {"writes", p.Write}, {"reaches", p.Net}, {"gets", p.Env}} {
+	}{{"reads", p.Read}, {"writes", p.Write}, {"reaches", p.Net}, {"gets", append(slices.Clone(p.Env), p.Headers...)}} {
 		if len(reach.list) > 0 {
 			fmt.Fprintf(out, "  %s %s\n", reach.name, plain(strings.Join(reach.list, ", ")))
 		}
@@ -347,7 +394,7 @@ func providerText(out io.Writer, p *api.Provider) {
 	t.flush()
 	for i := range p.Tools {
 		if t := &p.Tools[i]; t.State == "draft" || t.State == "review" {
-			lookText(out, t)
+			lookText(out, p.Kind, t)
 		}
 	}
 	for _, r := range p.Refused {
@@ -367,10 +414,14 @@ func providerText(out io.Writer, p *api.Provider) {
 
 // lookText is what an approval of a tool lets run, and all that the tool says of itself: no end of
 // a line hides a part.
-func lookText(out io.Writer, t *api.ProviderTool) {
+func lookText(out io.Writer, kind string, t *api.ProviderTool) {
 	fmt.Fprintf(out, "\n%s\n", plain(string(t.Tool)))
 	if len(t.Argv) > 0 {
-		fmt.Fprintf(out, "  runs %s\n", shellWords(t.Argv))
+		if kind == "openapi" {
+			fmt.Fprintf(out, "  sends %s\n", plain(strings.Join(t.Argv, " ")))
+		} else {
+			fmt.Fprintf(out, "  runs %s\n", shellWords(t.Argv))
+		}
 	}
 	for _, step := range t.Plan {
 		fmt.Fprintf(out, "  step %s\n", plain(step))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
 )
 
@@ -41,6 +42,21 @@ func (r *reader) auth(q *tools.Request, op map[string]any) error {
 	return nil
 }
 
+func (r *reader) schemes() map[string]any {
+	return mapOf(mapOf(r.root["components"])["securitySchemes"])
+}
+
+// check refuses a credential that has no place: its name is none of a security scheme's.
+func (r *reader) check() error {
+	for _, c := range r.record.Env {
+		if r.schemes()[c.Name] == nil {
+			return capabilities.Errorf(capabilities.CodeInvalidRequest, "%.64q is no security scheme of the document; --header names a header", c.Name).
+				WithHint("Its schemes: " + capabilities.Clip(capabilities.Printable(strings.Join(slices.Sorted(maps.Keys(r.schemes())), ", ")), 500))
+		}
+	}
+	return nil
+}
+
 // given reports whether the record has a credential for every scheme of one alternative.
 func (r *reader) given(wanted map[string]any) bool {
 	for name := range wanted {
@@ -53,7 +69,7 @@ func (r *reader) given(wanted map[string]any) bool {
 
 // scheme is where a credential goes by the document.
 func (r *reader) scheme(name string) (tools.Auth, error) {
-	m, err := r.resolved(mapOf(mapOf(r.root["components"])["securitySchemes"])[name])
+	m, err := r.resolved(r.schemes()[name])
 	if err != nil {
 		return tools.Auth{}, problem(fmt.Sprintf("its security scheme %.64q is not described", name))
 	}
@@ -82,22 +98,6 @@ func (r *reader) scheme(name string) (tools.Auth, error) {
 		return a, problem(fmt.Sprintf("its security scheme %.64q is of a kind that is not supported", name))
 	}
 	return a, nil
-}
-
-// Schemes lists the security schemes of a document that credentials can be for, sorted.
-func Schemes(data []byte) ([]string, error) {
-	d, err := read(data, nil)
-	if err != nil {
-		return nil, err
-	}
-	r := &reader{document: d, record: &tools.Provider{}}
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(mapOf(mapOf(d.root["components"])["securitySchemes"]))) {
-		if _, err := r.scheme(name); err == nil {
-			names = append(names, name)
-		}
-	}
-	return names, nil
 }
 
 // token reports whether s is one of RFC 9110, of which names of cookies are made.

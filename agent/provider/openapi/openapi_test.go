@@ -214,9 +214,10 @@ func TestCredentialsOfADocument(t *testing.T) {
 	if err != nil || strings.Contains(string(text), `"s1"`) {
 		t.Errorf("a reference of a secret is in the manifest: %v", err)
 	}
-	names, err := Schemes(petstore(t))
-	if err != nil || !slices.Equal(names, []string{"key", "login", "token"}) {
-		t.Errorf("%q %v", names, err)
+	other := record()
+	other.Env = []tools.Credential{{Name: "Host", Secret: "s"}}
+	if _, err := Manifest(other, petstore(t), nil); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest || !strings.Contains(capabilities.AsError(err).PublicHint(), "key, login, token") {
+		t.Errorf("%v", err)
 	}
 	r, err := NewRequest(context.Background(), all["deletePet"].Request, json.RawMessage(`{"petId":7}`), func(a tools.Auth) (string, error) { return "v of " + a.Name, nil })
 	if err != nil || r.URL.String() != "https://petstore.example/v1/pets/7?api_key=v%20of%20key" || r.Header.Get("X-Team") != "v of X-Team" {

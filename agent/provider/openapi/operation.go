@@ -32,6 +32,9 @@ func Manifest(p *tools.Provider, data []byte, at *url.URL) (*tools.ToolManifest,
 	}
 	m := &tools.ToolManifest{Provider: p.Name, Version: capabilities.Clip(capabilities.Printable(textOf(mapOf(d.root["info"])["version"])), 64)}
 	r := &reader{document: d, record: p, origin: tools.OriginOf(p, nil), tags: map[string]bool{}, size: 0}
+	if err := r.check(); err != nil {
+		return nil, err
+	}
 	if r.home, err = r.homeOf(); err != nil {
 		return nil, err
 	}
