@@ -316,9 +316,12 @@ func (d *Descriptor) Hash() [32]byte {
 }
 
 // Settle validates a descriptor and returns a copy of it that shares nothing with it, whose
-// hash is made once: what lies in a catalog or a registry never changes. The error names
-// the rule that d breaks.
+// hash is made once: what lies in a catalog or a registry never changes. One that is settled
+// already is returned as it is. The error names the rule that d breaks.
 func Settle(d *Descriptor) (*Descriptor, error) {
+	if d.hash != nil {
+		return d, nil
+	}
 	if err := d.Validate(); err != nil {
 		return nil, err
 	}

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
@@ -222,10 +225,18 @@ func (b *Book) load(ctx context.Context) error {
 			return err
 		}
 		p.Created, p.Checked = time.UnixMilli(created).UTC(), time.UnixMilli(checked).UTC()
-		p.describe(lives[p.Name])
 		b.all[p.Name] = &p
 	}
-	return found.Err()
+	if err := found.Err(); err != nil {
+		return err
+	}
+	// Side by side: a start waits for all of them, and each takes time for every tool.
+	var describing errgroup.Group
+	describing.SetLimit(runtime.GOMAXPROCS(0))
+	for _, p := range b.all {
+		describing.Go(func() error { p.describe(lives[p.Name]); return nil })
+	}
+	return describing.Wait()
 }
 
 // describe works out the tools of the manifest; lives says what is known of each, by its
