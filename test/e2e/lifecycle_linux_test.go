@@ -23,7 +23,8 @@ type words struct {
 	*httptest.Server
 	mu    sync.Mutex
 	tools string
-	news  chan struct{} // one for each that listens for news
+	fault func(method string, rw http.ResponseWriter, r *http.Request) bool // it answers itself; nil: it never does
+	news  chan struct{}                                                     // one for each that listens for news
 }
 
 func (w *words) say(tools string) { w.mu.Lock(); defer w.mu.Unlock(); w.tools = tools }
@@ -52,7 +53,14 @@ func saying(description string) string {
 	return fmt.Sprintf(`[{"name":"echo","description":%q,"inputSchema":{"type":"object"}},{"name":"other","description":"Stays.","inputSchema":{"type":"object"}}]`, description)
 }
 
-func newWords(t *testing.T) *words {
+// fails has w answer by a fault from now on.
+func (w *words) fails(fault func(method string, rw http.ResponseWriter, r *http.Request) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fault = fault
+}
+
+func newWords(t testing.TB) *words {
 	w := &words{news: make(chan struct{})}
 	w.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -65,6 +73,12 @@ func newWords(t *testing.T) *words {
 		}
 		if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&m) != nil {
 			rw.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		w.mu.Lock()
+		fault := w.fault
+		w.mu.Unlock()
+		if fault != nil && fault(m.Method, rw, r) {
 			return
 		}
 		w.mu.Lock()

@@ -33,7 +33,7 @@ func hostingBy(t *testing.T, o site.Options) (*house, *site.Node, *caller) {
 }
 
 // hosts has a node host providers; each start of it reads what an earlier one kept.
-func hosts(t *testing.T, walls site.Walls) func(*agent.Options) {
+func hosts(t testing.TB, walls site.Walls) func(*agent.Options) {
 	return func(o *agent.Options) {
 		cat, err := catalog.Embedded()
 		must(t, err)
@@ -69,7 +69,7 @@ func added(t *testing.T, c *caller, n *site.Node, name, manifest, read string) a
 	return p
 }
 
-func approved(t *testing.T, c *caller, p api.Provider, effect string) api.Provider {
+func approved(t testing.TB, c *caller, p api.Provider, effect string) api.Provider {
 	t.Helper()
 	a := api.ApproveProvider{ManifestHash: p.ManifestHash, Tools: map[capabilities.ToolID]api.ToolChoice{}}
 	for _, tool := range p.Tools {
