@@ -13,7 +13,7 @@ PACKAGES ?=
 UP      := bin/handrail up --browser-sandbox auto $(if $(DATA),--data $(DATA))
 
 .PHONY: help setup build up demo test test-race check format lint arch fuzz cross suite conformance clients clean \
-	bench bench-browser bench-desktop bench-policy bench-console bench-media bench-tokens chaos-artifacts
+	bench bench-browser bench-desktop bench-policy bench-plane bench-console bench-media bench-tokens chaos-artifacts
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ bench-browser: setup build ## the browser family beside bare Chrome, and beside 
 
 bench-policy: build ## decision, consent, ticket, whole call, stop and ledger check beside their floors (FIGURES=docs/benchmarks.md)
 	go run ./test/bench/policy $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
+
+bench-plane: build ## selector, lists with a dead provider, imported calls and 10,000 tools beside their floors (FIGURES=docs/benchmarks.md)
+	go run ./test/bench/plane $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
 
 bench-desktop: ## the desktop family beside bare X11 (FIGURES=docs/benchmarks.md writes them there)
 	@.ci/setup test
