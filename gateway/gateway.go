@@ -44,6 +44,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/gateway/secret"
+	"github.com/handrail-dev/handrail/gateway/signin"
 	"github.com/handrail-dev/handrail/gateway/stop"
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/gateway/task"
@@ -129,6 +130,7 @@ type Gateway struct {
 	Rulebook   *rules.Book
 	Tasks      *task.Tasks
 	Providers  *provider.Book
+	SignIns    *signin.Book
 	Selector   *Selector
 	Knowledge  *knowledge.Facts
 	Dispatcher *dispatch.Dispatcher
@@ -206,7 +208,7 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 	}
 	var migrations []store.Migration
 	for _, room := range [][]store.Migration{
-		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(), provider.Migrations(), bus.Migrations(), knowledge.Migrations(),
+		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(), provider.Migrations(), signin.Migrations(), bus.Migrations(), knowledge.Migrations(),
 	} {
 		migrations = append(migrations, room...)
 	}
@@ -369,6 +371,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	act.Go(func() error { return g.Tasks.Run(actCtx, g.Dispatcher) })
 	act.Go(func() error { return g.Lanes.Run(actCtx) })
 	act.Go(func() error { return g.Providers.Run(actCtx) })
+	act.Go(func() error { return g.SignIns.Run(actCtx) })
 	act.Go(func() error { return g.Live.Run(actCtx) })
 	act.Go(func() error { return g.keepHeads(actCtx) })
 	act.Go(func() error { return g.tell(actCtx) })

@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/secret"
+	"github.com/handrail-dev/handrail/gateway/signin"
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -40,6 +43,14 @@ func (g *Gateway) openSecrets(ctx context.Context) error {
 		Store: g.Store, Key: key, Sources: g.path(secretSources), Record: g.recordBy, OnChange: g.Nodes.Touch, Log: g.log,
 	})
 	if err != nil {
+		return err
+	}
+	mine, err := hkdf.Key(sha256.New, key, nil, "handrail sign-in 1", secret.KeySize)
+	if err != nil {
+		return err
+	}
+	defer clear(mine)
+	if g.SignIns, err = signin.New(signin.Options{Store: g.Store, Secrets: g.Secrets, Key: mine, Record: g.recordBy, Log: g.log}); err != nil {
 		return err
 	}
 	return g.Secrets.Load(ctx)

@@ -74,9 +74,22 @@ func (s *Server) checkPlace(r *http.Request) error {
 	// Browsers leave Origin out of some cross-site requests but never this.
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":
+		if sentBack(r) {
+			return nil
+		}
 		return capabilities.Errorf(capabilities.CodeOriginRefused, "the request came from a web page of another origin")
 	}
 	return nil
+}
+
+// SignInPath is below which authorization servers send a person's browser back.
+const SignInPath = SessionPath + "sign-ins/"
+
+// sentBack reports whether an authorization server may have sent a person's browser here. The page
+// there does nothing; it has the browser go on from a page of ours, with the session.
+func sentBack(r *http.Request) bool {
+	place, ok := strings.CutPrefix(r.URL.Path, SignInPath)
+	return ok && place != "" && !strings.Contains(place, "/") && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
 // hostAllowed: a loopback connection must name loopback (or a configured name),

@@ -3,11 +3,14 @@ package console
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/secret"
+	"github.com/handrail-dev/handrail/gateway/signin/signintest"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -113,4 +116,48 @@ func manifestOf(t *testing.T, text string) (m tools.ToolManifest) {
 	t.Helper()
 	must(t, json.Unmarshal([]byte(text), &m))
 	return m
+}
+
+// A person signs in to an MCP server at its authorization server, in their browser, and comes back
+// to the console; the token is kept among the secrets, and the server takes it.
+func TestSignInToAnMCPServer(t *testing.T) {
+	d := startSite(t)
+	party := signintest.Start(t)
+	d.enter(principal.RoleAdmin)
+	d.goTo("/console/providers")
+	d.says("Sign in to an MCP server")
+	must(t, d.run(fmt.Sprintf(`(() => {
+		const form = document.querySelector("#sign-in form");
+		form.elements.name.value = "wiki";
+		form.elements.server.value = %q;
+		form.elements.net.value = %q;
+		form.requestSubmit();
+	})(); 1`, party.Server.URL+"/mcp", strings.TrimPrefix(party.Auth.URL, "http://")), nil))
+	d.await(`location.pathname === "/login/username" && !!document.querySelector("[name=username]")`)
+	must(t, d.run(`(() => {
+		document.querySelector("[name=username]").value = "test-user2";
+		document.querySelector("[name=password]").value = "verysecure";
+		document.querySelector("form").submit();
+	})(); 1`, nil))
+	d.await(`location.pathname === "/console/providers" && document.body.innerText.includes("Signed in.")`)
+	d.says("wiki", "sign-in/wiki", party.Auth.URL)
+	d.shots("sign-ins")
+	ref, err := d.Secrets.Allow(t.Context(), "ann", secret.Spec{Name: "sign-in/wiki", Principal: "ann", Tools: []capabilities.ToolID{"tool.secret.copy-to-node-clipboard"}})
+	must(t, err)
+	value, err := d.Secrets.Resolve(t.Context(), ref)
+	must(t, err)
+	if !party.Takes(t, string(value.Reveal())) {
+		t.Error("the MCP server does not take the token")
+	}
+
+	// An answer that nobody asked for does nothing, and says so.
+	d.goTo("/console/sign-ins/0123456789abcdef?state=made-up&code=injected")
+	d.await(`document.body.innerText.includes("no answer to a sign-in that this session began")`)
+
+	d.goTo("/console/providers")
+	must(t, d.run(`document.querySelector("#i-wiki form button").click(); 1`, nil))
+	d.await(`!document.getElementById("i-wiki") && document.body.innerText.includes("Saved.")`)
+	if len(party.Revoked) != 1 {
+		t.Errorf("%d tokens were revoked", len(party.Revoked))
+	}
 }

@@ -147,6 +147,7 @@ func (c *Console) Mount(f *front.Server) {
 	f.Handle("POST /console/login/password", front.Open, http.HandlerFunc(c.loginPassword))
 	f.Handle("POST /console/login/passkey/options", front.Open, http.HandlerFunc(c.askPasskey))
 	f.Handle("POST /console/login/passkey", front.Open, http.HandlerFunc(c.loginPasskey))
+	f.Handle("GET "+front.SignInPath+"{place}", front.Open, http.HandlerFunc(c.sentBack))
 	signedOut := http.HandlerFunc(c.signedOut)
 	for pattern, page := range map[string]func(*visit){
 		"GET /console/{$}":                                    c.home,
@@ -205,6 +206,9 @@ func (c *Console) Mount(f *front.Server) {
 		"GET /console/providers":                              c.providers,
 		"POST /console/providers/{provider}":                  c.changeProvider,
 		"POST /console/satellites/{satellite}":                c.changeSatellite,
+		"POST /console/sign-ins":                              c.beginSignIn,
+		"GET /console/sign-ins/{place}/finish":                c.finishSignIn,
+		"POST /console/sign-ins/{name}/end":                   c.endSignIn,
 		"GET /console/secrets":                                c.secrets,
 		"POST /console/secrets/{secret}":                      c.changeSecret,
 		"GET /console/tokens":                                 c.tokens,

@@ -52,6 +52,7 @@ var outcomes = map[string]string{
 	"approved": "Approved. Run handrail node on the device now; it appears below as connected.",
 	"granted":  "Granted. It ends by itself.",
 	"taken":    "Taken back. The next such call asks again.",
+	"signedin": "Signed in. Its token is kept among the secrets and refreshed.",
 	"extended": "You stay signed in.",
 
 	"activated": "Activated. It counts from now on.",

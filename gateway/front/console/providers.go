@@ -16,6 +16,7 @@ type providersPage struct {
 	*visit
 	Providers  []shownProvider
 	Satellites []shownSatellite
+	SignIns    []shownSignIn
 }
 
 // shownProvider is a provider with its health, its tools, and what waits for a person.
@@ -107,6 +108,14 @@ func (v *visit) showProviders(problem error) {
 	var err error
 	if shown.Satellites, err = v.satellites(); err != nil && problem == nil {
 		problem = err
+	}
+	var signedIn struct {
+		SignIns []api.SignIn `json:"sign_ins"`
+	}
+	if v.get(v1("sign-ins"), &signedIn) == nil {
+		for _, one := range signedIn.SignIns {
+			shown.SignIns = append(shown.SignIns, shownSignIn{v, one})
+		}
 	}
 	v.show(page{name: "providers", title: "Providers", here: "/console/providers", live: "packet", fault: problem, data: shown})
 }

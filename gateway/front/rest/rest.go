@@ -125,6 +125,7 @@ type Options struct {
 	Artifacts  *front.Artifacts // default: there are none
 	Secrets    Secrets
 	Providers  Providers // default: there are none
+	SignIns    SignIns   // required with Providers
 	Passkeys   Passkeys
 	Live       Live // default: nobody can watch
 	Push       Push // default: no browser is told
