@@ -83,6 +83,8 @@ var reserved = []struct {
 	{netip.MustParsePrefix("169.254.169.254/32"), "a metadata service"},
 	{netip.MustParsePrefix("fd00:ec2::254/128"), "a metadata service"},
 	{netip.MustParsePrefix("168.63.129.16/32"), "a metadata service"},
+	{netip.MustParsePrefix("100.100.100.200/32"), "a metadata service"},
+	{netip.MustParsePrefix("fd20:ce::254/128"), "a metadata service"},
 	{netip.MustParsePrefix("0.0.0.0/8"), "reserved"},
 	{netip.MustParsePrefix("100.64.0.0/10"), "private"},
 	{netip.MustParsePrefix("192.0.0.0/24"), "reserved"},

@@ -14,6 +14,7 @@ func TestNotPublic(t *testing.T) {
 		"10.1.2.3": "private", "192.168.0.1": "private", "172.16.0.1": "private", "100.64.0.1": "private", "fd00::1": "private", "fec0::1": "private",
 		"169.254.1.1": "link-local", "fe80::1": "link-local", "fe80::1%eth0": "link-local",
 		"169.254.169.254": "a metadata service", "fd00:ec2::254": "a metadata service", "168.63.129.16": "a metadata service",
+		"100.100.100.200": "a metadata service", "fd20:ce::254": "a metadata service",
 		"0.0.0.0": "reserved", "::": "reserved", "255.255.255.255": "reserved", "224.0.0.1": "multicast", "ff02::1": "multicast",
 		"64:ff9b::7f00:1": "loopback", "64:ff9b::a9fe:a9fe": "a metadata service", "2002:7f00:1::": "loopback", "2002:a00:1::": "private", "::7f00:1": "loopback",
 		"2001:db8::1": "reserved", "192.0.2.1": "reserved", "192.88.99.1": "reserved", "3fff::1": "reserved",

@@ -1,7 +1,9 @@
 package egress
 
 import (
+	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -41,9 +43,36 @@ func (w *Way) Transport(o TransportOptions) *Transport {
 		o.HeaderTimeout = time.Minute
 	}
 	return &Transport{opts: o, to: &http.Transport{
-		DialContext: w.Dial, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: o.HeaderTimeout,
+		DialContext: w.dialHeld, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: o.HeaderTimeout,
 		MaxIdleConns: 8, MaxIdleConnsPerHost: 4, MaxConnsPerHost: 32, IdleConnTimeout: 60 * time.Second, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
 	}}
+}
+
+// dialHeld is Dial whose connection ends when the way is held: one that waits in a pool, or in
+// which an event stream is open, would go on past the gate.
+func (w *Way) dialHeld(ctx context.Context, network, target string) (net.Conn, error) {
+	conn, err := w.Dial(ctx, network, target)
+	if err != nil {
+		return nil, err
+	}
+	c := &heldConn{Conn: conn, way: w}
+	w.serve(c, true)
+	if w.gate.shut() { // since Dial passed it
+		c.cut()
+	}
+	return c, nil
+}
+
+type heldConn struct {
+	net.Conn
+	way *Way
+}
+
+func (c *heldConn) cut() { _ = c.Conn.Close() }
+
+func (c *heldConn) Close() error {
+	c.way.serve(c, false)
+	return c.Conn.Close()
 }
 
 // RoundTrip carries one request. An answer whose body is longer than MaxBytes ends with an

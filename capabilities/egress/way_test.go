@@ -121,6 +121,9 @@ func TestTransport(t *testing.T) {
 			http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
 		case "/forbidden":
 			http.Redirect(w, r, forbidden.URL, http.StatusFound)
+		case "/open":
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
 		case "/long":
 			for range 100 {
 				if _, err := w.Write(make([]byte, 64<<10)); err != nil {
@@ -164,10 +167,33 @@ func TestTransport(t *testing.T) {
 	if n, err := get("/long"); n != 1<<20 || capabilities.CodeOf(err) != capabilities.CodeResultTooLarge {
 		t.Errorf("%d bytes, %v", n, err)
 	}
-	w.Hold(true)
+	reading := make(chan error, 1)
+	stream, err := client.Get(api.URL + "/open")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	go func() {
+		_, err := io.Copy(io.Discard, stream.Body)
+		reading <- err
+	}()
+	w.Hold(true) // what is open ends, and nothing goes out by a connection from before
+	if err := <-reading; err == nil {
+		t.Error("an open answer ended as if it were whole")
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := w.Dial(ctx, "tcp", HostOf(at)); err == nil {
 		t.Error("a stopped node connects")
+	}
+	before := len(seen)
+	if r, err := http.NewRequestWithContext(ctx, http.MethodGet, api.URL+"/late", http.NoBody); err != nil {
+		t.Fatal(err)
+	} else if res, err := client.Do(r); err == nil {
+		_ = res.Body.Close()
+		t.Error("a stopped node sends a request")
+	}
+	if len(seen) != before {
+		t.Errorf("%q", seen[before:])
 	}
 }
