@@ -12,6 +12,17 @@ import (
 type document struct {
 	root map[string]any
 	at   *url.URL // where it was read; nil for a file
+	work int      // steps that its schemas may still take
+}
+
+// maxWork bounds the steps that all schemas of a document take. One that many operations refer to
+// is read for each of them.
+const maxWork = 10_000_000
+
+// spend takes steps, and reports whether there were as many.
+func (d *document) spend(steps int) bool {
+	d.work -= steps
+	return d.work >= 0
 }
 
 var version = regexp.MustCompile(`^3\.[01](\.[0-9]+)?$`)
@@ -29,7 +40,7 @@ func read(data []byte, at *url.URL) (*document, error) {
 	case mapOf(root["paths"]) == nil:
 		return nil, bad("it has no paths")
 	}
-	return &document{root: root, at: at}, nil
+	return &document{root: root, at: at, work: maxWork}, nil
 }
 
 // problem is why something of a document cannot be used. It holds no word of the document that

@@ -247,6 +247,7 @@ func TestHostileDocuments(t *testing.T) {
 		"depth in YAML":  "openapi: 3.0.3\npaths: " + strings.Repeat("[", 20000),
 		"depth by lines": "openapi: 3.0.3\npaths: \n" + strings.Repeat("- ", 20000),
 		"size":           `{"openapi":"3.0.3","x":"` + strings.Repeat("x", MaxDocument) + `"}`,
+		"values in YAML": "openapi: 3.0.3\nx: [" + strings.Repeat("a,", maxValues) + "a]\npaths: {}\n",
 		"values":         `{"openapi":"3.0.3","x":[` + strings.Repeat("1,", 2*maxValues) + `1]}`,
 		"no document":    `[1,2]`, "nothing": ``, "a word": `hello`, "Swagger": `{"swagger":"2.0","paths":{}}`, "version": `{"openapi":"4.0.0","paths":{}}`,
 		"no operation": `{"openapi":"3.0.3","paths":{}}`, "a packed nothing": `"data:application/gzip;base64,AAAA"`, "twice": "openapi: 3.0.3\nopenapi: 3.1.0\npaths: {}\n",
@@ -312,6 +313,23 @@ func TestFiveThousandOperations(t *testing.T) {
 	}
 	if list, refused := tools.Describe(record(), m); len(list) != 1000 || len(refused) > 0 {
 		t.Errorf("%d tools, refused %+v", len(list), refused[:min(len(refused), 3)])
+	}
+}
+
+// One schema to which many operations refer is not read for hours: the document is too large.
+func TestASchemaThatCostsMuch(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"openapi":"3.0.3","servers":[{"url":"https://a.example"}],"paths":{`)
+	for i := range 400 {
+		fmt.Fprintf(&b, `"/p%d":{"post":{"requestBody":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/S"}}}}}},`, i)
+	}
+	b.WriteString(`"/last":{"get":{}}},"components":{"schemas":{"S":{"type":"object","properties":{`)
+	for i := range 20_000 {
+		fmt.Fprintf(&b, `"k%d":{"readOnly":true},`, i)
+	}
+	b.WriteString(`"k":{"type":"string"}}}}}}`)
+	if m, err := Manifest(record(), []byte(b.String()), nil); capabilities.CodeOf(err) != capabilities.CodeResultTooLarge || !strings.Contains(err.Error(), "too large together") {
+		t.Errorf("%v %v", err, m)
 	}
 }
 

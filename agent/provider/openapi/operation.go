@@ -112,6 +112,10 @@ func (r *reader) path(m *tools.ToolManifest, path string, v any) error {
 		if err := r.fill(&t, item, op); err != nil {
 			t.Request, t.Input, t.Unusable = nil, nil, err.Error()
 		}
+		if r.work < 0 {
+			return capabilities.Errorf(capabilities.CodeResultTooLarge, "the schemas of the document are too large together").
+				WithHint("Name the tags or operations that are wanted with --only. " + r.hint())
+		}
 		if len(m.Tools) == tools.MaxTools {
 			return capabilities.Errorf(capabilities.CodeResultTooLarge, "the document has more than %d operations, which is what one provider may have as tools", tools.MaxTools).
 				WithHint("Name the tags or operations that are wanted with --only. " + r.hint())

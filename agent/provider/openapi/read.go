@@ -136,6 +136,9 @@ func readYAML(data []byte) (any, error) {
 	if len(data) > maxYAML {
 		return nil, bad("it has more than %d bytes; as JSON it may have %d", maxYAML, MaxDocument)
 	}
+	if marks := countMarks(data); marks > maxValues {
+		return nil, bad("it has more than %d values; as JSON it may have %d bytes", maxValues, MaxDocument)
+	}
 	var node yaml.Node
 	if err := yaml.Unmarshal(data, &node); err != nil {
 		return nil, bad("it is neither JSON nor YAML that can be read")
@@ -146,6 +149,23 @@ func readYAML(data []byte) (any, error) {
 		return nil, bad("%v", err)
 	}
 	return v, nil
+}
+
+// countMarks bounds the nodes of YAML before anything is allocated for them: each value stands
+// behind one of these marks.
+func countMarks(data []byte) int {
+	marks := 0
+	for i, c := range data {
+		switch c {
+		case ',', ':', '\n', '\r', '[', '{':
+			marks++
+		case '-', '?':
+			if i+1 == len(data) || data[i+1] == ' ' || data[i+1] == '\t' {
+				marks++
+			}
+		}
+	}
+	return marks
 }
 
 // yamlReader makes plain values of nodes. Aliases are unfolded, each at its full price.

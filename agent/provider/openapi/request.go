@@ -59,6 +59,11 @@ func NewRequest(ctx context.Context, q *tools.Request, args json.RawMessage, sec
 	if err := w.credentials(q.Auth, secret); err != nil {
 		return nil, err
 	}
+	for part := range strings.SplitSeq(w.path, "/") { // parts may meet in dots that no part has
+		if dots(part) {
+			return nil, capabilities.Errorf(capabilities.CodeInvalidArguments, "dots lead to another path")
+		}
+	}
 	target := q.Server + w.path
 	if len(w.query) > 0 {
 		target += "?" + strings.Join(w.query, "&")

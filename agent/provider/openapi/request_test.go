@@ -99,6 +99,10 @@ func TestValuesStayWhereTheyAre(t *testing.T) {
 			t.Errorf("%s: %v %v", good, r, err)
 		}
 	}
+	labels := &tools.Request{Path: "/{a}/{b}", Params: []tools.Param{{Arg: "a", Name: "a", In: "path", Style: "label", Explode: true}, {Arg: "b", Name: "b", In: "path", Style: "label", Explode: true}}}
+	if r, err := requestOf(labels, `{"a":["",""],"b":["x"]}`); capabilities.CodeOf(err) != capabilities.CodeInvalidArguments { // "." and "." make ".."
+		t.Errorf("%v %v", err, r)
+	}
 	header := &tools.Request{Path: "/", Params: []tools.Param{{Arg: "h", Name: "X-A", In: "header", Style: "simple"}}}
 	for _, bad := range []string{`"a\r\nHost: evil"`, `"a\nb"`, `"\u0000"`, `"ä"`, `" a"`} {
 		if r, err := requestOf(header, `{"h":`+bad+`}`); capabilities.CodeOf(err) != capabilities.CodeInvalidArguments {

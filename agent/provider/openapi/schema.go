@@ -118,7 +118,7 @@ var words = []string{
 
 // schemaOf is a schema with its references led to $defs, and without what no caller sends.
 func (a *arguments) schemaOf(v any, depth int) any {
-	if a.left--; a.left < 0 || depth > maxDepth/2 {
+	if a.left--; a.left < 0 || depth > maxDepth/2 || !a.spend(1) {
 		return map[string]any{"$ref": "#/$defs/"} // leads nowhere: anything
 	}
 	m, ok := v.(map[string]any)
@@ -166,6 +166,7 @@ func (a *arguments) schemaOf(v any, depth int) any {
 		case "required":
 			out[key] = a.needed(m, listOf(v))
 		default:
+			_ = a.spend(len(listOf(v))) // an enum is written down with the rest
 			out[key] = v
 		}
 	}
@@ -185,6 +186,9 @@ func (a *arguments) exclusive(out, m map[string]any, key string, v any) {
 // properties leaves out those that a server sends and never takes.
 func (a *arguments) properties(m map[string]any, depth int) map[string]any {
 	out := make(map[string]any, min(len(m), max(a.left, 0)+1))
+	if !a.spend(4 * len(m)) { // they are sorted
+		return out
+	}
 	for _, name := range slices.Sorted(maps.Keys(m)) { // in one order: references are numbered
 		if v := m[name]; !a.readOnly(v) {
 			out[name] = a.schemaOf(v, depth+1)
@@ -197,6 +201,9 @@ func (a *arguments) readOnly(v any) bool { return boolOf(mapOf(v)["readOnly"]) }
 
 func (a *arguments) needed(m map[string]any, list []any) []any {
 	props := mapOf(m["properties"])
+	if !a.spend(len(list)) {
+		return nil
+	}
 	out := make([]any, 0, len(list))
 	for _, v := range list {
 		if name, ok := v.(string); ok && !a.readOnly(props[name]) {
