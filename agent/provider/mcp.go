@@ -264,9 +264,12 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 func onlyTo(at *url.URL, by http.RoundTripper) *http.Client {
 	return &http.Client{
 		Transport: by,
-		CheckRedirect: func(r *http.Request, _ []*http.Request) error {
-			if !egress.SameOrigin(at, r.URL) {
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			switch {
+			case !egress.SameOrigin(at, r.URL):
 				return errors.New("the server redirects to another place")
+			case len(via) >= maxRedirects: // each keeps all before it
+				return errors.New("the server redirects too often")
 			}
 			return nil
 		},

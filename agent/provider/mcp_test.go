@@ -4,8 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -271,6 +275,27 @@ func TestAServerThatFloods(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	<-start.last.ctx.Done()
+}
+
+// A server at a URL that redirects without end is left after a few hops: each keeps all before it.
+func TestAServerThatRedirectsForEver(t *testing.T) {
+	hops := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hops++
+		http.Redirect(w, r, fmt.Sprintf("/%d", hops), http.StatusTemporaryRedirect)
+	}))
+	defer s.Close()
+	at, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := onlyTo(at, http.DefaultTransport).Get(s.URL)
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	if err == nil || hops > 10 {
+		t.Errorf("%d hops, %v", hops, err)
+	}
 }
 
 // Every node that may not host says so, and does not.
