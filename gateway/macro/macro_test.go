@@ -246,6 +246,18 @@ func TestResultsAreNoCode(t *testing.T) {
 	}
 }
 
+// A reference that stands often makes no more than a result may have.
+func TestManyReferencesAreBounded(t *testing.T) {
+	c := calls{answer: func(registry.Nested) capabilities.Result { return ok(`{"title":"` + strings.Repeat("x", 4<<20) + `"}`) }}
+	text := "description: d\nsteps:\n  - {id: a, tool: tool.browser.navigate, with: {url: 'https://example.com/'}}\noutput:\n"
+	for i := range 5 {
+		text += fmt.Sprintf("  o%d: {from: /steps/a/output/title}\n", i)
+	}
+	if _, err := c.run(t, t.Context(), text, `{}`); !strings.Contains(fmt.Sprint(err), "more than") {
+		t.Errorf("%.200v", err)
+	}
+}
+
 const listed = `
 description: Reads files.
 args: {files: {type: array, items: {type: string}}}

@@ -80,6 +80,7 @@ func (t *Test) settle() (err error) {
 // not_equals alone.
 func (t *Test) holds(w world) bool {
 	got, there := w.look(t.at)
+	got = plain(got)
 	switch t.how {
 	case "exists":
 		return there == t.want.(bool)

@@ -179,7 +179,34 @@ func (w world) look(path []string) (any, bool) {
 			return nil, false
 		}
 	}
-	return plain(now), true
+	return now, true
+}
+
+// sizeOf is about how many bytes a value takes once it is plain; it stops counting at most.
+func sizeOf(v any, most int) int {
+	switch v := v.(type) {
+	case captured:
+		return base64.StdEncoding.EncodedLen(len(v))
+	case string:
+		return len(v) + 2
+	case map[string]any:
+		n := 2
+		for name, one := range v {
+			if n += len(name) + 4 + sizeOf(one, most-n); n > most {
+				break
+			}
+		}
+		return n
+	case []any:
+		n := 2
+		for _, one := range v {
+			if n += 1 + sizeOf(one, most-n); n > most {
+				break
+			}
+		}
+		return n
+	}
+	return 8
 }
 
 // plain is v without captured bytes in it.
@@ -203,24 +230,34 @@ func plain(v any) any {
 	return v
 }
 
-// eval makes the value: CodeInvalidArguments where a reference leads nowhere.
+// eval makes the value: CodeInvalidArguments where a reference leads nowhere, CodeResultTooLarge
+// where all together has more than 16 MiB.
 func (v *Value) eval(w world) (any, error) {
+	left := maxOutput
+	return v.part(w, &left)
+}
+
+// part is eval for a part; left is how many bytes it may still take.
+func (v *Value) part(w world, left *int) (any, error) {
 	switch v.kind {
 	case kindLiteral:
 		return v.literal, nil
 	case kindFrom:
 		found, ok := w.look(v.path)
 		if ok {
-			return found, nil
+			if *left -= sizeOf(found, *left); *left < 0 {
+				return nil, capabilities.Errorf(capabilities.CodeResultTooLarge, "what is made here has more than %d bytes", maxOutput)
+			}
+			return plain(found), nil
 		}
 		if v.otherwise != nil {
-			return v.otherwise.eval(w)
+			return v.otherwise.part(w, left)
 		}
 		return nil, capabilities.Errorf(capabilities.CodeInvalidArguments, "%s is not there", pointer(v.path))
 	case kindObject:
 		out := make(map[string]any, len(v.parts))
 		for i := range v.parts {
-			part, err := v.parts[i].eval(w)
+			part, err := v.parts[i].part(w, left)
 			if err != nil {
 				return nil, err
 			}
@@ -230,7 +267,7 @@ func (v *Value) eval(w world) (any, error) {
 	case kindList:
 		out := make([]any, 0, len(v.parts))
 		for i := range v.parts {
-			part, err := v.parts[i].eval(w)
+			part, err := v.parts[i].part(w, left)
 			if err != nil {
 				return nil, err
 			}
@@ -240,7 +277,7 @@ func (v *Value) eval(w world) (any, error) {
 	}
 	var all strings.Builder
 	for i := range v.parts {
-		part, err := v.parts[i].eval(w)
+		part, err := v.parts[i].part(w, left)
 		if err != nil {
 			return nil, err
 		}
@@ -253,9 +290,6 @@ func (v *Value) eval(w world) (any, error) {
 			all.WriteString(strconv.FormatBool(part))
 		default:
 			return nil, capabilities.Errorf(capabilities.CodeInvalidArguments, "what is joined is a text, a number or a truth value")
-		}
-		if all.Len() > maxOutput {
-			return nil, capabilities.Errorf(capabilities.CodeResultTooLarge, "what is joined has more than %d bytes", maxOutput)
 		}
 	}
 	return all.String(), nil
