@@ -33,7 +33,7 @@ func (d *Dispatcher) decide(n *routed) (*decided, *capabilities.Error) {
 	if v.verdict.Effect == policy.Deny {
 		return nil, n.policyError(&v.verdict)
 	}
-	if err := d.foresee(n, n.desc, n.args.Canonical, 1); err != nil {
+	if err := d.foresee(n, n.desc, n.args.Canonical); err != nil {
 		return nil, err
 	}
 	n.decision.Degraded = ""

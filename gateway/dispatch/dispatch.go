@@ -124,11 +124,15 @@ func New(o Options) *Dispatcher {
 // others who joined it. Hop 1 was the surface's, and the rest of the hops from 6 on is execute's.
 func (d *Dispatcher) Call(ctx context.Context, r Request) capabilities.Result {
 	t := newTrail(&r, time.Now())
-	d.opts.Log.Info("tools.dispatch.started", "hop", capabilities.HopFront, "surface", r.Surface,
-		"call", t.id, "tool", r.Tool, "principal", r.Principal, "lane", r.Lane)
 	if err := d.turnedAway(r.Principal, r.Tool, t.began); err != nil {
 		return t.failure(err) // it does not enter: it is counted, not recorded by itself
 	}
+	named := r.Tool
+	if named.Validate() != nil {
+		named = "" // what is no tool's ID may be anything, a secret too
+	}
+	d.opts.Log.Info("tools.dispatch.started", "hop", capabilities.HopFront, "surface", r.Surface,
+		"call", t.id, "tool", named, "principal", r.Principal, "lane", r.Lane)
 
 	q, err := d.resolve(ctx, t, r) // hop 2: the tool, its arguments, their digest
 	if err != nil {

@@ -188,10 +188,8 @@ func (c *composition) admit(ctx context.Context, t *trail, r Request, n registry
 	if err != nil {
 		return nil, err
 	}
-	if !n.Undo {
-		if err := c.standing(at.engine); err != nil {
-			return nil, err
-		}
+	if err := c.standing(at.engine); err != nil { // one that undoes has no more right to be made
+		return nil, err
 	}
 	v, err := d.decide(at) // hop 4
 	if err != nil {
@@ -219,7 +217,13 @@ func (c *composition) standing(now *policy.Engine) *capabilities.Error {
 // foresee decides on the calls that a composed tool is going to make with args, as far as they
 // are known: what denies one of them denies n as a whole, before anything of it is carried out.
 // Where the arguments are not known yet, policy takes them for as favourable as they can be.
-func (d *Dispatcher) foresee(n *routed, desc *catalog.Descriptor, args []byte, depth int) *capabilities.Error {
+func (d *Dispatcher) foresee(n *routed, desc *catalog.Descriptor, args []byte) *capabilities.Error {
+	left := maxNested
+	return d.foreseeInside(n, desc, args, 1, &left)
+}
+
+// foreseeInside is foresee at a depth. left is how many calls it may still look at.
+func (d *Dispatcher) foreseeInside(n *routed, desc *catalog.Descriptor, args []byte, depth int, left *int) *capabilities.Error {
 	if !desc.Composes() || depth > maxNesting {
 		return nil
 	}
@@ -230,7 +234,10 @@ func (d *Dispatcher) foresee(n *routed, desc *catalog.Descriptor, args []byte, d
 	}
 	roster := d.opts.Nodes.Snapshot()
 	for _, one := range planner.Plan(args) {
-		err, denied := d.foreseen(n, &one, roster, depth)
+		if *left--; *left < 0 {
+			return capabilities.Errorf(capabilities.CodeOverloaded, "one call makes at most %d calls inside it", maxNested)
+		}
+		err, denied := d.foreseen(n, &one, roster, depth, left)
 		if err == nil || one.Maybe && denied == nil { // what is in the way may be gone by then, or the call not come
 			continue
 		}
@@ -247,7 +254,7 @@ func (d *Dispatcher) foresee(n *routed, desc *catalog.Descriptor, args []byte, d
 }
 
 // foreseen decides on one of them; denied is policy's verdict, where that is what refuses it.
-func (d *Dispatcher) foreseen(n *routed, one *registry.Planned, roster []route.Node, depth int) (_ *capabilities.Error, denied *policy.Decision) {
+func (d *Dispatcher) foreseen(n *routed, one *registry.Planned, roster []route.Node, depth int, left *int) (_ *capabilities.Error, denied *policy.Decision) {
 	desc, ok := d.opts.Registry.Get(one.Tool)
 	if !ok || !desc.ModelFacing || !d.delivers(n.principal, desc) {
 		return capabilities.Errorf(capabilities.CodeUnknownTool, "there is no tool %.128q", one.Tool), nil
@@ -309,7 +316,7 @@ func (d *Dispatcher) foreseen(n *routed, one *registry.Planned, roster []route.N
 	if one.Args == nil {
 		return nil, nil
 	}
-	err := d.foresee(n, desc, args.Canonical, depth+1)
+	err := d.foreseeInside(n, desc, args.Canonical, depth+1, left)
 	if err != nil && err.Code.Info().Status == capabilities.StatusDenied {
 		return err, &n.last
 	}

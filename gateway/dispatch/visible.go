@@ -2,10 +2,12 @@ package dispatch
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/route"
 )
 
@@ -16,7 +18,7 @@ func (d *Dispatcher) Visible(_ context.Context, caller Caller) (tools []*catalog
 	roster := d.opts.Nodes.Snapshot()
 	l := d.list(d.opts.Policy(), caller, roster)
 	for _, desc := range d.opts.Registry.Now().All() {
-		if l.usable(desc, roster) != policy.Deny {
+		if l.usable(desc, roster, 1) != policy.Deny {
 			tools = append(tools, desc)
 		}
 	}
@@ -31,14 +33,15 @@ func (d *Dispatcher) Asks(_ context.Context, caller Caller, tool capabilities.To
 		return false
 	}
 	roster := d.opts.Nodes.Snapshot()
-	return d.list(d.opts.Policy(), caller, roster).usable(desc, roster) == policy.Ask
+	return d.list(d.opts.Policy(), caller, roster).usable(desc, roster, 1) == policy.Ask
 }
 
 // usable is S1-33 for a tool: the catalog declares it for models, policy may allow it
 // for this caller, and something here can carry it out. It returns policy's word, Deny
-// where one of them is not so.
-func (l *listing) usable(desc *catalog.Descriptor, roster []route.Node) policy.Effect {
-	if !desc.ModelFacing {
+// where one of them is not so. depth is how many composed tools desc would be inside of, it
+// counted.
+func (l *listing) usable(desc *catalog.Descriptor, roster []route.Node, depth int) policy.Effect {
+	if !desc.ModelFacing || !l.callsUsable(desc, roster, depth) {
 		return policy.Deny
 	}
 	capability := desc.NodeCapability()
@@ -63,6 +66,46 @@ func (l *listing) usable(desc *catalog.Descriptor, roster []route.Node) policy.E
 		}
 	}
 	return policy.Deny
+}
+
+// callsUsable reports whether policy and nodes let a composed tool make its calls, as foresee
+// decides about them; arguments are taken as favourable as they can be.
+func (l *listing) callsUsable(desc *catalog.Descriptor, roster []route.Node, depth int) bool {
+	if !desc.Composes() || depth > maxNesting {
+		return true
+	}
+	p, _ := l.d.opts.Registry.Provider(desc.Tool)
+	planner, ok := p.(registry.Planner)
+	if !ok {
+		return true
+	}
+	for _, one := range planner.Plan(json.RawMessage(`{}`)) {
+		called, ok := l.d.opts.Registry.Get(one.Tool)
+		switch {
+		case one.Maybe && (!ok || !l.denied(called, roster)): // what is in the way may be gone by then
+		case !ok || l.usable(called, roster, depth+1) == policy.Deny:
+			return false
+		}
+	}
+	return true
+}
+
+// denied reports whether it is policy that keeps a tool from wherever it could be carried out.
+func (l *listing) denied(desc *catalog.Descriptor, roster []route.Node) bool {
+	capability := desc.NodeCapability()
+	if capability == "" {
+		return l.possible(desc, nil).Effect == policy.Deny
+	}
+	denied := false
+	for i := range roster {
+		if n := &roster[i]; route.Check(n, capability, nil).Eligible() {
+			if l.possible(desc, n).Effect != policy.Deny {
+				return false
+			}
+			denied = true
+		}
+	}
+	return denied
 }
 
 // Changed is closed when what Visible returns may have changed.

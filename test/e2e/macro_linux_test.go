@@ -94,6 +94,7 @@ func TestADeniedStepDeniesTheMacro(t *testing.T) {
 	handler := site.NewHandler()
 	n := h.AddNode("one", handler)
 	admin := newCaller(t, h.URL(), h.MustToken("admin", principal.RoleAdmin))
+	agent := newCaller(t, h.URL(), h.MustToken("agent", principal.RoleAgent))
 	for name, last := range map[string]string{
 		"known":   `{id: b, tool: tool.fixture.fail, with: {text: x, code: internal}}`,
 		"later":   `{id: b, tool: tool.fixture.fail, with: {text: {from: /steps/a/output/text}, code: internal}}`,
@@ -106,6 +107,11 @@ func TestADeniedStepDeniesTheMacro(t *testing.T) {
 			t.Errorf("%s: %s %s %s", name, r.Status, r.Code, r.Message)
 		}
 		h.wantStory(r.Call, "request", "decision", "failed")
+		var list struct{ Tools []api.Tool }
+		agent.ok(http.MethodGet, "/v1/tools", "", &list)
+		if slices.ContainsFunc(list.Tools, func(tool api.Tool) bool { return tool.ID == r.Tool }) {
+			t.Errorf("%s is listed, and never passes", name)
+		}
 	}
 	h.macro(admin, "elsewhere", "description: d\nargs: {node: {type: string}}\nsteps:\n  - {id: a, tool: tool.fixture.echo, with: {text: first}}\n  - {id: b, tool: tool.fixture.echo, node: {from: /args/node}, with: {text: there}}")
 	want(t, h.Call(ctx(), "tool.macro.elsewhere", `{"node":"nowhere"}`, ""), capabilities.StatusError, capabilities.CodeNodeNotFound)
