@@ -3,10 +3,12 @@
 package sandbox
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +29,7 @@ type doorkeeper struct {
 	door     netip.AddrPort
 	direct   []netip.AddrPort
 	listener int
+	folders  []string // whose files the program may change
 }
 
 // notification is struct seccomp_notif, response struct seccomp_notif_resp.
@@ -65,11 +68,17 @@ func (d *doorkeeper) run(announce func(from uint16, to netip.AddrPort) error) {
 		go func() {
 			defer func() { <-slots }()
 			r := response{id: n.id}
-			if err := d.connect(&n, func(from uint16, to netip.AddrPort) error {
-				mu.Lock()
-				defer mu.Unlock()
-				return announce(from, to)
-			}); err != nil {
+			err := error(unix.EPERM)
+			if n.nr == unix.SYS_CONNECT {
+				err = d.connect(&n, func(from uint16, to netip.AddrPort) error {
+					mu.Lock()
+					defer mu.Unlock()
+					return announce(from, to)
+				})
+			} else if at, ok := chmods[n.nr]; ok {
+				err = d.chmod(&n, at)
+			}
+			if err != nil {
 				errno := unix.EACCES
 				_ = errors.As(err, &errno)
 				r.error = -int32(errno)
@@ -143,6 +152,67 @@ func wantedBy(pid int, at uintptr, length uint32) (to netip.AddrPort, err error)
 		return to, unix.EAFNOSUPPORT
 	}
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte(address[4:8])), binary.BigEndian.Uint16(address[2:])), nil
+}
+
+// chmod carries out one change of a mode of the program: below a folder that it may write, and of
+// the file that the path leads to there. A program installs its files so.
+func (d *doorkeeper) chmod(n *notification, at int) error {
+	base := "cwd"
+	if at >= 0 && int32(n.args[at]) != unix.AT_FDCWD {
+		base = "fd/" + strconv.Itoa(int(int32(n.args[at])))
+	}
+	if n.nr == unix.SYS_FCHMODAT2 && n.args[3] != 0 {
+		return unix.EOPNOTSUPP
+	}
+	path, err := textAt(int(n.pid), uintptr(n.args[at+1]))
+	if err != nil {
+		return err
+	}
+	if !filepath.IsAbs(path) {
+		folder, err := os.Readlink("/proc/" + strconv.Itoa(int(n.pid)) + "/" + base)
+		if err != nil {
+			return unix.EPERM
+		}
+		path = filepath.Join(folder, path)
+	}
+	for _, folder := range d.folders {
+		rel, err := filepath.Rel(folder, path)
+		if err != nil || !filepath.IsLocal(rel) {
+			continue
+		}
+		dir, err := unix.Open(folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(dir)
+		file, err := unix.Openat2(dir, rel, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS})
+		if err != nil {
+			return err
+		}
+		defer unix.Close(file)
+		if errno := control(d.listener, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&n.id)); errno != 0 {
+			return errno
+		}
+		return unix.Chmod("/proc/self/fd/"+strconv.Itoa(file), uint32(n.args[at+2])&0o777)
+	}
+	return unix.EPERM
+}
+
+// textAt reads a text of a program, which ends with a zero byte.
+func textAt(pid int, at uintptr) (string, error) {
+	var text []byte
+	for len(text) < unix.PathMax {
+		part := make([]byte, 256-at%256) // within a page
+		n, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &part[0], Len: uint64(len(part))}}, []unix.RemoteIovec{{Base: at, Len: len(part)}}, 0)
+		if err != nil || n <= 0 {
+			return "", unix.EFAULT
+		}
+		if end := bytes.IndexByte(part[:n], 0); end >= 0 {
+			return string(append(text, part[:end]...)), nil
+		}
+		text, at = append(text, part[:n]...), at+uintptr(n)
+	}
+	return "", unix.ENAMETOOLONG
 }
 
 // doors reports why a doorkeeper cannot work here; asked once.

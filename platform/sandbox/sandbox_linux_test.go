@@ -281,6 +281,41 @@ func TestDoor(t *testing.T) {
 	}
 }
 
+// A program with a door changes modes of files that it may write, and of no others: not by a link,
+// by its working folder, nor with more rights than a file's own.
+func TestModesInside(t *testing.T) {
+	if _, err := box(t).Class(true); err != nil {
+		t.Skip(err)
+	}
+	inside, outside := t.TempDir(), t.TempDir()
+	for _, dir := range []string{inside, outside} {
+		if err := os.WriteFile(filepath.Join(dir, "a"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(outside, "a"), filepath.Join(inside, "link")); err != nil {
+		t.Fatal(err)
+	}
+	p, err := box(t).Start(t.Context(), sandbox.Program{
+		Argv: []string{"bash", "-c", `cd "$1" && chmod 6755 a; chmod 666 link; chmod 666 "$2/a"; chmod 666 ../*/a; cd "$2"; chmod 666 a; true`, "bash", inside, outside},
+		Read: []string{outside}, Write: []string{inside}, Door: newEcho(t),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(p.Stdout()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]os.FileMode{inside: 0o755, outside: 0o600} {
+		if info, err := os.Stat(filepath.Join(dir, "a")); err != nil || info.Mode() != want {
+			t.Errorf("%s: %v %v, want %v: %s", dir, info.Mode(), err, want, p.Stderr())
+		}
+	}
+}
+
 // Stock programs find the door by their variables.
 func TestADoorIsFound(t *testing.T) {
 	if _, err := box(t).Class(true); err != nil {

@@ -54,7 +54,7 @@ func raise(o *order) (*doorkeeper, error) {
 		if !o.Door.Addr().Is4() {
 			return nil, errors.New("the door has no IPv4 address")
 		}
-		door = &doorkeeper{door: o.Door, direct: o.Direct}
+		door = &doorkeeper{door: o.Door, direct: o.Direct, folders: o.Write}
 	}
 	for _, l := range []struct {
 		resource int
@@ -206,9 +206,10 @@ var ownOnly = []uint32{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_
 // filter refuses refusedCalls, and every socket: a program has no way to the network, nor to
 // services of the machine. A pair of connected sockets, which programs use inside, is none.
 //
-// With a door a program opens TCP sockets of IPv4, and each connect waits for the doorkeeper, who
-// makes the connection in its place and to the door alone. Landlock refuses every one that the
-// program would make itself. The descriptor is what the doorkeeper listens on; else it is -1.
+// With a door a program opens TCP sockets of IPv4. Each connect, and each change of a mode by name,
+// waits for the doorkeeper, who makes the connection in its place, to the door alone. Landlock
+// refuses every one that the program would make itself. The descriptor is what the doorkeeper
+// listens on; else it is -1.
 func filter(door bool) (listener int, err error) {
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
@@ -227,7 +228,11 @@ func filter(door bool) (listener int, err error) {
 	noSocket, allow := end(unix.SECCOMP_RET_ERRNO|uint32(unix.EACCES)), end(unix.SECCOMP_RET_ALLOW)
 	if door {
 		program = append(program,
-			jump(unix.BPF_JEQ, unix.SYS_CONNECT, 0, 1), end(unix.SECCOMP_RET_USER_NOTIF),
+			jump(unix.BPF_JEQ, unix.SYS_CONNECT, 0, 1), end(unix.SECCOMP_RET_USER_NOTIF))
+		for number := range chmods {
+			program = append(program, jump(unix.BPF_JEQ, uint32(number), 0, 1), end(unix.SECCOMP_RET_USER_NOTIF))
+		}
+		program = append(program,
 			jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 12),
 			load(offArgs), jump(unix.BPF_JEQ, unix.AF_INET, 1, 0), noSocket,
 			load(offArgs+8), unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf}, jump(unix.BPF_JEQ, unix.SOCK_STREAM, 1, 0), noSocket,

@@ -5,3 +5,7 @@ import "golang.org/x/sys/unix"
 const auditArch = unix.AUDIT_ARCH_AARCH64
 
 var olderRefused []uint32
+
+// chmods are the calls that change a mode by name, with the place of the path's folder among their
+// arguments: -1 for none.
+var chmods = map[int32]int{unix.SYS_FCHMODAT: 0, unix.SYS_FCHMODAT2: 0}

@@ -46,6 +46,9 @@ func hosted(t *testing.T, name string, write []string, args ...string) *provider
 		Name: name, Kind: tools.KindMCP, Read: []string{dir}, Write: write,
 		Command: append([]string{filepath.Join(modules, ".bin", "node"), filepath.Join(modules, "@modelcontextprotocol", "server-"+name, "dist", "index.js")}, args...),
 	}
+	if name == "memory" { // its file is named by a variable, which no secret is
+		record.Command = append([]string{"/usr/bin/env", "MEMORY_FILE_PATH=" + filepath.Join(write[0], "memory.jsonl")}, record.Command...)
+	}
 	if name == "files" {
 		record.Command[1] = filepath.Join(modules, "@modelcontextprotocol", "server-filesystem", "dist", "index.js")
 	}
@@ -75,7 +78,7 @@ func managed(t *testing.T, h *provider.Host, c capabilities.CapabilityID, args a
 	}
 	out, err := called(h, c, string(text))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatal(err, capabilities.AsError(err).Details)
 	}
 	return out
 }
@@ -124,6 +127,17 @@ func TestReferenceServerEverything(t *testing.T) {
 	t.Setenv("HANDRAIL_CANARY", "bird")
 	if out, err := called(h, "tyrum.everything.get-env", `{}`); err != nil || strings.Contains(textIn(out), "bird") {
 		t.Errorf("%+v %v", out, err)
+	}
+}
+
+// One call finds what another one stored, in the folder that the server may write.
+func TestReferenceServerMemory(t *testing.T) {
+	dir := t.TempDir()
+	h := hosted(t, "memory", []string{dir})
+	answers(t, h, "tyrum.memory.create-entities", `{"entities":[{"name":"Ada","entityType":"person","observations":["wrote notes"]}]}`, "Ada")
+	answers(t, h, "tyrum.memory.search-nodes", `{"query":"notes"}`, "Ada")
+	if data, err := os.ReadFile(filepath.Join(dir, "memory.jsonl")); err != nil || !strings.Contains(string(data), "Ada") {
+		t.Errorf("%s %v", data, err)
 	}
 }
 
