@@ -1,12 +1,12 @@
 package satellite
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,8 +14,9 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools/remote"
 )
 
-// The journal is a line of JSON for each beginning and each end. It is written before a call
-// begins and survives the end of the process, which is what makes "it never began" true after one.
+// The journal is a line of JSON for each beginning and each end, after one that says since when it
+// knows every call. It is written before a call begins and survives the end of the process, which
+// is what makes "it never began" true after one.
 // Lines are not flushed to the disk: after a power cut the answer is "unknown" for a while.
 
 const (
@@ -23,6 +24,7 @@ const (
 	maxPastBytes = 32 << 20         // of results' bytes, in memory only
 	memory       = 10 * time.Minute // how long the gateway may ask about a call
 	maxJournal   = 64 << 20         // bytes of the file; then it begins anew with what is remembered
+	maxLine      = 2 << 20          // bytes; a result that makes more is left out
 )
 
 // past is a call that began; result is nil while it runs, and for one whose process ended.
@@ -39,16 +41,18 @@ type journal struct {
 	name   string
 	file   *os.File
 	size   int64
+	torn   bool // its last line has no end
 	calls  map[capabilities.CallID]*past
 	order  []capabilities.CallID
-	kept   int // bytes of results in memory
-	forgot time.Time
+	kept   int       // bytes of results in memory
+	forgot time.Time // calls that began until then may be missing
 }
 
-// line is one line of the file.
+// line is one line of the file: of a call, or with Forgot alone.
 type line struct {
-	Call   capabilities.CallID `json:"call"`
-	At     int64               `json:"at"`
+	Forgot int64               `json:"forgot,omitempty"` // Unix milliseconds
+	Call   capabilities.CallID `json:"call,omitempty"`
+	At     int64               `json:"at,omitempty"`
 	Result *remote.Result      `json:"result,omitempty"`
 	Bytes  int                 `json:"bytes,omitempty"`
 }
@@ -71,12 +75,17 @@ func openJournal(dir, name string) (*journal, error) {
 	case err != nil:
 		return nil, errors.Join(err, root.Close())
 	}
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	lines.Buffer(nil, 2<<20)
-	for lines.Scan() {
+	for one := range bytes.Lines(data) {
 		var l line
-		if json.Unmarshal(lines.Bytes(), &l) != nil || l.Call == "" {
-			continue // torn by a power cut
+		if json.Unmarshal(one, &l) != nil { // torn: nobody knows of which call it was
+			j.forgot = time.Now()
+			continue
+		}
+		if l.Forgot > 0 {
+			j.forgot = latest(j.forgot, time.UnixMilli(l.Forgot))
+		}
+		if l.Call == "" {
+			continue
 		}
 		p := j.calls[l.Call]
 		if p == nil {
@@ -89,7 +98,13 @@ func openJournal(dir, name string) (*journal, error) {
 	if j.file, err = root.OpenFile(j.name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	j.size = int64(len(data))
+	j.size, j.torn = int64(len(data)), len(data) > 0 && data[len(data)-1] != '\n'
+	if len(data) == 0 {
+		if err := j.write(line{Forgot: j.forgot.UnixMilli()}); err != nil {
+			j.close()
+			return nil, err
+		}
+	}
 	return j, nil
 }
 
@@ -177,37 +192,71 @@ func (j *journal) write(l line) error {
 			return err
 		}
 	}
-	data, err := json.Marshal(l)
+	data, err := l.encode()
 	if err != nil {
 		return err
 	}
-	n, err := j.file.Write(append(data, '\n'))
+	if j.torn { // the next one is not lost with it
+		data = append([]byte{'\n'}, data...)
+	}
+	n, err := j.file.Write(data)
 	j.size += int64(n)
+	j.torn = err != nil && (n > 0 || j.torn)
 	return err
 }
 
-// anew writes the file from what is remembered.
+// encode returns the line with its end; a result that is too large for one is left out: then how
+// the call ended is "unknown" after a restart.
+func (l line) encode() ([]byte, error) {
+	var one bytes.Buffer
+	enc := json.NewEncoder(&one)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(l); err != nil {
+		return nil, err
+	}
+	if one.Len() > maxLine && l.Result != nil {
+		l.Result = nil
+		return l.encode()
+	}
+	return one.Bytes(), nil
+}
+
+// anew writes the file from what is remembered: every call, and the results of the newest.
 func (j *journal) anew() error {
-	var all bytes.Buffer
-	enc := json.NewEncoder(&all)
-	for _, id := range j.order {
+	lines := make([][]byte, 0, len(j.order)+1)
+	size := 0
+	for _, id := range slices.Backward(j.order) {
 		p := j.calls[id]
-		if err := enc.Encode(line{Call: id, At: p.at.UnixMilli(), Result: p.result, Bytes: p.size}); err != nil {
+		l := line{Call: id, At: p.at.UnixMilli(), Result: p.result, Bytes: p.size}
+		if size > maxJournal/2 {
+			l.Result = nil
+		}
+		one, err := l.encode()
+		if err != nil {
 			return err
 		}
-		if all.Len() > maxJournal/2 { // results are large: the rest is forgotten
-			j.forgot = time.Now()
-			break
-		}
+		lines, size = append(lines, one), size+len(one)
 	}
-	if err := j.root.WriteFile(j.name+".new", all.Bytes(), 0o600); err != nil {
+	if !j.forgot.IsZero() {
+		head, err := line{Forgot: j.forgot.UnixMilli()}.encode()
+		if err != nil {
+			return err
+		}
+		lines = append(lines, head)
+	}
+	slices.Reverse(lines)
+	all := bytes.Join(lines, nil)
+	if err := j.root.WriteFile(j.name+".new", all, 0o600); err != nil {
 		return err
 	}
 	if err := j.root.Rename(j.name+".new", j.name); err != nil {
 		return err
 	}
-	_ = j.file.Close()
 	f, err := j.root.OpenFile(j.name, os.O_WRONLY|os.O_APPEND, 0o600)
-	j.file, j.size = f, int64(all.Len())
-	return err
+	if err != nil {
+		return err
+	}
+	_ = j.file.Close()
+	j.file, j.size, j.torn = f, int64(len(all)), false
+	return nil
 }
