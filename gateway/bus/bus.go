@@ -220,16 +220,16 @@ func (b *Bus) Run(ctx context.Context) error {
 // Close ends the bus: calls under way stay open for the next process. Idempotent.
 func (b *Bus) Close() {
 	b.stop()
-	b.starting.Lock()
-	defer b.starting.Unlock()
 	b.mu.Lock()
 	b.closed = true
 	for _, s := range b.roster {
 		s.drop()
 	}
 	b.mu.Unlock()
+	b.starting.Lock()
 	b.end()
-	b.works.Wait()
+	b.starting.Unlock()
+	b.works.Wait() // without starting: what is under way looks for the connection
 }
 
 // end closes connection and server, with starting held.

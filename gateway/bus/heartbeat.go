@@ -151,15 +151,14 @@ func (b *Bus) takeBeat(subject string, data []byte) string {
 	if restarted {
 		s.drop() // what ran there ended with it; it says what it knows
 	}
-	var fetch bool
 	if had == nil || had.hash != h.Manifest {
 		if known := b.manifests[h.Manifest]; known != nil && (had == nil || had.hash != h.Manifest) {
 			s.said = known
 		}
 		// One question at a time, and no more than one each Period of one that does not answer.
-		fetch = !s.asking && now.Sub(s.asked) >= remote.Period
-		if fetch {
+		if !b.closed && !s.asking && now.Sub(s.asked) >= remote.Period {
 			s.asking, s.asked = true, now
+			b.works.Go(func() { b.fetch(s, h.Manifest) })
 		}
 	}
 	if had == nil && s.said != nil || s.said != nil && s.said != had {
@@ -167,9 +166,6 @@ func (b *Bus) takeBeat(subject string, data []byte) string {
 	}
 	changed := before != s.was || restarted
 	b.mu.Unlock()
-	if fetch {
-		b.works.Go(func() { b.fetch(s, h.Manifest) })
-	}
 	if changed {
 		b.changed()
 	}
