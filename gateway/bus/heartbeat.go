@@ -26,6 +26,7 @@ const (
 // life is what is known of a satellite now; under Bus.mu.
 type life struct {
 	last    remote.Heartbeat // zero: none yet
+	beats   allowance        // of heartbeats that count
 	seen    time.Time        // when that came
 	was     Health           // at the last look
 	refused uint64           // heartbeats of its
@@ -70,6 +71,59 @@ func (l *life) health(now time.Time) (Health, string) {
 	return HealthReady, ""
 }
 
+// Bounds of heartbeats. A few in a row are said by one that starts, connects and looks at what
+// stands behind it.
+const (
+	beatsInARow  = 4 // of one satellite; then one each second
+	beatsOfOther = 4 // of a service each second, beside those of its satellites
+)
+
+// allowance is how much somebody may do: a number at once, and one more each second.
+type allowance struct {
+	used  float64
+	until time.Time // used is as of then
+}
+
+// left reports whether there is one of most left at a time.
+func (a *allowance) left(now time.Time, most float64) bool {
+	if d := now.Sub(a.until); d > 0 {
+		a.used, a.until = max(a.used-d.Seconds(), 0), now
+	}
+	return a.used+1 <= most
+}
+
+// share is what was heard at the subject of a service within a second: all of its satellites
+// publish there, and which of them did only a signature says.
+type share struct {
+	since time.Time
+	left  int
+}
+
+// crowded reports whether a message at the subject of a service is more than its satellites have to
+// say. It is asked before anything is read, so that one that floods costs the others nothing.
+func (b *Bus) crowded(subject string) bool {
+	now := b.opts.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.shares[subject]
+	if s == nil || now.Sub(s.since) >= time.Second || now.Before(s.since) {
+		in := 0
+		for _, o := range b.roster {
+			if o.state == route.StateApproved && subject == remote.Heartbeats(o.service) {
+				in++
+			}
+		}
+		if in == 0 {
+			delete(b.shares, subject)
+			return false // nobody of ours: it is refused as unknown
+		}
+		s = &share{now, beatsOfOther + beatsInARow*in}
+		b.shares[subject] = s
+	}
+	s.left--
+	return s.left < 0
+}
+
 // drop has the calls that run there end as lost.
 func (l *life) drop() {
 	close(l.lost)
@@ -82,7 +136,11 @@ func (b *Bus) beat(m *nats.Msg) {
 	if !remote.IsHeartbeat(m.Subject) {
 		return // another gateway's request
 	}
-	if why := b.takeBeat(m.Subject, m.Data); why != "" {
+	why := "too_many"
+	if !b.crowded(m.Subject) {
+		why = b.takeBeat(m.Subject, m.Data)
+	}
+	if why != "" {
 		b.mu.Lock()
 		first := b.refused[why] == 0
 		b.refused[why]++
@@ -117,8 +175,9 @@ func (b *Bus) takeBeat(subject string, data []byte) string {
 		return "unknown"
 	}
 	key, service, last := s.key, s.service, s.last.Seq
-	b.mu.Unlock()
 	now := b.opts.Now()
+	often := !s.beats.left(now, beatsInARow)
+	b.mu.Unlock()
 	why := ""
 	switch {
 	case h.Service != service || subject != remote.Heartbeats(service):
@@ -127,6 +186,8 @@ func (b *Bus) takeBeat(subject string, data []byte) string {
 		why = "repeated" // or out of order
 	case h.Time().Before(now.Add(-remote.Skew)) || h.Time().After(now.Add(remote.Skew)):
 		why = "clock"
+	case often:
+		why = "too_often"
 	case verify(key, signed, sig) != nil:
 		why = "forged"
 	}
@@ -147,6 +208,7 @@ func (b *Bus) takeBeat(subject string, data []byte) string {
 	restarted := !s.seen.IsZero() && h.UptimeS < s.last.UptimeS
 	before, had := s.was, s.said
 	s.last, s.seen = h, now
+	s.beats.used++
 	s.was, _ = s.health(now)
 	if restarted {
 		s.drop() // what ran there ended with it; it says what it knows
@@ -164,7 +226,7 @@ func (b *Bus) takeBeat(subject string, data []byte) string {
 	if had == nil && s.said != nil || s.said != nil && s.said != had {
 		before = ""
 	}
-	changed := before != s.was || restarted
+	changed := before != s.was
 	b.mu.Unlock()
 	if changed {
 		b.changed()
