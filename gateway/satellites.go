@@ -22,7 +22,7 @@ import (
 func (g *Gateway) openBus(ctx context.Context) (err error) {
 	g.Bus, err = bus.New(ctx, bus.Options{
 		Store: g.Store, Site: g.site.ID(), Record: g.recordBy, Listen: g.opts.Bus, Advertise: g.busAddrs, Certificate: g.busCertificate,
-		URL: g.opts.NATS, TLS: g.opts.NATSTLS, Dir: g.opts.Dir, Approved: g.Providers.ApprovedHash, Attached: g.Providers.Attach, Free: g.Providers.Free,
+		URL: g.opts.NATS, TLS: g.opts.NATSTLS, Dir: g.opts.Dir, Approved: g.Providers.ApprovedHash, Interchangeable: g.Providers.Interchangeable, Attached: g.Providers.Attach, Free: g.Providers.Free,
 		Changed: g.Nodes.Nudge, Now: g.opts.Clock, Log: g.log,
 	})
 	if err != nil {

@@ -95,7 +95,7 @@ func TestJournalAnewForgetsNoCall(t *testing.T) {
 	}
 }
 
-// What a journal does not know is not said never to have begun, by the next process either.
+// A call that a journal may not know is not said never to have begun, by the next process either.
 func TestJournalRemembersSinceWhen(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 {

@@ -40,6 +40,9 @@ type Options struct {
 	Dir string
 	// Approved returns the hash of a tool's words that a person approved; false: nobody did.
 	Approved func(capabilities.CapabilityID) (hash string, ok bool)
+	// Interchangeable reports whether the record of a service says that any of several satellites
+	// serves a call; default: of none.
+	Interchangeable func(service string) bool
 	// Attached is told what a satellite says of its tools, each time that it says something else.
 	Attached func(ctx context.Context, id capabilities.NodeID, by capabilities.PrincipalID, m *tools.ToolManifest) error
 	// Free refuses the name of a service that nobody may take now.

@@ -275,8 +275,8 @@ func (b *Bus) Decide(ctx context.Context, by capabilities.PrincipalID, id capabi
 	return b.View(id)
 }
 
-// alone refuses a second satellite of a service whose manifest does not say that any of several
-// serves a call as well.
+// alone refuses a second satellite of a service, unless a person approved that any of several
+// serves a call as well. A satellite's own word on that is no approval.
 func (b *Bus) alone(r *record) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -284,8 +284,8 @@ func (b *Bus) alone(r *record) error {
 		if o.id == r.id || o.service != r.service || o.state != route.StateApproved {
 			continue
 		}
-		if o.said == nil || !o.said.manifest.Interchangeable {
-			return capabilities.Errorf(capabilities.CodeConflict, "%s has the satellite %s already, and its manifest does not say interchangeable", r.service, o.id).
+		if b.opts.Interchangeable == nil || !b.opts.Interchangeable(r.service) {
+			return capabilities.Errorf(capabilities.CodeConflict, "%s has the satellite %s already, and nobody approved a manifest that says interchangeable", r.service, o.id).
 				WithAction(capabilities.Action{Key: capabilities.ActionRevokeSatellite, Node: o.id}, "Put that one out first.")
 		}
 	}

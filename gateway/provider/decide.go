@@ -49,6 +49,9 @@ func (b *Book) Approve(ctx context.Context, who dispatch.Caller, name, hash stri
 	if named < len(choices) {
 		return before, capabilities.Errorf(capabilities.CodeUnknownTool, "the provider %s has not all of the tools that are named", name)
 	}
+	if p.widens() {
+		p.Interchangeable = true
+	}
 	return b.approve(ctx, who, &before, &p)
 }
 

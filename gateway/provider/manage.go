@@ -112,7 +112,7 @@ func (b *Book) Check(ctx context.Context, who dispatch.Caller, name string) (Pro
 func (b *Book) changed(ctx context.Context, who dispatch.Caller, before, p *Provider) (Provider, error) {
 	p.describe(before.lives())
 	for i := range p.Tools {
-		if t := &p.Tools[i]; t.Changed() && t.State.Callable() {
+		if t := &p.Tools[i]; (t.Changed() || p.widens()) && t.State.Callable() {
 			t.review()
 		}
 	}

@@ -138,7 +138,21 @@ func (b *Book) Rehost(ctx context.Context, service string) error {
 	return b.rehost(ctx, &p, in[0])
 }
 
-// askSatellite takes over what the satellite of a provider says of its tools now.
+// Interchangeable reports whether any of several satellites of a service serves its calls: its
+// first manifest says so, or one that a person approved.
+func (b *Book) Interchangeable(service string) bool {
+	p, err := b.Get(service)
+	return err == nil && p.Kind == tools.KindSatellite && p.Interchangeable
+}
+
+// widens reports whether the manifest says that others serve the calls, too, and nobody approved
+// it.
+func (p *Provider) widens() bool {
+	return p.Kind == tools.KindSatellite && p.Manifest.Interchangeable && !p.Interchangeable
+}
+
+// askSatellite takes over what the satellite of a provider says of its tools now. That others may
+// serve its calls, too, counts once a person approved it; that they may not, at once.
 func (b *Book) askSatellite(ctx context.Context, p *Provider) error {
 	if b.satellites == nil {
 		return capabilities.Errorf(capabilities.CodeNodeNotReady, "this gateway has no satellites")
@@ -147,7 +161,7 @@ func (b *Book) askSatellite(ctx context.Context, p *Provider) error {
 	if err != nil {
 		return err
 	}
-	p.Manifest, p.Interchangeable, p.Checked = m, m.Interchangeable, b.opts.Now().UTC()
+	p.Manifest, p.Interchangeable, p.Checked = m, p.Interchangeable && m.Interchangeable, b.opts.Now().UTC()
 	return nil
 }
 
