@@ -45,6 +45,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/gateway/secret"
 	"github.com/handrail-dev/handrail/gateway/signin"
+	"github.com/handrail-dev/handrail/gateway/skill"
 	"github.com/handrail-dev/handrail/gateway/stop"
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/gateway/task"
@@ -103,7 +104,9 @@ type Options struct {
 	PushServices  []string
 	PushTransport http.RoundTripper
 	// Clock is by which satellites' heartbeats are late. Default: the system's.
-	Clock   func() time.Time
+	Clock func() time.Time
+	// Skills is a folder with skills beside those that are compiled in. Default: none.
+	Skills  string
 	Version string       // of this program
 	Log     *slog.Logger // default: discards
 }
@@ -133,6 +136,7 @@ type Gateway struct {
 	SignIns    *signin.Book
 	Selector   *Selector
 	Knowledge  *knowledge.Facts
+	Skills     *skill.Shelf
 	Dispatcher *dispatch.Dispatcher
 	Live       *live.Sessions
 	Push       *push.Book
@@ -309,6 +313,9 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		Stop: g.Switch.Now, AwaitNodes: true,
 		Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
 	})
+	if err := g.openSkills(); err != nil {
+		return err
+	}
 	g.Providers.Serve(g.Dispatcher, g.Consent, approvals{g}, g.hosts, g.Secrets)
 	g.files = &front.Artifacts{Store: &shelf{Artifacts: g.Artifacts, g: g, read: map[reader]time.Time{}}, Tools: g.Dispatcher}
 	if g.Live, err = live.New(live.Options{Calls: g.Dispatcher, Grants: g.Consent, ICE: g.opts.ICE, Log: g.log}); err != nil {
@@ -321,7 +328,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		return err
 	}
 	g.mcp, err = mcp.New(mcp.Options{
-		Dispatcher: g.Dispatcher, Tools: g.Registry, Lanes: g.Lanes, Working: g.Lanes, Tokens: g.Tokens, Consent: g.Consent, Artifacts: g.files, Version: g.opts.Version, Log: g.log,
+		Dispatcher: g.Dispatcher, Tools: g.Registry, Lanes: g.Lanes, Working: g.Lanes, Tokens: g.Tokens, Consent: g.Consent, Artifacts: g.files, Skills: g.Skills, Version: g.opts.Version, Log: g.log,
 	})
 	if err != nil {
 		return err

@@ -48,6 +48,8 @@ var contract = map[string]string{
 	"secret": "copy-to-node-clipboard", "node": "list",
 	// The one helper beside node.list: it finds tools, never nodes.
 	"catalog": "search",
+	// S3-15: the one way to a skill's text.
+	"skill": "load",
 	// S3-12: the built-in tools for files.
 	"fs": "read list glob grep write edit apply-patch bash",
 }
@@ -99,8 +101,8 @@ func TestToolIDsMirrorCapabilityIDs(t *testing.T) {
 			t.Errorf("%s is not found by its capability", d.Tool)
 		}
 	}
-	if gateway != 3 {
-		t.Errorf("%d tools have no capability, want node.list, catalog.search and the secret copy", gateway)
+	if gateway != 4 {
+		t.Errorf("%d tools have no capability, want node.list, catalog.search, skill.load and the secret copy", gateway)
 	}
 }
 

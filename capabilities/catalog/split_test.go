@@ -139,7 +139,7 @@ func TestSplitArgsRefusesLooseJSON(t *testing.T) {
 func TestRoutingFields(t *testing.T) {
 	own := map[capabilities.ToolID]string{
 		"tool.desktop.wait-for": "dispatch_timeout_ms", "tool.location.get": "", "tool.browser.wait-for": "", "tool.fs.bash": "",
-		"tool.secret.copy-to-node-clipboard": "", "tool.node.list": "", "tool.catalog.search": "",
+		"tool.secret.copy-to-node-clipboard": "", "tool.node.list": "", "tool.catalog.search": "", "tool.skill.load": "",
 	}
 	for _, d := range embeddedCatalog(t).All() {
 		want, special := own[d.Tool]

@@ -42,6 +42,7 @@ func newGatewayCmd() *cobra.Command {
 	bus := addBusServer(cmd)
 	fromFiles := cmd.Flags().Bool("policy-from-files", false, "put the policy folder's files in force without activating them, as when the policy in force locks everybody out")
 	keep := cmd.Flags().Duration("ledger-keep", 0, "prune packets older than this, with proof, such as 2160h (default: keep everything)")
+	skills := addSkillsFlag(cmd)
 	verbose := addVerbose(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *keep != 0 && *keep < minLedgerKeep {
@@ -52,7 +53,7 @@ func newGatewayCmd() *cobra.Command {
 			return err
 		}
 		o := gateway.Options{
-			HTTP: *http, QUIC: *quic, Advertise: *advertise, ApprovalWait: approvalWait, LedgerRetention: *keep, Log: newGatewayLog(cmd, *verbose),
+			HTTP: *http, QUIC: *quic, Advertise: *advertise, ApprovalWait: approvalWait, LedgerRetention: *keep, Skills: *skills, Log: newGatewayLog(cmd, *verbose),
 		}
 		if err := listens(*http, *quic); err != nil {
 			return err
@@ -83,6 +84,11 @@ func newGatewayCmd() *cobra.Command {
 		return g.Run(cmd.Context())
 	}
 	return cmd
+}
+
+// addSkillsFlag adds the folder of skills.
+func addSkillsFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().String("skills", "", "folder with skills for agents, each a folder with a SKILL.md; read at the start")
 }
 
 // sayGateway prints where the gateway is reached: by this machine and by others.

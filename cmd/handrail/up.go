@@ -52,6 +52,7 @@ type upOptions struct {
 	alone       bool   // nobody is there to be asked
 	bare        string // why Chrome runs without its sandbox, and who accepted that; empty: it does not
 	verbose     bool
+	skills      *string // folder of skills; nil within 'handrail ci'
 
 	uploads      bool // nobody is asked before a file goes to a page
 	grantDesktop bool // by who started this, for as long as it runs
@@ -67,6 +68,7 @@ func newUpCmd() *cobra.Command {
 	}
 	o := upOptions{flags: addNodeFlags(cmd), door: addDoorFlags(cmd), bus: addBusServer(cmd)}
 	o.flags.hostsProviders(cmd)
+	o.skills = addSkillsFlag(cmd)
 	cmd.Flags().Lookup("browser-allow-origin").Usage = "origin that agents may open and pages may reach although it is not public, such as http://127.0.0.1:3000; repeatable"
 	cmd.Flags().StringVar(&o.http, "http", defaultHTTP, "address of MCP and the API")
 	cmd.Flags().StringVar(&o.quic, "quic", "127.0.0.1:7443", "UDP address that nodes connect to")
@@ -120,6 +122,9 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 	}
 	options := gateway.Options{HTTP: o.http, QUIC: o.quic, ApprovalWait: o.wait(), PolicyFiles: rules.FilesChanged, Log: log}
 	options.Prepare = func(context.Context) error { return upRules(data, o, page, say) }
+	if o.skills != nil {
+		options.Skills = *o.skills
+	}
 	if o.door.cert != nil { // not within 'handrail ci'
 		if err := errors.Join(o.door.into(&options), o.bus.into(&options)); err != nil {
 			return err

@@ -55,6 +55,8 @@ var rooms = []room{
 		why: "what is on the wire of the API is types alone, for other people's programs, too"},
 	{dir: "gateway/client", may: []string{"capabilities", "gateway/api"}, std: true, tests: []string{"gateway/**", "test/site"},
 		why: "other people's programs link it: the standard library and the vocabulary, nothing of the gateway"},
+	{dir: "gateway/skill", may: []string{"capabilities", "capabilities/canonical", "capabilities/canonical/yaml", "gateway/registry"}, std: true, tests: []string{"capabilities/catalog"},
+		why: "a skill is text from a folder, and grants nothing"},
 	{dir: "gateway/macro", may: []string{"capabilities", "capabilities/canonical", "capabilities/canonical/yaml", "capabilities/catalog", "capabilities/catalog/tools", "gateway/registry"}, std: true,
 		why: "a macro is data, and its calls are made by whom the registry hands it"},
 	{dir: "gateway/signin", may: []string{"capabilities", "capabilities/egress", "gateway/store"}, tests: []string{"gateway/secret", "gateway/signin/signintest"},

@@ -19,6 +19,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
+	"github.com/handrail-dev/handrail/gateway/skill"
 )
 
 const (
@@ -54,6 +55,7 @@ type Options struct {
 	Working    Working          // default: lanes find nothing
 	Consent    Consent          // default: the person at the client is never asked
 	Artifacts  *front.Artifacts // default: results link to none
+	Skills     *skill.Shelf     // default: there are no prompts
 	Version    string           // of this program, shown to clients; default "dev"
 	// SessionTimeout ends a session that sent nothing for so long; default 4 h.
 	SessionTimeout time.Duration

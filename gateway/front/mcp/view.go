@@ -19,6 +19,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/skill"
 )
 
 const (
@@ -96,6 +97,7 @@ type view struct {
 	mu      sync.Mutex        // guards what follows
 	listed  map[string]listed // by the name it is listed under
 	found   uint64            // which version of what the lane found is listed
+	skilled bool              // the caller may load skills
 	used    time.Time
 	busy    map[string]*use // by session ID
 }
@@ -273,18 +275,25 @@ func (s *Server) newView(who principal.Identity, lane capabilities.LaneID, famil
 	if l.small {
 		about += smallInstructions
 	}
+	able := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}}
+	if s.opts.Skills != nil {
+		able.AddExtension(skillExtension, nil)
+	}
 	v.server = sdk.NewServer(
 		&sdk.Implementation{Name: "handrail", Title: "Handrail", Version: s.opts.Version},
 		&sdk.ServerOptions{
 			Instructions: about,
 			Logger:       slog.New(warnings{s.opts.Log.Handler()}),
-			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}},
+			Capabilities: able,
 			// Lists differ by principal: no shared cache may keep them.
 			SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 		})
 	v.server.AddReceivingMiddleware(v.unlisted)
 	if s.opts.Artifacts != nil {
 		v.offerArtifacts()
+	}
+	if s.opts.Skills != nil {
+		v.offerSkills()
 	}
 	return v
 }
@@ -303,7 +312,9 @@ func (v *view) refreshLocked() {
 	}
 	want := make(map[string]listed)
 	found, version := v.s.opts.Working.Found(v.caller.Lane)
+	skilled := false
 	for _, d := range v.s.opts.Dispatcher.Visible(v.ctx, v.caller) {
+		skilled = skilled || d.Tool == skill.Tool
 		if !d.ModelFacing || !v.holds(d, found) {
 			continue
 		}
@@ -313,6 +324,9 @@ func (v *view) refreshLocked() {
 			continue
 		}
 		want[v.name(d)] = listed{d, asks}
+	}
+	if v.s.opts.Skills != nil {
+		v.showSkills(skilled)
 	}
 	var gone []string
 	kept := make(map[string]listed, len(want))

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
+)
+
+// toolSkill is the tool that loads skills: listing and showing them are calls like any other.
+const toolSkill = "tool.skill.load"
+
+// skillText is the result of toolSkill.
+type skillText struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Text        string `json:"text"`
+	Files       []struct {
+		Path  string `json:"path"`
+		Bytes int    `json:"bytes"`
+	} `json:"files"`
+	Skills []struct {
+		Name        string `json:"name"`
+		Description string `json:"description"`
+	} `json:"skills"`
+}
+
+func newSkillsCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "skills",
+		Short: "See the instructions that agents can load",
+		Long: "A skill is a folder with instructions for a kind of work. It grants nothing. Some are built in; others are read\n" +
+			"from the folder of --skills when the gateway starts. Loading one is a call of " + toolSkill + ".",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newSkillsListCmd(), newSkillsShowCmd())
+	return cmd
+}
+
+// loadSkill makes the call, and prints its result as it is where that is wanted.
+func loadSkill(cmd *cobra.Command, args map[string]any) (s skillText, done bool, err error) {
+	c, err := newClient(cmd)
+	if err != nil {
+		return s, false, err
+	}
+	request := body("tool", toolSkill)
+	request["args"] = args
+	var raw json.RawMessage
+	if err := c.do(cmd.Context(), http.MethodPost, path("calls"), request, &raw); err != nil {
+		return s, false, err
+	}
+	var r capabilities.Result
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return s, false, err
+	}
+	if failure := resultError(r); failure != nil {
+		return s, false, failure
+	}
+	if commonOf(cmd).json {
+		return s, true, printJSON(cmd.OutOrStdout(), r.Output)
+	}
+	return s, false, json.Unmarshal(r.Output, &s)
+}
+
+func newSkillsListCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the skills",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, done, err := loadSkill(cmd, map[string]any{})
+			if done || err != nil {
+				return err
+			}
+			t := newTable(cmd.OutOrStdout(), "SKILL", "FOR")
+			for _, one := range s.Skills {
+				t.row(one.Name, capabilities.Brief(one.Description, 100))
+			}
+			t.flush()
+			return nil
+		},
+	}
+}
+
+func newSkillsShowCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show NAME [FILE]",
+		Short: "Show a skill, or a file of it",
+		Args:  cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			asked := map[string]any{"name": args[0]}
+			if len(args) > 1 {
+				asked["file"] = args[1]
+			}
+			s, done, err := loadSkill(cmd, asked)
+			if done || err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if s.Description != "" {
+				fmt.Fprintf(out, "%s: %s\n\n", plain(s.Name), plain(s.Description))
+			}
+			for line := range strings.Lines(s.Text) {
+				fmt.Fprintln(out, plain(strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "    ")))
+			}
+			for _, f := range s.Files {
+				fmt.Fprintf(out, "%s (%d bytes): handrail skills show %s %s\n", plain(f.Path), f.Bytes, plain(s.Name), command.Word(runtime.GOOS, plain(f.Path)))
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,72 @@
+package skill
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/registry"
+)
+
+// Tool is the tool that loads a skill: the only way to its text, from whichever surface (S3-17,
+// S3-18).
+const Tool capabilities.ToolID = "tool.skill.load"
+
+var _ registry.Provider = (*Shelf)(nil)
+
+// Loaded is the result of Tool.
+type Loaded struct {
+	Name        string   `json:"name,omitempty"`
+	Description string   `json:"description,omitempty"`
+	Path        string   `json:"path,omitempty"`
+	Text        string   `json:"text,omitempty"`
+	Files       []Listed `json:"files,omitempty"`  // beside SKILL.md
+	Skills      []About  `json:"skills,omitempty"` // of a call that names none
+}
+
+// Listed is a file that a skill has.
+type Listed struct {
+	Path  string `json:"path"`
+	Bytes int    `json:"bytes"`
+}
+
+// About is what is told of a skill before it is loaded.
+type About struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+}
+
+// Execute loads a skill's SKILL.md, or another of its files; without a name it says which skills
+// there are.
+func (s *Shelf) Execute(_ context.Context, o registry.Order) (capabilities.Output, error) {
+	var args struct {
+		Name string `json:"name"`
+		File string `json:"file"`
+	}
+	if err := json.Unmarshal(o.Args, &args); err != nil {
+		return capabilities.Output{}, err
+	}
+	if args.Name == "" {
+		out := Loaded{Skills: []About{}}
+		for _, one := range s.all {
+			out.Skills = append(out.Skills, About{one.Name, one.Description})
+		}
+		return capabilities.Output{Result: out, Effect: capabilities.EffectConfirmed}, nil
+	}
+	one, ok := s.Get(args.Name)
+	if !ok {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no skill %.64q", args.Name).WithHint("Call it without a name: it lists the skills.")
+	}
+	out := Loaded{Name: one.Name, Description: one.Description, Path: Main, Text: one.Body}
+	if args.File != "" { // SKILL.md by its name is the whole file, with its head
+		f, ok := one.File(args.File)
+		if !ok {
+			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "the skill %s has no file %.256q", one.Name, args.File).WithHint("Load the skill without a file: it lists its files.")
+		}
+		return capabilities.Output{Result: Loaded{Name: one.Name, Path: f.Path, Text: f.Text}, Effect: capabilities.EffectConfirmed}, nil
+	}
+	for _, f := range one.Files[1:] {
+		out.Files = append(out.Files, Listed{f.Path, len(f.Text)})
+	}
+	return capabilities.Output{Result: out, Effect: capabilities.EffectConfirmed}, nil
+}
