@@ -1,6 +1,6 @@
 // Command rerun runs `go test`, and a test that failed again, alone, up to twice:
-// `go run ./test/rerun FLAGS -- PACKAGES`. It prints what go test prints. A test that
-// passes then is told as `flaky:` at the end and counts as passed.
+// `go run ./test/rerun FLAGS -- PACKAGES`. It prints what go test prints, a package
+// as soon as it ends. A test that passes then is told as `flaky:` at the end and counts as passed.
 //
 // Promises: what cannot be chance is never forgiven: a data race, a panic, a timeout, a
 // package that does not build or whose TestMain fails, any test of test/attack, a test

@@ -28,11 +28,20 @@ func main() {
 	os.Exit(run(flags, packages, os.Stdout, goTest))
 }
 
-// goTest runs go test and writes its output to out, and returns whether it passed.
+// goTest runs go test and writes its output to out, each package's when it ends, and returns
+// whether it passed.
 func goTest(args []string, out io.Writer) bool {
-	cmd := exec.Command("go", append([]string{"test"}, args...)...)
-	cmd.Stdout, cmd.Stderr = out, out
-	return cmd.Run() == nil
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	r, w := io.Pipe()
+	cmd.Stdout, cmd.Stderr = w, w
+	passed := make(chan bool, 1)
+	go func() {
+		err := cmd.Run()
+		w.Close()
+		passed <- err == nil
+	}()
+	relay(r, out)
+	return <-passed
 }
 
 // run returns the exit code.
@@ -95,8 +104,8 @@ var (
 	graves   = []string{"WARNING: DATA RACE", "panic: ", "fatal error: ", "grave: ", "[build failed]", "[setup failed]"}
 )
 
-// watch copies what test writes to out, and reads from it which packages failed. go test
-// prints a package's output in one piece, its verdict last.
+// watch copies what test writes to out, and reads from it which packages failed. A package's
+// output comes in one piece, its verdict last.
 func watch(out io.Writer, test func(io.Writer) bool) (failed []failure, passed bool) {
 	r, w := io.Pipe()
 	done := make(chan bool, 1)
