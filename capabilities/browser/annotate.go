@@ -61,7 +61,7 @@ func annotate(data []byte, shown page.Viewport, marks []mark, args shotArgs) (ou
 			draw.Draw(picture, side.Intersect(b), ink, image.Point{}, draw.Src)
 		}
 		boxes, inks = append(boxes, r.Intersect(b)), append(inks, ink)
-		labels = append(labels, placeLabel(r, b, labelSize(m.Ref, unit), labels))
+		labels = append(labels, putLabel(r, b, labelSize(m.Ref, unit), labels))
 		legend = append(legend, legendEntry{m.Ref, m.Role, m.Name})
 	}
 	for i, label := range labels {
@@ -83,9 +83,9 @@ func annotate(data []byte, shown page.Viewport, marks []mark, args shotArgs) (ou
 	return buf.Bytes(), legend, err
 }
 
-// placeLabel puts a label at its box where it covers no other: above, inside, or
+// putLabel puts a label at its box where it covers no other: above, inside, or
 // at another corner; else at the nearest place that is free.
-func placeLabel(r, all image.Rectangle, size image.Point, taken []image.Rectangle) image.Rectangle {
+func putLabel(r, all image.Rectangle, size image.Point, taken []image.Rectangle) image.Rectangle {
 	free := func(at image.Point) bool {
 		label := image.Rectangle{at, at.Add(size)}
 		return label.In(all) && !slices.ContainsFunc(taken, label.Overlaps)

@@ -136,8 +136,8 @@ func debuggerPath(ctx context.Context, at *url.URL) (string, error) {
 	return u.Path, nil
 }
 
-// take has the connection speak with a tab, which then arrives as any other.
-func (c *chrome) take(ctx context.Context, id target.ID) error {
+// attach has the connection speak with a tab, which then arrives as any other.
+func (c *chrome) attach(ctx context.Context, id target.ID) error {
 	_, err := do(ctx, c.root, target.AttachToTarget, target.AttachToTargetParams{TargetID: id, Flatten: ptr(true)})
 	return err
 }
@@ -155,7 +155,7 @@ func (c *chrome) meet(params []byte) {
 	case !decodeEvent(params, &e):
 		return
 	case !c.attached:
-		c.h.wg.Go(func() { c.take(c.h.life, e.TargetInfo.TargetID) })
+		c.h.wg.Go(func() { c.attach(c.h.life, e.TargetInfo.TargetID) })
 		return
 	case e.TargetInfo.OpenerID == "":
 		return
@@ -164,7 +164,7 @@ func (c *chrome) meet(params []byte) {
 	opener := c.tabs[e.TargetInfo.OpenerID]
 	c.mu.Unlock()
 	if opener != nil {
-		c.h.wg.Go(func() { c.take(opener.life, e.TargetInfo.TargetID) })
+		c.h.wg.Go(func() { c.attach(opener.life, e.TargetInfo.TargetID) })
 	}
 }
 

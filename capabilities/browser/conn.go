@@ -58,7 +58,7 @@ func (c *conn) run(onEvent func(method string, params []byte)) error {
 	var err error
 	for err == nil {
 		m := new(cdproto.Message) // its parts are the receiver's
-		err = c.take(m, c.t.Read(context.Background(), m), onEvent)
+		err = c.receive(m, c.t.Read(context.Background(), m), onEvent)
 	}
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		err = errConnClosed
@@ -68,13 +68,13 @@ func (c *conn) run(onEvent func(method string, params []byte)) error {
 	return err
 }
 
-// take hands one message to whom it is for.
+// receive hands one message to whom it is for.
 //
 // A message that cannot be decoded is one command's misfortune if its number was read, and
 // an event that never was if its name was: pages can make such ones, for example by an
 // object whose names differ in half a surrogate pair only, and the browser is not only
 // theirs. One without either ends the connection.
-func (c *conn) take(m *cdproto.Message, broken error, onEvent func(string, []byte)) error {
+func (c *conn) receive(m *cdproto.Message, broken error, onEvent func(string, []byte)) error {
 	if m.ID == 0 && m.Method == "" {
 		return cmp.Or(broken, errMessage)
 	}

@@ -67,9 +67,9 @@ func watchConsole(ctx context.Context, s *session) []*pending {
 	}
 }
 
-// take records one event, of the document with that loader or what is in it. It runs on
+// add records one event, of the document with that loader or what is in it. It runs on
 // the reading goroutine.
-func (r *consoleRecord) take(loader cdp.LoaderID, method string, params []byte) {
+func (r *consoleRecord) add(loader cdp.LoaderID, method string, params []byte) {
 	e := &consoleEntry{method: method, raw: params, size: len(params) + 200, loader: loader}
 	if len(params) > 4<<10 || method == "Log.entryAdded" {
 		e.said, e.raw = sayConsole(method, params), nil // its long parts need not be kept; not every entry is a message
@@ -246,7 +246,7 @@ func sayConsole(method string, params []byte) *consoleMessage {
 			m.Type = "group"
 		}
 		m.Text = clipText(m.Text+sayArgs(e.Args), maxConsoleText+slack)
-		m.place(e.StackTrace)
+		m.locate(e.StackTrace)
 		return m
 	case "Runtime.exceptionThrown":
 		var e runtime.EventExceptionThrown
@@ -261,7 +261,7 @@ func sayConsole(method string, params []byte) *consoleMessage {
 		}
 		m.Text = clipText(m.Text, maxConsoleText+slack)
 		if m.URL == "" {
-			m.place(d.StackTrace)
+			m.locate(d.StackTrace)
 		}
 		return m
 	case "Log.entryAdded":
@@ -291,8 +291,8 @@ func sayConsole(method string, params []byte) *consoleMessage {
 	return nil
 }
 
-// place takes address and line of the frame that logged.
-func (m *consoleMessage) place(s *runtime.StackTrace) {
+// locate takes address and line of the frame that logged.
+func (m *consoleMessage) locate(s *runtime.StackTrace) {
 	if s != nil && len(s.CallFrames) > 0 {
 		m.URL, m.Line = plainURL(s.CallFrames[0].URL), s.CallFrames[0].LineNumber+1
 	}

@@ -193,7 +193,7 @@ func (c *chrome) downloadMoved(params []byte) {
 		ds.changeLocked()
 		c.cancelDownload(e.GUID, d.context)
 	case e.State == "completed":
-		c.h.wg.Go(d.take)
+		c.h.wg.Go(d.finish)
 	case e.State == "canceled":
 		d.state = downloadFailed
 		ds.bytes, d.bytes = ds.bytes-d.bytes, 0
@@ -201,9 +201,9 @@ func (c *chrome) downloadMoved(params []byte) {
 	}
 }
 
-// take examines a complete download and puts it where it stays.
-func (d *download) take() {
-	path, sum, err := d.settle()
+// finish examines a complete download and puts it where it stays.
+func (d *download) finish() {
+	path, sum, err := d.keep()
 	state := downloadComplete
 	if err != nil {
 		state = downloadFailed
@@ -219,7 +219,7 @@ func (d *download) take() {
 	ds.mu.Unlock()
 }
 
-func (d *download) settle() (path, sum string, err error) {
+func (d *download) keep() (path, sum string, err error) {
 	scratch, err := os.OpenRoot(d.chrome.proc.Scratch())
 	if err != nil {
 		return "", "", err

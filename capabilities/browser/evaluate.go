@@ -82,7 +82,7 @@ func evaluate(c *call) (capabilities.Output, error) {
 	c.release()
 	res, err := sent.get(c.ctx)
 	if o := res.Result; console && err == nil && o != nil && o.ObjectID != "" && res.ExceptionDetails == nil {
-		res, err = c.settled(o)
+		res, err = c.awaited(o)
 	}
 	// Code that runs in that mode rejects; only code that does not compile throws.
 	if e := res.ExceptionDetails; console && e != nil && e.Text == "Uncaught" && (e.StackTrace != nil || e.Exception == nil || e.Exception.ClassName != "SyntaxError") {
@@ -189,8 +189,8 @@ type cutValue struct {
 	Omitted int    `json:"omitted_chars"`
 }
 
-// settled awaits a promise, and returns the value of what a handle stands for.
-func (c *call) settled(o *runtime.RemoteObject) (runtime.EvaluateResult, error) {
+// awaited awaits a promise, and returns the value of what a handle stands for.
+func (c *call) awaited(o *runtime.RemoteObject) (runtime.EvaluateResult, error) {
 	defer start(c.whole, c.tab.s, runtime.ReleaseObject, runtime.ReleaseObjectParams{ObjectID: o.ObjectID})
 	res, err := do(c.ctx, c.tab.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
 		FunctionDeclaration: "function() { 'use strict'; return this }", ObjectID: o.ObjectID, ReturnByValue: ptr(true), AwaitPromise: ptr(true), Silent: ptr(true),

@@ -256,7 +256,7 @@ func (l *lane) open(ctx context.Context, c *chrome) (*tab, error) {
 	}
 	made, err := do(ctx, c.root, target.CreateTarget, target.CreateTargetParams{URL: "about:blank", BrowserContextID: id})
 	if err == nil && c.attached {
-		err = c.take(ctx, made.TargetID)
+		err = c.attach(ctx, made.TargetID)
 	}
 	if err != nil {
 		return nil, err

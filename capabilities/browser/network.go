@@ -147,7 +147,7 @@ func (t *tab) onNetwork(s *session, method string, params []byte) {
 		t.sawRequest(e.Request.URL)
 		e.from = t.shows()
 	}
-	turned := t.network.take(s, method, &e, t.lane.blockedWhy)
+	turned := t.network.add(s, method, &e, t.lane.blockedWhy)
 	document := e.Type == "Document" && e.FrameID == string(t.id)
 	switch {
 	case method == "Network.requestWillBeSent" && e.HasUserGesture && e.Type != "Document" && !e.ofChrome():
@@ -210,10 +210,10 @@ func (l *lane) blockedWhy(url string, since time.Time) error {
 	return out.Failure(url, since)
 }
 
-// take records one event and reports whether the number in flight became or
+// add records one event and reports whether the number in flight became or
 // ceased to be zero. It runs on the reading goroutine; why asks the egress proxy
 // why it did not connect.
-func (r *networkRecord) take(s *session, method string, e *networkEvent, why func(url string, since time.Time) error) (turned bool) {
+func (r *networkRecord) add(s *session, method string, e *networkEvent, why func(url string, since time.Time) error) (turned bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	idle := len(r.open) == 0

@@ -90,7 +90,7 @@ func snapshot(c *call) (capabilities.Output, error) {
 	if err := c.page(); err != nil {
 		return capabilities.Output{}, err
 	}
-	g, err := c.look(args, false)
+	g, err := c.show(args, false)
 	if err != nil {
 		return capabilities.Output{}, err
 	}
@@ -150,15 +150,15 @@ func (c *call) snapshotFor(mode string) (given, error) {
 			args.Since = "last"
 		}
 	}
-	g, err := c.look(args, true)
+	g, err := c.show(args, true)
 	if err != nil && (args.Ref != "" || args.Selector != "") && c.ctx.Err() == nil {
-		g, err = c.look(snapshotArgs{MaxChars: maxSnapshot}, false) // that part is gone
+		g, err = c.show(snapshotArgs{MaxChars: maxSnapshot}, false) // that part is gone
 	}
 	return g, err
 }
 
-// look reads the tab's page and shows of it what was asked for.
-func (c *call) look(args snapshotArgs, rest bool) (given, error) {
+// show reads the tab's page and shows of it what was asked for.
+func (c *call) show(args snapshotArgs, rest bool) (given, error) {
 	v := view{args.Ref, args.Selector, args.Interactive, args.Boxes}
 	page, err := c.read(v, rest)
 	if err != nil {

@@ -394,7 +394,7 @@ func (t *tab) onEvent(method string, params []byte) {
 			t.cameTo(e.LoaderID, e.Name)
 		}
 	case "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded":
-		t.console.take(t.shownLoader(), method, params)
+		t.console.add(t.shownLoader(), method, params)
 	case "Page.javascriptDialogOpening":
 		t.dialogOpened(params)
 	case "Page.javascriptDialogClosed":

@@ -166,7 +166,7 @@ func (w *waiter) matches(ctx context.Context) ([]platform.Element, error) {
 		}
 		return nil, err
 	}
-	s, err := w.h.look(ctx, w.d, w.sel)
+	s, err := w.h.scene(ctx, w.d, w.sel)
 	if err != nil {
 		return nil, err
 	}

@@ -36,14 +36,14 @@ type typing struct {
 func (h *call) countTyped(ctx context.Context, d *platform.Desktop, w platform.Window, text string) *typing {
 	t := &typing{h: h, d: d, w: w, text: text}
 	t.ctx, t.cancel = context.WithTimeout(ctx, describeWithin)
-	t.earlier = t.look()
+	t.earlier = t.focused()
 	return t
 }
 
 func (t *typing) close() { t.cancel() }
 
-// look returns what has the focus, if its application says so in time.
-func (t *typing) look() <-chan platform.Element {
+// focused returns what has the focus, if its application says so in time.
+func (t *typing) focused() <-chan platform.Element {
 	seen := make(chan platform.Element, 1)
 	if t.d.Accessibility == nil || t.w.PID == 0 || t.w.Own || strings.ContainsFunc(t.text, unicode.IsControl) {
 		seen <- platform.Element{} // Tab and Enter lead on into other fields, a password's too
@@ -63,7 +63,7 @@ func (t *typing) done() *capabilities.Did {
 	late := time.NewTimer(didWithin)
 	defer late.Stop()
 	var fields [2]platform.Element
-	for i, look := range []<-chan platform.Element{t.earlier, t.look()} {
+	for i, look := range []<-chan platform.Element{t.earlier, t.focused()} {
 		select {
 		case fields[i] = <-look:
 		case <-late.C:

@@ -38,9 +38,9 @@ func (h *call) list(ctx context.Context, d *platform.Desktop) ([]platform.Window
 	return d.Windows.List(ctx)
 }
 
-// look reads what a selector may mean. If it names windows of one application,
+// scene reads what a selector may mean. If it names windows of one application,
 // only that one is asked: another one that hangs costs nothing then.
-func (h *call) look(ctx context.Context, d *platform.Desktop, sel *selector) (*scene, error) {
+func (h *call) scene(ctx context.Context, d *platform.Desktop, sel *selector) (*scene, error) {
 	windows, err := h.list(ctx, d)
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (h *call) resolve(ctx context.Context, d *platform.Desktop, sel *selector) 
 		}
 	}
 	for try := 0; ; try++ {
-		s, err := h.look(ctx, d, sel)
+		s, err := h.scene(ctx, d, sel)
 		if err != nil {
 			return platform.Element{}, err
 		}

@@ -114,7 +114,7 @@ func (h *call) queryElements(ctx context.Context, sel *selector, limit int, resu
 		result.Matches, result.Total = append(result.Matches, h.match(e)), 1
 		return nil
 	}
-	s, err := h.look(ctx, d, sel)
+	s, err := h.scene(ctx, d, sel)
 	if err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func (h *call) shoot(ctx context.Context, d *platform.Desktop, args shotArgs) (c
 	if args.Region != nil || args.Window != "" {
 		h.acts(want.area)
 	}
-	took, err := h.take(ctx, d, layout, want, args.ChangedAt)
+	took, err := h.grab(ctx, d, layout, want, args.ChangedAt)
 	if err != nil {
 		return capabilities.Output{}, err
 	}
@@ -239,9 +239,9 @@ func (t taken) blobs() []capabilities.Blob {
 	return []capabilities.Blob{{Field: "bytesBase64", MIME: t.mime, Bytes: t.data}}
 }
 
-// take returns the image, encoded now or before. since is an image that the caller
+// grab returns the image, encoded now or before. since is an image that the caller
 // has: if nothing changed, it is told so.
-func (h *call) take(ctx context.Context, d *platform.Desktop, layout platform.Layout, want shot, since string) (taken, error) {
+func (h *call) grab(ctx context.Context, d *platform.Desktop, layout platform.Layout, want shot, since string) (taken, error) {
 	h.observe(keyScreen, "pixels")
 	frame, err := d.Screen.Frame(ctx, want.area, want.cursor)
 	if err != nil {

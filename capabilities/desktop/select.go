@@ -109,8 +109,8 @@ func (p *parser) rest() string {
 	return string(runes[:min(len(runes), 12)])
 }
 
-// take reads a mark, if it comes next.
-func (p *parser) take(mark string) bool {
+// accept reads a mark, if it comes next.
+func (p *parser) accept(mark string) bool {
 	p.space()
 	if strings.HasPrefix(p.text[p.at:], mark) {
 		p.at += len(mark)
@@ -145,7 +145,7 @@ func (p *parser) chain(outermost bool) (*selector, error) {
 			return nil, err
 		}
 		s.steps = append(s.steps, st)
-		if !p.take(">>") {
+		if !p.accept(">>") {
 			return s, nil
 		}
 	}
@@ -185,7 +185,7 @@ func (p *parser) or(top *step) (expr, error) {
 		return nil, err
 	}
 	list := either{first}
-	for p.take("||") {
+	for p.accept("||") {
 		if top != nil && len(top.relations)+top.nth != before {
 			return nil, selectorError(start, "nth, near and the sides cannot stand beside ||; put the rest in parentheses")
 		}
@@ -215,7 +215,7 @@ func (p *parser) and(top *step) (expr, error) {
 		default:
 			list = append(list, e)
 		}
-		if p.take("&&") {
+		if p.accept("&&") {
 			continue
 		}
 		if p.ends() || strings.HasPrefix(p.text[p.at:], "||") {
@@ -230,7 +230,7 @@ func (p *parser) unary(top *step) (expr, error) {
 	if p.depth > maxDepth {
 		return nil, selectorError(p.at, "it is nested deeper than %d", maxDepth)
 	}
-	if p.take("!") {
+	if p.accept("!") {
 		e, err := p.unary(nil)
 		if err != nil {
 			return nil, err
@@ -240,12 +240,12 @@ func (p *parser) unary(top *step) (expr, error) {
 		}
 		return negated{e}, nil
 	}
-	if p.take("(") {
+	if p.accept("(") {
 		e, err := p.or(nil)
 		if err != nil {
 			return nil, err
 		}
-		if !p.take(")") {
+		if !p.accept(")") {
 			return nil, selectorError(p.at, `")" is missing`)
 		}
 		return e, nil
@@ -350,12 +350,12 @@ func (p *parser) relation(top *step, side string, start int) error {
 
 // anchor reads what a relation refers to: a name, a ref or a chain in parentheses.
 func (p *parser) anchor(side string) (*selector, error) {
-	if p.take("(") {
+	if p.accept("(") {
 		s, err := p.chain(false)
 		if err != nil {
 			return nil, err
 		}
-		if !p.take(")") {
+		if !p.accept(")") {
 			return nil, selectorError(p.at, `")" is missing`)
 		}
 		return s, nil

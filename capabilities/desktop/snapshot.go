@@ -233,7 +233,7 @@ func (h *call) snapImage(ctx context.Context, d *platform.Desktop, args snapshot
 	if want.area, err = h.areaOf(ctx, layout, shotOf); err != nil {
 		return nil, nil, err
 	}
-	t, err := h.take(ctx, d, layout, want, "")
+	t, err := h.grab(ctx, d, layout, want, "")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -143,7 +143,7 @@ func (c *deed) choose(ctx context.Context, name string) error {
 			return ""
 		}
 	}
-	if err := c.take(ctx, *option, combo, goal); err != nil || c.verdict.effect == capabilities.EffectConfirmed {
+	if err := c.pickOption(ctx, *option, combo, goal); err != nil || c.verdict.effect == capabilities.EffectConfirmed {
 		return err
 	}
 	if !combo || c.in == nil || !opened && !is(&c.e, "focusable") {
@@ -226,9 +226,9 @@ func (c *deed) openCombo(ctx context.Context, root platform.Element) error {
 	return c.pointer(ctx, platform.ButtonLeft, 1)
 }
 
-// take selects an option in its container, by its own action, or, where it shows
+// pickOption selects an option in its container, by its own action, or, where it shows
 // in a list, by a click. It leaves no verdict if no route was open.
-func (c *deed) take(ctx context.Context, option platform.Element, combo bool, goal func(e *platform.Element) string) error {
+func (c *deed) pickOption(ctx context.Context, option platform.Element, combo bool, goal func(e *platform.Element) string) error {
 	acc := c.d.Accessibility
 	routes := []func(ctx context.Context) error{
 		func(ctx context.Context) error { return acc.Select(ctx, option.Ref, false) },
