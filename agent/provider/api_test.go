@@ -82,6 +82,12 @@ func (a *answering) answer(w http.ResponseWriter, r *http.Request) {
 		say(429, "text/plain", "slow down")
 	case "422":
 		say(422, "application/json", `{"message":"n is \u202e too large","long":"`+strings.Repeat("x", 10000)+`"}`)
+	case "auth":
+		if r.Header.Get("X-Key") != "correct horse" {
+			say(401, "text/plain", "who are you? you said "+r.Header.Get("X-Key"))
+			return
+		}
+		say(200, "application/json", `{"said":"`+r.Header.Get("X-Key")+`"}`)
 	case "hang":
 		<-r.Context().Done()
 	case "cut":
@@ -357,5 +363,45 @@ func TestAnAPIThatNeverAnswers(t *testing.T) {
 	}()
 	if _, err := h.Handle(ctx, invocation("tyrum.things.get", `{"what":"x"}`)); capabilities.CodeOf(err) != capabilities.CodeCancelled {
 		t.Errorf("%v", err)
+	}
+}
+
+// A credential is sent to the API and told to nobody: not in what is recorded of the provider,
+// not in an answer or a refusal that repeats it. Without it nothing is sent.
+func TestAnAPIsCredential(t *testing.T) {
+	a := startAnswering(t)
+	h, err := apiHost(t, tools.Provider{
+		Name: "things", Kind: tools.KindOpenAPI, URL: a.URL + "/openapi.json", Headers: []tools.Credential{{Name: "X-Key", Secret: "things-key"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	approve(t, h, "things")
+	if _, err := ask(h, "get", "auth"); capabilities.CodeOf(err) != capabilities.CodeSecretUnavailable || a.calls.Load() != 0 {
+		t.Errorf("%v", err)
+	}
+	deliver := func(value string) {
+		inv := invocation(capCredential, `{"provider":"things","name":"X-Key"}`)
+		inv.Secret = capabilities.NewSecret([]byte(value))
+		if _, err := h.Handle(context.Background(), inv); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deliver("wrong battery")
+	_, err = ask(h, "get", "auth")
+	e := capabilities.AsError(err)
+	details, _ := json.Marshal(e.Details)
+	if e.Code != capabilities.CodeForbidden || !strings.Contains(e.PublicHint(), "X-Key") || strings.Contains(string(details), "battery") || !strings.Contains(string(details), "[secret]") {
+		t.Errorf("%v %s %s", err, e.PublicHint(), details)
+	}
+	deliver("correct horse")
+	out, err := ask(h, "get", "auth")
+	text, _ := json.Marshal(out.Result)
+	if err != nil || strings.Contains(string(text), "horse") || !strings.Contains(string(text), `"said":"[secret]"`) {
+		t.Errorf("%s %v", text, err)
+	}
+	kept, err := h.keep.root.ReadFile("things.json")
+	if err != nil || strings.Contains(string(kept), "horse") {
+		t.Errorf("the value lies on the disk: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
 	"github.com/handrail-dev/handrail/capabilities/egress"
+	"github.com/handrail-dev/handrail/capabilities/wire"
 )
 
 // The capabilities by which the gateway manages what a node hosts. They are calls like any
@@ -164,6 +165,10 @@ func (h *Host) offer(_ context.Context, inv capabilities.Invocation) (capabiliti
 	if p == nil {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "this node does not host the provider %q", args.Provider)
 	}
+	if n := len(h.tools) - h.countLocked(args.Provider) + len(args.Approved); n > maxOffered {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeConflict, "this node would offer %d tools of providers, and offers at most %d", n, maxOffered).
+			WithHint("Have another node host one of them, or add it anew with --only.")
+	}
 	next := *p
 	next.approved = args.Approved
 	if err := h.takeLocked(&next); err != nil {
@@ -172,6 +177,9 @@ func (h *Host) offer(_ context.Context, inv capabilities.Invocation) (capabiliti
 	h.opts.Changed()
 	return capabilities.Output{Effect: capabilities.EffectConfirmed, Result: map[string]any{"tools": h.countLocked(args.Provider)}}, nil
 }
+
+// maxOffered leaves room for what the device itself can do, in the one frame that names all.
+const maxOffered = wire.MaxCapabilities - 256
 
 func (h *Host) countLocked(provider string) (n int) {
 	for _, t := range h.tools {

@@ -235,8 +235,8 @@ func (h *HelloAck) check() error {
 	if h.SiteEpoch > maxEpoch {
 		return errors.New("a stop epoch is out of range")
 	}
-	if len(h.Allow) > maxEntries {
-		return fmt.Errorf("more than %d capabilities", maxEntries)
+	if len(h.Allow) > MaxCapabilities {
+		return fmt.Errorf("more than %d capabilities", MaxCapabilities)
 	}
 	if len(h.Origins) > MaxOrigins {
 		return fmt.Errorf("more than %d origins", MaxOrigins)
@@ -254,8 +254,8 @@ func (h *Heartbeat) check() error    { return errors.Join(addresses(h.Addrs), h.
 func (h *HeartbeatAck) check() error { return h.Head.check() }
 
 func (r *Readiness) check() error {
-	if len(r.Capabilities) > maxEntries {
-		return fmt.Errorf("more than %d capabilities", maxEntries)
+	if len(r.Capabilities) > MaxCapabilities {
+		return fmt.Errorf("more than %d capabilities", MaxCapabilities)
 	}
 	for i, c := range r.Capabilities {
 		if c.Capability == "" {
@@ -297,8 +297,8 @@ func (r *Readiness) Clip() {
 }
 
 func (a *Allowlist) check() error {
-	if len(a.Capabilities) > maxEntries {
-		return fmt.Errorf("more than %d capabilities", maxEntries)
+	if len(a.Capabilities) > MaxCapabilities {
+		return fmt.Errorf("more than %d capabilities", MaxCapabilities)
 	}
 	return names("a capability", maxName, a.Capabilities...)
 }
@@ -307,8 +307,8 @@ func (a *Approved) check() error {
 	if a.Node == "" || len(a.Cert) == 0 || len(a.Cert) > maxCert {
 		return fmt.Errorf("node and a certificate of at most %d bytes must be given", maxCert)
 	}
-	if len(a.Allow) > maxEntries {
-		return fmt.Errorf("more than %d capabilities", maxEntries)
+	if len(a.Allow) > MaxCapabilities {
+		return fmt.Errorf("more than %d capabilities", MaxCapabilities)
 	}
 	if err := names("a name", maxName, string(a.Node), a.Trust, a.Label); err != nil {
 		return err

@@ -99,15 +99,17 @@ const (
 	MaxJournal   = 256 // calls asked about at once
 	MaxSceneArgs = 256 << 10
 	MaxAddrs     = 128 // of a device
-	maxGrants    = 128
-	maxEntries   = 512 // capabilities in Readiness and Allowlist
-	maxObserved  = 256
-	maxTyped     = MaxArgs
-	maxFields    = 1000
-	maxText      = 2 << 10 // messages, hints
-	maxName      = 256     // identifiers, labels, versions
-	maxCert      = 8 << 10
-	maxFix       = 300
+	// MaxCapabilities are those in Readiness and Allowlist: a device's own, and the tools of the
+	// providers that it hosts, of which one may have 2,000.
+	MaxCapabilities = 4096
+	maxGrants       = 128
+	maxObserved     = 256
+	maxTyped        = MaxArgs
+	maxFields       = 1000
+	maxText         = 2 << 10 // messages, hints
+	maxName         = 256     // identifiers, labels, versions
+	maxCert         = 8 << 10
+	maxFix          = 300
 )
 
 type kindInfo struct {
@@ -122,7 +124,7 @@ var kinds = map[Kind]kindInfo{
 	KindHelloAck:     {"hello-ack", 8 << 10, func() Message { return new(HelloAck) }},
 	KindHeartbeat:    {"heartbeat", 1 << 10, func() Message { return new(Heartbeat) }},
 	KindHeartbeatAck: {"heartbeat-ack", 1 << 10, func() Message { return new(HeartbeatAck) }},
-	KindReadiness:    {"readiness", 512 << 10, func() Message { return new(Readiness) }},
+	KindReadiness:    {"readiness", 2 << 20, func() Message { return new(Readiness) }},
 	KindAllowlist:    {"allowlist", 96 << 10, func() Message { return new(Allowlist) }},
 	KindApproved:     {"approved", 128 << 10, func() Message { return new(Approved) }},
 	KindStop:         {"stop", 64, func() Message { return new(Stop) }},

@@ -257,7 +257,7 @@ func TestBoundsHoldBothWays(t *testing.T) {
 		&Hello{Version: 1, MinVersion: 1, Node: "n", LogHead: &Head{Sig: []byte{1}}},
 		&HelloAck{Version: 1, Gateway: "g"},
 		&Readiness{Capabilities: []capabilities.Readiness{{}}},
-		&Readiness{Capabilities: make([]capabilities.Readiness, maxEntries+1)},
+		&Readiness{Capabilities: make([]capabilities.Readiness, MaxCapabilities+1)},
 		&Allowlist{Capabilities: []string{long}},
 		&Approved{Node: "n"},
 		&Rotate{PublicKey: []byte{1}},
