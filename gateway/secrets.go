@@ -50,7 +50,7 @@ func (g *Gateway) openSecrets(ctx context.Context) error {
 		return err
 	}
 	defer clear(mine)
-	if g.SignIns, err = signin.New(signin.Options{Store: g.Store, Secrets: g.Secrets, Key: mine, Record: g.recordBy, Log: g.log}); err != nil {
+	if g.SignIns, err = signin.New(signin.Options{Store: g.Store, Secrets: g.Secrets, Key: mine, Record: g.recordBy, Renewed: g.renewed, Log: g.log}); err != nil {
 		return err
 	}
 	return g.Secrets.Load(ctx)
@@ -72,3 +72,6 @@ func (s secrets) Done(ctx context.Context, by capabilities.PrincipalID, lane cap
 	told, left = s.g.Nodes.SecretsDone(lane)
 	return told, left, nil
 }
+
+// renewed has the hosts of providers get a token that was refreshed.
+func (g *Gateway) renewed(ctx context.Context, secret string) { g.Providers.Renewed(ctx, secret) }

@@ -88,6 +88,10 @@ func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilit
 	}
 	inv.Observe("execution.proc.spawn", p.Name)
 	m, err := b.manifest(ctx)
+	if capabilities.CodeOf(err) == capabilities.CodeSecretUnavailable && secrets.missing() != nil {
+		// It says nothing of its tools before somebody approved it with its credential.
+		m, err = &tools.ToolManifest{Provider: p.Name}, nil
+	}
 	if err != nil {
 		b.close()
 		return capabilities.Output{}, secrets.withheld().Error(err)

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -51,6 +52,7 @@ type server struct {
 
 // live is one connection to a server.
 type live struct {
+	wants   atomic.Bool        // it answered that it wants another credential
 	session *mcp.ClientSession // set before ready is closed
 	process Process            // nil: it is at a URL
 	http    *egress.Transport  // of one at a URL
@@ -167,6 +169,10 @@ func (s *server) watch(l *live) {
 
 // unavailable words that a server does not answer.
 func (l *live) unavailable(cause error) *capabilities.Error {
+	if l != nil && l.wants.Load() {
+		return capabilities.Errorf(capabilities.CodeSecretUnavailable, "the MCP server wants a credential, or another one than it has").
+			WithHint("Sign in on the console's page Providers, and add it with --env Authorization=sign-in/NAME.")
+	}
 	e := capabilities.Wrap(capabilities.CodeExecutionFailed, cause, "The MCP server ended or does not answer.")
 	if l == nil {
 		return e
@@ -249,7 +255,7 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 			return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "")
 		}
 		l.http = s.way.Transport(egress.TransportOptions{Origin: at, Credentials: s.secret.header, MaxBytes: maxMessage, HeaderTimeout: 5 * time.Minute})
-		return &mcp.StreamableClientTransport{Endpoint: s.record.URL, HTTPClient: onlyTo(at, l.http), MaxRetries: 2, MaxEventSize: maxMessage}, nil
+		return &mcp.StreamableClientTransport{Endpoint: s.record.URL, HTTPClient: onlyTo(at, heard401{l.http, &l.wants}), MaxRetries: 2, MaxEventSize: maxMessage}, nil
 	}
 	p, err := s.start.Start(context.Background(), Program{Argv: s.record.Command, Env: s.secret.env(), Read: s.record.Read, Write: s.record.Write, Net: s.way})
 	if err != nil {
@@ -257,6 +263,20 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 	}
 	l.process = p
 	return &mcp.IOTransport{Reader: io.NopCloser(p.Stdout()), Writer: p.Stdin(), MaxLineLength: maxMessage}, nil
+}
+
+// heard401 notes that a server answered that it wants another credential than it got.
+type heard401 struct {
+	http.RoundTripper
+	wants *atomic.Bool
+}
+
+func (h heard401) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := h.RoundTripper.RoundTrip(r)
+	if err == nil && resp.StatusCode == http.StatusUnauthorized {
+		h.wants.Store(true)
+	}
+	return resp, err
 }
 
 // onlyTo is a client that goes to one origin: a redirect to another place is none that the

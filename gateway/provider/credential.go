@@ -102,8 +102,8 @@ func (b *Book) deliver(ctx context.Context, p *Provider) error {
 		return nil
 	}
 	at := telling{p.Name, p.Host}
-	b.entrusted[at] = true // tried for this connection
-	if !p.calls() {
+	b.entrusted[at] = true              // tried for this connection
+	if !p.calls() && len(p.Tools) > 0 { // one without tools was approved to say which it has
 		return nil
 	}
 	for _, c := range p.Credentials() {
@@ -120,6 +120,20 @@ func (b *Book) deliver(ctx context.Context, p *Provider) error {
 		}
 	}
 	return nil
+}
+
+// Renewed has the hosts of providers get a secret that has another value now.
+func (b *Book) Renewed(ctx context.Context, name string) {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	for _, p := range b.List() {
+		if !slices.ContainsFunc(p.Credentials(), func(c tools.Credential) bool { return c.Secret == name }) {
+			continue
+		}
+		if err := b.deliver(ctx, &p); err != nil { // a host that is away gets it when it connects
+			b.opts.Log.Warn("provider.credential", "provider", p.Name, "node", p.Host, "err", err)
+		}
+	}
 }
 
 // withdraws reports, once, that a credential which was delivered is the approver's no more.

@@ -43,8 +43,10 @@ type Options struct {
 	Key     []byte // seals refresh tokens; 32 bytes
 	// Record writes a packet in the same transaction as a change; default: none.
 	Record func(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) error
-	Log    *slog.Logger // default: discards
-	Now    func() time.Time
+	// Renewed is told the name of a secret that has another value now; default: nobody is.
+	Renewed func(ctx context.Context, secret string)
+	Log     *slog.Logger // default: discards
+	Now     func() time.Time
 }
 
 // Book is the sign-ins of a gateway. All methods are safe for concurrent use.
@@ -79,6 +81,9 @@ func New(o Options) (*Book, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Renewed == nil {
+		o.Renewed = func(context.Context, string) {}
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -128,6 +128,8 @@ func (b *Book) Run(ctx context.Context) error {
 			if !at.After(b.opts.Now()) {
 				if err := b.Refresh(ctx, s.Name); err != nil {
 					b.opts.Log.Warn("signin.refresh", "name", s.Name, "err", err)
+				} else {
+					b.opts.Renewed(ctx, s.Secret())
 				}
 				// A short life is refreshed when it ends, and not all the time.
 				at = b.opts.Now().Add(max(shortest, min(retry, time.Until(s.Until))))

@@ -141,3 +141,51 @@ func TestACredentialIsAHeader(t *testing.T) {
 	v.folder(n.Dir)
 	v.log()
 }
+
+// A server that lists nothing without a credential is approved with it first, and its tools when it
+// has said which they are.
+func TestAServerThatWantsACredentialFirst(t *testing.T) {
+	const value = "CANARY-first-token-4711"
+	walls, err := site.NewWalls()
+	if err != nil {
+		t.Skip(err)
+	}
+	w := newWords(t)
+	w.say(saying("Echoes."))
+	inner := w.Config.Handler
+	w.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+value {
+			rw.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		inner.ServeHTTP(rw, r)
+	})
+	v := newVault(t, value)
+	n := v.AddNodeWith("desk", hosts(t, walls), site.NewHandler())
+	n.AwaitReady("tyrum.provider.host")
+	admin := newCaller(t, v.URL(), v.admin)
+	plain, err := json.Marshal(api.AddProvider{Name: "remote", Kind: "mcp", Host: n.ID, URL: w.URL})
+	must(t, err)
+	admin.fails(http.MethodPost, "/v1/providers", string(plain), capabilities.CodeSecretUnavailable)
+	v.set("token", value)
+	add, err := json.Marshal(api.AddProvider{Name: "remote", Kind: "mcp", Host: n.ID, URL: w.URL, Env: []string{"Authorization=token"}})
+	must(t, err)
+	var p api.Provider
+	admin.ok(http.MethodPost, "/v1/providers", string(add), &p)
+	if len(p.Tools) != 0 || v.resolved() != 0 {
+		t.Fatalf("%d tools, %d resolved before an approval", len(p.Tools), v.resolved())
+	}
+	approved(t, admin, p, "allow")
+	if v.resolved() != 1 {
+		t.Errorf("%d resolved, want one for the approval", v.resolved())
+	}
+	admin.ok(http.MethodPost, "/v1/providers/remote/check", "", &p)
+	if len(p.Tools) != 2 || p.Tools[0].Callable {
+		t.Fatalf("%+v", p.Tools)
+	}
+	approved(t, admin, p, "allow")
+	n.AwaitReady("tyrum.remote.echo")
+	if r := v.as("agent", "main", "tool.remote.echo", `{}`, ""); r.Status != capabilities.StatusOK {
+		t.Errorf("%+v", r)
+	}
+}
