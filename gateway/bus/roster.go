@@ -263,7 +263,8 @@ func (b *Bus) Decide(ctx context.Context, by capabilities.PrincipalID, id capabi
 		return View{}, capabilities.AsError(err)
 	}
 	b.mu.Lock()
-	s.record = r
+	// All else of a record is read without the lock, and stays as it was.
+	s.state, s.decidedBy, s.decidedAt, s.reason = r.state, r.decidedBy, r.decidedAt, r.reason
 	if !r.in() {
 		s.drop()
 	}
