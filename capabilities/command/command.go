@@ -47,25 +47,25 @@ func text(parts []any, flags []string) string {
 	return b.String()
 }
 
-// Advised is an error of the command line itself, whose hint names commands.
-type Advised struct {
+// AdvisedError is an error of the command line itself, whose hint names commands.
+type AdvisedError struct {
 	err   *capabilities.Error
 	parts []any
 }
 
 // Advise returns e with a hint of parts: texts, and commands between them.
-func Advise(e *capabilities.Error, parts ...any) *Advised {
-	return &Advised{e.WithHint(text(parts, nil)), parts}
+func Advise(e *capabilities.Error, parts ...any) *AdvisedError {
+	return &AdvisedError{e.WithHint(text(parts, nil)), parts}
 }
 
-func (a *Advised) Error() string { return a.err.Error() }
+func (a *AdvisedError) Error() string { return a.err.Error() }
 
 // Unwrap returns the error, whose hint has no flags.
-func (a *Advised) Unwrap() error { return a.err }
+func (a *AdvisedError) Unwrap() error { return a.err }
 
 // OfError returns the hint of what err says, in the words of the command line.
 func OfError(err error, flags ...string) string {
-	if own := (*Advised)(nil); errors.As(err, &own) {
+	if own := (*AdvisedError)(nil); errors.As(err, &own) {
 		return text(own.parts, flags)
 	}
 	e := capabilities.AsError(err)

@@ -64,9 +64,10 @@ type Bus struct {
 	srv      *server.Server
 	conn     *nats.Conn
 	sum      string // of the certificate
-	running  context.Context
-	stop     context.CancelFunc
-	works    sync.WaitGroup
+	//lint:ignore containedctx the life of the bus
+	running context.Context
+	stop    context.CancelFunc
+	works   sync.WaitGroup
 
 	changing sync.Mutex // one change of the roster at a time; taken before mu
 

@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -382,6 +381,3 @@ func (b *Bus) Of(service string) []capabilities.NodeID {
 }
 
 var errUsed = errors.New("invitation used")
-
-// isNone reports that a query found nothing.
-func isNone(err error) bool { return errors.Is(err, sql.ErrNoRows) }

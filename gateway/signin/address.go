@@ -63,7 +63,8 @@ func readAddress(what, raw string) (*url.URL, error) {
 // failed words that a server could not be asked. An address that may not be reached is named; a
 // server's own words are not: they may hold a secret.
 func (w *way) failed(message string) error {
-	for _, r := range w.egress.Refused() {
+	if refused := w.egress.Refused(); len(refused) > 0 {
+		r := refused[0]
 		e := capabilities.Errorf(capabilities.CodeURLBlocked, "%s may not be reached: %s", r.Target, r.Why)
 		if r.Flag != "" {
 			e = e.WithHint("Allow it with " + r.Flag + " if it is one of your own.")
