@@ -226,7 +226,7 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 
 // keep opens what lasts besides: policy, outcomes, artifacts, the stop switch, nodes.
 func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte) (err error) {
-	g.Providers, err = provider.Open(ctx, provider.Options{Store: g.Store, Registry: g.Registry, Record: g.recordBy, Allow: g.allowProvider, Log: g.log})
+	g.Providers, err = provider.Open(ctx, provider.Options{Store: g.Store, Registry: g.Registry, Record: g.recordBy, Allow: g.allowProvider, Teller: g.teller, Log: g.log})
 	if err != nil {
 		return err
 	}

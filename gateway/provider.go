@@ -12,6 +12,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/nodes"
+	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -31,6 +32,17 @@ func (g *Gateway) allowProvider(ctx context.Context, by capabilities.PrincipalID
 	list := append(slices.Clone(v.Allow), pattern)
 	_, err = g.Nodes.Change(ctx, node, nodes.Edit{By: by, Allow: &list})
 	return err
+}
+
+// teller is who tells a host what somebody decided earlier: them, while a token of theirs or they
+// themselves have the role that the decision took; else the site, in nobody's name.
+func (g *Gateway) teller(who dispatch.Caller) dispatch.Caller {
+	if principal.Allow(principal.Role(who.Role), principal.ActProviders) {
+		if u, err := g.Tokens.User(who.Principal); g.known(who.Principal, who.Role) || err == nil && string(u.Role) == who.Role {
+			return who
+		}
+	}
+	return dispatch.Caller{Principal: principal.Site.Principal, Role: string(principal.Site.Role), Lane: capabilities.LaneID(principal.Site.Principal)}
 }
 
 // approvals puts the policy of an approved provider in force, as the activation that it is.

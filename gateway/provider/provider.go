@@ -89,8 +89,11 @@ type Options struct {
 	// Allow lets a node carry out the capabilities of a provider, as the admin's allowlist;
 	// default: nobody does.
 	Allow func(ctx context.Context, by capabilities.PrincipalID, node capabilities.NodeID, pattern string) error
-	Now   func() time.Time
-	Log   *slog.Logger // default: discards
+	// Teller returns who tells a host later what somebody decided: them while they still may, and
+	// the site once they may not; default: them.
+	Teller func(dispatch.Caller) dispatch.Caller
+	Now    func() time.Time
+	Log    *slog.Logger // default: discards
 }
 
 // Book is the providers of a gateway. All methods are safe for concurrent use.
@@ -164,6 +167,9 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 	}
 	if o.Record == nil {
 		o.Record = func(*store.Tx, string, capabilities.PrincipalID, any) error { return nil }
+	}
+	if o.Teller == nil {
+		o.Teller = func(who dispatch.Caller) dispatch.Caller { return who }
 	}
 	if o.Allow == nil {
 		o.Allow = func(context.Context, capabilities.PrincipalID, capabilities.NodeID, string) error { return nil }

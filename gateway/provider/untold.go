@@ -104,7 +104,7 @@ func (b *Book) hears(n *route.Node, u *untold) bool {
 }
 
 // tell has a host hear what was decided. A host that is away hears it when it connects: the
-// decision stays that of its maker, whenever it arrives.
+// decision stays that of its maker, whenever it arrives, unless they are gone by then.
 func (b *Book) tell(ctx context.Context, u *untold) error {
 	if u == nil {
 		return nil // nobody hosts it

@@ -44,6 +44,7 @@ func (b *Book) follow(ctx context.Context, roster []route.Node) {
 		case n == nil:
 			u.tried = false
 		case !u.tried && b.hears(n, u): // what it can do it says a moment after it connects
+			u.who = b.opts.Teller(u.who)
 			_ = b.tell(ctx, u) // logged there
 		}
 	}

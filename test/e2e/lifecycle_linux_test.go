@@ -225,6 +225,34 @@ func TestADecisionHoldsWhileTheHostIsAway(t *testing.T) {
 	h.asks("tool.remote.other")
 }
 
+// A decision whose maker is gone by the time that its host connects is told all the same, and in
+// nobody's name.
+func TestAHostIsToldInNobodysName(t *testing.T) {
+	h, n, admin, _ := callable(t)
+	n.Stop()
+	n.AwaitGone()
+	newCaller(t, h.URL(), h.MustToken("bert", principal.RoleAdmin)).
+		fails(http.MethodPost, "/v1/tools/tool.remote.echo/state", decision(t, api.ToolDecision{State: "retired"}), capabilities.CodeNodeNotReady)
+	for _, token := range h.Tokens.List() {
+		if token.Principal == "bert" {
+			admin.ok(http.MethodDelete, "/v1/tokens/"+token.ID, "", nil)
+		}
+	}
+	n.Start()
+	n.AwaitReady("tyrum.remote.other")
+	for end, owed := time.Now().Add(site.Within), 1; owed > 0; time.Sleep(20 * time.Millisecond) { // no node's news say it
+		must(t, h.Store.Read().QueryRowContext(ctx(), `SELECT count(*) FROM provider_untold`).Scan(&owed))
+		if time.Now().After(end) {
+			t.Fatal("waited in vain for the host to be told")
+		}
+	}
+	all, err := h.Ledger.Packets(ctx(), ledger.Query{Kind: "tool.call.request", Tool: "tool.provider.offer"})
+	must(t, err)
+	if last := all[len(all)-1]; last.Principal != principal.Site.Principal {
+		t.Errorf("told by %s", last.Principal)
+	}
+}
+
 // A host that could not be told of a decision hears it when it connects, though the gateway
 // restarted between, and as the decision of its maker.
 func TestAHostIsToldAfterARestart(t *testing.T) {
