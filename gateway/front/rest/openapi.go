@@ -54,7 +54,7 @@ func opened(s *jsonschema.Schema) {
 	opened(s.AdditionalProperties)
 }
 
-var pathParam = regexp.MustCompile(`\{([a-z]+)\}`)
+var pathParam = regexp.MustCompile(`\{([a-z_]+)\}`)
 
 type object = map[string]any
 
