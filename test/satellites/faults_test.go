@@ -244,6 +244,7 @@ func TestInterchangeable(t *testing.T) {
 		calls.Go(func() {
 			want(t, h.call("tool.voice.say", fmt.Sprintf(`{"text":"t%d"}`, i), ""), capabilities.StatusOK, "")
 		})
+		within(t, "the call to run", func() bool { return len(a.all())+len(b.all()) == i+1 })
 	}
 	within(t, "two calls on each", func() bool { return len(a.all()) == 2 && len(b.all()) == 2 })
 	close(a.gate)
