@@ -3,6 +3,7 @@ package signin
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"time"
@@ -50,6 +51,14 @@ func secretName(name string) string { return "sign-in/" + name }
 type hidden struct {
 	Refresh string `json:"refresh,omitempty"`
 	Client  string `json:"client_secret,omitempty"`
+}
+
+// but leaves out what a token endpoint gave once more.
+func (h hidden) but(t *tokens) hidden {
+	if h.Refresh == t.refresh {
+		h.Refresh = ""
+	}
+	return h
 }
 
 func (b *Book) seal(name string, h hidden) ([]byte, error) {
@@ -107,12 +116,15 @@ func (b *Book) put(ctx context.Context, by capabilities.PrincipalID, kind string
 	return b.opts.Secrets.Set(ctx, by, s.Secret(), capabilities.NewSecret([]byte(t.access)))
 }
 
-// get reads a sign-in and what is sealed of it: CodeNotFound.
+// get reads a sign-in and what is sealed of it. CodeNotFound; errSealed with the sign-in if that
+// cannot be opened.
 func (b *Book) get(ctx context.Context, name string) (s SignIn, h hidden, err error) {
 	var record string
 	var sealed []byte
-	if err := b.opts.Store.Read().QueryRowContext(ctx, `SELECT record, sealed FROM sign_in WHERE name = $1`, name).Scan(&record, &sealed); err != nil {
+	if err := b.opts.Store.Read().QueryRowContext(ctx, `SELECT record, sealed FROM sign_in WHERE name = $1`, name).Scan(&record, &sealed); errors.Is(err, sql.ErrNoRows) {
 		return s, h, capabilities.Errorf(capabilities.CodeNotFound, "nobody signed in as %.64q", name)
+	} else if err != nil {
+		return s, h, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
 	}
 	if err := json.Unmarshal([]byte(record), &s); err != nil {
 		return s, h, err

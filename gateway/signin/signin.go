@@ -7,9 +7,11 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -127,8 +129,16 @@ func (b *Book) Begin(ctx context.Context, in Wish) (Started, error) {
 	if err != nil {
 		return Started{}, err
 	}
-	if all, err := b.List(ctx); err != nil || len(all) >= maxSignIns {
-		return Started{}, capabilities.Wrap(capabilities.CodeConflict, err, "There are too many sign-ins already.")
+	all, err := b.List(ctx)
+	if err != nil {
+		return Started{}, err
+	}
+	at := slices.IndexFunc(all, func(s SignIn) bool { return s.Name == in.Name })
+	switch {
+	case at < 0 && len(all) >= maxSignIns:
+		return Started{}, capabilities.Errorf(capabilities.CodeConflict, "there are %d sign-ins already", maxSignIns)
+	case at >= 0 && all[at].Server != in.Server:
+		return Started{}, taken(&all[at])
 	}
 	w, err := newWay(server, in.Net)
 	if err != nil {
@@ -137,6 +147,9 @@ func (b *Book) Begin(ctx context.Context, in Wish) (Started, error) {
 	f, err := w.discover(ctx, server)
 	if err != nil {
 		return Started{}, err
+	}
+	if at >= 0 && all[at].Resource != f.Resource {
+		return Started{}, taken(&all[at])
 	}
 	// Each authorization server answers at an address of its own: what another one sends is at
 	// the wrong place (RFC 9700, 4.4.2).
@@ -171,6 +184,13 @@ func (b *Book) Begin(ctx context.Context, in Wish) (Started, error) {
 	return Started{Address: address, Issuer: f.meta.Issuer, Back: back, Until: one.until}, nil
 }
 
+// taken refuses a name under which another server's token lies: who was approved with that
+// secret would get this one's.
+func taken(s *SignIn) error {
+	return capabilities.Errorf(capabilities.CodeConflict, "the sign-in %s is for %.200s", s.Name, s.Resource).
+		WithHint("Choose another name. Providers that were approved with this sign-in's token must not get another server's.")
+}
+
 // begin remembers what is under way; the same session's earlier try under the name is over.
 func (b *Book) begin(state string, one *begun) error {
 	b.mu.Lock()
@@ -201,8 +221,9 @@ type Answer struct {
 var errAnswer = capabilities.Errorf(capabilities.CodeForbidden, "this is no answer to a sign-in that this session began").
 	WithHint("Begin again on the page Providers. An answer counts once, within ten minutes, where it was asked for.")
 
-// Finish takes an answer, once, and has the tokens kept. CodeForbidden for one that is another
-// session's, another authorization server's, late, or made up.
+// Finish takes an answer, once, and has the tokens kept; those that were there before are revoked.
+// CodeForbidden for one that is another session's, another authorization server's, late, or made
+// up; CodeConflict if the name is another server's by now.
 func (b *Book) Finish(ctx context.Context, a Answer) (SignIn, error) {
 	key := sha256.Sum256([]byte(a.State))
 	b.mu.Lock()
@@ -224,6 +245,14 @@ func (b *Book) Finish(ctx context.Context, a Answer) (SignIn, error) {
 	}
 	b.changing.Lock()
 	defer b.changing.Unlock()
+	before, had, err := b.get(ctx, one.signIn.Name)
+	replaces := err == nil || errors.Is(err, errSealed) // what cannot be opened cannot be revoked
+	switch {
+	case !replaces && capabilities.CodeOf(err) != capabilities.CodeNotFound:
+		return SignIn{}, err
+	case replaces && (before.Server != one.signIn.Server || before.Resource != one.signIn.Resource):
+		return SignIn{}, taken(&before)
+	}
 	form := url.Values{
 		"grant_type": {"authorization_code"}, "code": {a.Code}, "redirect_uri": {one.config.RedirectURL}, "code_verifier": {one.verifier},
 	}
@@ -235,6 +264,9 @@ func (b *Book) Finish(ctx context.Context, a Answer) (SignIn, error) {
 	s.At = b.opts.Now().UTC()
 	if err := b.put(ctx, one.by, "gateway.sign_in.done", &s, t); err != nil {
 		return SignIn{}, err
+	}
+	if replaces {
+		b.revoke(ctx, &before, had.but(t))
 	}
 	b.changed()
 	return s, nil

@@ -167,6 +167,42 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
+// signIn has a person sign in.
+func (h *house) signIn(in Wish) (SignIn, error) {
+	h.t.Helper()
+	started, err := h.Begin(h.t.Context(), in)
+	must(h.t, err)
+	return h.Finish(h.t.Context(), answerOf(says(h.t, started.Address), in.Session))
+}
+
+// A name stays one server's: who was approved with its token never gets another server's. Signing
+// in there again revokes the tokens that were.
+func TestANameIsOneServers(t *testing.T) {
+	h, p, other := newHouse(t), signintest.Start(t), signintest.Start(t)
+	// Two that began before either was finished.
+	late, err := h.Begin(t.Context(), wish(other, "wiki", "s2"))
+	must(t, err)
+	_, err = h.signIn(wish(p, "wiki", "s1"))
+	must(t, err)
+	first := h.token("wiki")
+	if _, err := h.Finish(t.Context(), answerOf(says(t, late.Address), "s2")); capabilities.CodeOf(err) != capabilities.CodeConflict {
+		t.Errorf("finished over another server's: %v", err)
+	}
+	if _, err := h.Begin(t.Context(), wish(other, "wiki", "s1")); capabilities.CodeOf(err) != capabilities.CodeConflict || strings.Contains(err.Error(), first) {
+		t.Errorf("begun over another server's: %v", err)
+	}
+	if h.token("wiki") != first || len(p.Revoked) != 0 {
+		t.Error("a refused sign-in changed the one that is there")
+	}
+	_, hid, err := h.get(t.Context(), "wiki")
+	must(t, err)
+	_, err = h.signIn(wish(p, "wiki", "s1"))
+	must(t, err)
+	if again := h.token("wiki"); again == first || !p.Takes(t, again) || !slices.Contains(p.Revoked, hid.Refresh) {
+		t.Errorf("%d tokens were revoked", len(p.Revoked))
+	}
+}
+
 // An answer counts once, for the session that began it, at the address of its authorization
 // server, and with its state.
 func TestAnswersThatAreNone(t *testing.T) {
