@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -29,7 +30,26 @@ type doorkeeper struct {
 	door     netip.AddrPort
 	direct   []netip.AddrPort
 	listener int
-	folders  []string // whose files the program may change
+	folders  []writable
+}
+
+// writable is a folder whose files the program may change, as it was before the program started:
+// its name may lead elsewhere by now.
+type writable struct {
+	path string
+	fd   int // for the life of this process
+}
+
+// open opens the folders before the program starts.
+func (d *doorkeeper) open(folders []string) error {
+	for _, path := range folders {
+		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		d.folders = append(d.folders, writable{path, fd})
+	}
+	return nil
 }
 
 // notification is struct seccomp_notif, response struct seccomp_notif_resp.
@@ -176,16 +196,11 @@ func (d *doorkeeper) chmod(n *notification, at int) error {
 		path = filepath.Join(folder, path)
 	}
 	for _, folder := range d.folders {
-		rel, err := filepath.Rel(folder, path)
+		rel, err := filepath.Rel(folder.path, path)
 		if err != nil || !filepath.IsLocal(rel) {
 			continue
 		}
-		dir, err := unix.Open(folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(dir)
-		file, err := unix.Openat2(dir, rel, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS})
+		file, err := unix.Openat2(folder.fd, rel, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS})
 		if err != nil {
 			return err
 		}

@@ -316,6 +316,43 @@ func TestModesInside(t *testing.T) {
 	}
 }
 
+// A folder that a link replaced since the program started is the one that it was: no mode of
+// another place is changed.
+func TestModesOfAFolderThatWasReplaced(t *testing.T) {
+	if _, err := box(t).Class(true); err != nil {
+		t.Skip(err)
+	}
+	outer, outside := t.TempDir(), t.TempDir()
+	inside := filepath.Join(outer, "x")
+	if err := os.Mkdir(inside, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{inside, outside} {
+		if err := os.WriteFile(filepath.Join(dir, "a"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := box(t).Start(t.Context(), sandbox.Program{
+		Argv:  []string{"bash", "-c", `mv "$1" "$1-was" && ln -s "$2" "$1" && chmod 644 "$1/a"`, "bash", inside, outside},
+		Write: []string{inside, outer}, Door: newEcho(t),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(p.Stdout()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if to, err := os.Readlink(inside); err != nil || to != outside {
+		t.Fatalf("the folder was not replaced: %v: %s", err, p.Stderr())
+	}
+	if info, err := os.Stat(filepath.Join(outside, "a")); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+}
+
 // Stock programs find the door by their variables.
 func TestADoorIsFound(t *testing.T) {
 	if _, err := box(t).Class(true); err != nil {

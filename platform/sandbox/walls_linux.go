@@ -54,7 +54,10 @@ func raise(o *order) (*doorkeeper, error) {
 		if !o.Door.Addr().Is4() {
 			return nil, errors.New("the door has no IPv4 address")
 		}
-		door = &doorkeeper{door: o.Door, direct: o.Direct, folders: o.Write}
+		door = &doorkeeper{door: o.Door, direct: o.Direct}
+		if err := door.open(o.Write); err != nil {
+			return nil, err
+		}
 	}
 	for _, l := range []struct {
 		resource int
