@@ -21,6 +21,9 @@ func OpenCommands(p *tools.Provider, start Starter) (*Commands, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
+	if err := nested(p, p); err != nil {
+		return nil, err
+	}
 	way, err := wayOf(p)
 	if err != nil {
 		return nil, err

@@ -63,6 +63,8 @@ type hosted struct {
 	seen        *tools.ToolManifest // what it said last
 	// approved is the hash of each tool, by the provider's own name, that a person approved.
 	approved map[string]string
+	// real is where each of its folders led when it was added.
+	real map[string]string
 }
 
 // offered is one approved tool.
@@ -109,7 +111,7 @@ func New(o Options) (*Host, error) {
 			o.Log.Error("provider.kept", "provider", k.Record.Name, "err", err)
 			continue
 		}
-		h.providers[k.Record.Name] = &hosted{record: k.Record, backend: b, credentials: secrets, seen: k.Manifest, approved: k.Approved}
+		h.providers[k.Record.Name] = &hosted{record: k.Record, backend: b, credentials: secrets, seen: k.Manifest, approved: k.Approved, real: realOf(&k.Record, k.Real)}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -139,8 +141,19 @@ func (h *Host) reach(p *tools.Provider) error {
 	return nil
 }
 
+// reaches is reach of one that is hosted: its folders lead where they led when it was added, too.
+func (h *Host) reaches(one *hosted) error {
+	if err := h.reach(&one.record); err != nil {
+		return err
+	}
+	return moved(&one.record, one.real)
+}
+
 // apart is the part of reach that no file of the owner's changes.
 func (h *Host) apart(p *tools.Provider) error {
+	if err := nested(p, p); err != nil {
+		return err
+	}
 	for _, dir := range slices.Concat(p.Read, p.Write) {
 		for _, kept := range h.opts.Forbidden {
 			if folder.Meet(dir, kept) {
@@ -279,7 +292,7 @@ func (h *Host) Readiness(context.Context) []capabilities.Readiness {
 	for _, d := range h.sorted {
 		t := h.tools[d.Tool]
 		if _, known := reach[t.of]; !known {
-			reach[t.of] = h.reach(&t.of.record)
+			reach[t.of] = h.reaches(t.of)
 		}
 		all = append(all, h.readyLocked(t, reach[t.of]))
 	}
@@ -343,7 +356,7 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 	case t.changed:
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNodeNotReady, "the provider changed what it says of %s", t.Tool)
 	}
-	if err := h.reach(&t.of.record); err != nil {
+	if err := h.reaches(t.of); err != nil {
 		return capabilities.Output{}, err
 	}
 	if err := t.of.credentials.missing(); err != nil {

@@ -17,6 +17,7 @@ type kept struct {
 	Record   tools.Provider      `json:"record"`
 	Manifest *tools.ToolManifest `json:"manifest,omitempty"`
 	Approved map[string]string   `json:"approved,omitempty"` // upstream name: hash
+	Real     map[string]string   `json:"real,omitempty"`     // folder: where it led when it was added
 }
 
 const keptVersion = 1

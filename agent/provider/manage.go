@@ -77,11 +77,15 @@ func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilit
 	}
 	secrets := newCredentials(&p)
 	h.mu.Lock()
+	real, err := h.placesLocked(&p)
 	// The same provider, asked again, keeps what it was given; another one gets nothing of it.
 	if was := h.providers[p.Name]; was != nil && tools.OriginOf(&was.record, nil) == tools.OriginOf(&p, nil) {
 		secrets = was.credentials
 	}
 	h.mu.Unlock()
+	if err != nil {
+		return capabilities.Output{}, err
+	}
 	b, err := h.backend(&p, secrets)
 	if err != nil {
 		return capabilities.Output{}, err
@@ -103,7 +107,13 @@ func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilit
 	if before != nil {
 		one.approved = maps.Clone(before.approved)
 	}
-	err = h.takeLocked(one)
+	one.real = real
+	if _, err = h.placesLocked(&p); err == nil { // others may have come meanwhile
+		err = moved(&p, real)
+	}
+	if err == nil {
+		err = h.takeLocked(one)
+	}
 	h.mu.Unlock()
 	if err != nil {
 		b.close()
@@ -145,7 +155,7 @@ func (h *Host) takeLocked(one *hosted) error {
 	if h.closed {
 		return &capabilities.Error{Code: capabilities.CodeCancelled}
 	}
-	if err := h.keep.put(kept{Record: one.record, Manifest: one.seen, Approved: one.approved}); err != nil {
+	if err := h.keep.put(kept{Record: one.record, Manifest: one.seen, Approved: one.approved, Real: one.real}); err != nil {
 		return capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not write the provider's record down.")
 	}
 	h.providers[one.record.Name] = one

@@ -198,6 +198,79 @@ func TestFoldersThatNoProviderReaches(t *testing.T) {
 	}
 }
 
+// A program that writes a folder cannot have another place opened to it or to another provider: no
+// folder lies in one that a program writes, and one that leads elsewhere than when its provider was
+// added is refused, after a start of the node, too.
+func TestFoldersStayWhereTheyWere(t *testing.T) {
+	base, records := t.TempDir(), t.TempDir()
+	at := func(names ...string) []string {
+		for i, n := range names {
+			names[i] = filepath.Join(base, n)
+		}
+		return names
+	}
+	for _, dir := range at("p/x", "q", "secret") {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(at("q")[0], at("p/link")[0]); err != nil {
+		t.Fatal(err)
+	}
+	named := func(name string, read, write []string) tools.Provider {
+		return tools.Provider{Name: name, Kind: tools.KindCommand, Read: read, Write: write}
+	}
+	o := Options{Dir: records, Start: starts{}, Allowed: true}
+	h := newHost(t, o)
+	for _, p := range []tools.Provider{
+		named("words", nil, at("p", "p/x")), named("words", at("p/x"), at("p")), named("words", nil, at("p", "p/later")), named("words", nil, at("p", "p/link")),
+	} {
+		if err := take(h, p); capabilities.CodeOf(err) != capabilities.CodeForbidden || capabilities.AsError(err).PublicHint() == "" {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+	for _, p := range []tools.Provider{named("inner", at("p"), at("p/x")), named("apart", nil, at("q"))} {
+		if err := take(h, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := take(h, named("words", nil, at("p"))); capabilities.CodeOf(err) != capabilities.CodeForbidden {
+		t.Errorf("around another's: %v", err)
+	}
+	if err := take(h, named("words", at("q"), at("q"))); err != nil { // the folder itself stays
+		t.Errorf("the same folder: %v", err)
+	}
+	approve(t, h, "inner")
+	if err := os.Remove(at("p/x")[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(at("secret")[0], at("p/x")[0]); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if r := reasonOf(h, "tyrum.inner.a"); r != capabilities.ReasonOwnerDisabled {
+			t.Errorf("it is %q", r)
+		}
+		_, err := h.Handle(t.Context(), invocation("tyrum.inner.a", `{}`))
+		if capabilities.CodeOf(err) != capabilities.CodeForbidden || capabilities.AsError(err).PublicHint() == "" {
+			t.Errorf("called: %v", err)
+		}
+		if err := take(h, named("inner", at("p"), at("p/x"))); capabilities.CodeOf(err) != capabilities.CodeForbidden {
+			t.Errorf("asked again: %v", err)
+		}
+		if err := h.Close(); err != nil {
+			t.Fatal(err)
+		}
+		h = newHost(t, o)
+	}
+	if _, err := manage(h, capDrop, map[string]any{"provider": "inner"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := take(h, named("inner", at("p"), at("p/x"))); err != nil {
+		t.Errorf("added again: %v", err)
+	}
+}
+
 // The owner's file holds for what a provider reads and writes, from the moment that it says so.
 func TestTheOwnersFoldersHoldForProviders(t *testing.T) {
 	refused := ""
