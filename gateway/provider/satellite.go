@@ -44,10 +44,10 @@ func (b *Book) ServeSatellites(s Satellites) {
 }
 
 // hostsOf returns the hosts of a provider in no order: of a satellite's service all that are in,
-// if its manifest says that they are interchangeable.
+// if its manifest says that they are interchangeable, and none once the last was revoked.
 func (b *Book) hostsOf(p *Provider) []capabilities.NodeID {
-	if p.Kind == tools.KindSatellite && p.Interchangeable && b.satellites != nil {
-		if all := b.satellites.Of(p.Name); len(all) > 0 {
+	if p.Kind == tools.KindSatellite && b.satellites != nil {
+		if all := b.satellites.Of(p.Name); len(all) == 0 || p.Interchangeable {
 			return all
 		}
 	}
@@ -131,11 +131,11 @@ func (b *Book) Rehost(ctx context.Context, service string) error {
 	if err != nil || p.Kind != tools.KindSatellite {
 		return nil // nobody heard of its tools yet
 	}
-	in := b.satellites.Of(service)
-	if len(in) == 0 {
-		return nil
+	id := p.Host
+	if in := b.satellites.Of(service); len(in) > 0 {
+		id = in[0]
 	}
-	return b.rehost(ctx, &p, in[0])
+	return b.rehost(ctx, &p, id)
 }
 
 // Interchangeable reports whether any of several satellites of a service serves its calls: its

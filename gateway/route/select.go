@@ -25,7 +25,8 @@ type Input struct {
 	Capability capabilities.CapabilityID
 	Implicit   []capabilities.SelectionMode // modes the descriptor allows without node_id
 	// Hosts are the nodes that host the provider of the tool, in the order in which they are
-	// tried; only for SelectHost. More than one are interchangeable.
+	// tried; only for SelectHost. More than one are interchangeable. None: it is one whose
+	// satellites are all revoked.
 	Hosts []capabilities.NodeID
 	Nodes []Node // the roster
 	// PolicyDenied says whether policy denies this very call on that node; an
@@ -167,9 +168,18 @@ func hosted(in Input) (Selection, *capabilities.Error) {
 		}
 	}
 	if first == nil {
-		first = capabilities.Errorf(capabilities.CodeNodeNotReady, "no node hosts the provider of this tool")
+		first = NoSatellite()
 	}
 	return Selection{}, first
+}
+
+// ReasonSatelliteRevoked is said of a provider, and of no node: none of its satellites is let in.
+const ReasonSatelliteRevoked capabilities.Reason = "satellite_revoked"
+
+// NoSatellite is the refusal of a call whose provider has no satellite that is let in.
+func NoSatellite() *capabilities.Error {
+	return capabilities.Errorf(capabilities.CodeNodeNotReady, "no satellite of this tool's provider is let in: the last was revoked").
+		WithAction(capabilities.Action{Key: capabilities.ActionListSatellites}, "Let another one in.")
 }
 
 // explicit targets the named node and no other (S0-15, S0-16).

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +19,9 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools/remote"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/bus"
+	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/route"
 	"github.com/handrail-dev/handrail/satellite"
 )
@@ -251,10 +254,36 @@ func TestARevokedSatelliteStaysOut(t *testing.T) {
 	if _, err := satellite.Join(context.Background(), paste, t.TempDir(), "voice", satellite.JoinOptions{}); capabilities.CodeOf(err) != capabilities.CodePasteUsed {
 		t.Errorf("the code a second time: %v", err)
 	}
-	_, err := h.Gateway.Bus.Decide(context.Background(), "root", p.Host, route.StateRevoked, "lost")
-	must(t, err)
-	if r := h.call("tool.voice.say", `{"text":"after"}`, ""); r.Status == capabilities.StatusOK || e.times("after") != 0 {
-		t.Errorf("a revoked satellite works: %+v", r)
+	token := h.MustToken("root", principal.RoleAdmin)
+	ask := func(method, path, body string, into any) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(context.Background(), method, h.URL()+path, strings.NewReader(body))
+		must(t, err)
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("Content-Type", "application/json")
+		req.Close = true
+		resp, err := http.DefaultClient.Do(req)
+		must(t, err)
+		defer resp.Body.Close()
+		must(t, json.NewDecoder(resp.Body).Decode(into))
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s %s: %d %+v", method, path, resp.StatusCode, into)
+		}
+	}
+	var put api.Satellite
+	ask(http.MethodPost, "/v1/satellites/"+string(p.Host)+"/revoke", `{"reason":"lost"}`, &put)
+	after := h.call("tool.voice.say", `{"text":"after"}`, "")
+	if after.Status == capabilities.StatusOK || e.times("after") != 0 {
+		t.Errorf("a revoked satellite works: %+v", after)
+	}
+	// It is no node, and nothing says so.
+	if !strings.Contains(after.Message, "no satellite") || after.Action.Key != capabilities.ActionListSatellites {
+		t.Errorf("%+v", after)
+	}
+	var shown api.Provider
+	ask(http.MethodGet, "/v1/providers/voice", "", &shown)
+	if shown.Ready || shown.Reason != route.ReasonSatelliteRevoked || !strings.Contains(shown.Fix, "handrail satellite list") || shown.Tools[0].Callable {
+		t.Errorf("%+v", shown)
 	}
 	<-r.done
 	if !errors.Is(r.err, satellite.ErrNotAdmitted) {

@@ -154,7 +154,7 @@ func (s *Server) removeProvider(c *visit, _ none) (providerDone, error) {
 func viewProvider(p *provider.Provider, roster []route.Node, whole bool) api.Provider {
 	out := api.Provider{
 		Name: p.Name, Kind: string(p.Kind), Host: p.Host, Command: p.Command, URL: p.URL, Server: p.Server, Only: p.Only, Read: p.Read, Write: p.Write, Net: p.Net,
-		ManifestHash: p.Hash, Tools: []api.ProviderTool{}, By: p.By, Created: p.Created, Checked: p.Checked, Ready: true,
+		ManifestHash: p.Hash, By: p.By, Created: p.Created, Checked: p.Checked, Ready: true,
 	}
 	for _, c := range p.Env {
 		out.Env = append(out.Env, c.Name+"="+c.Secret)
@@ -171,9 +171,17 @@ func viewProvider(p *provider.Provider, roster []route.Node, whole bool) api.Pro
 	if p.Kind.Hosted() { // a host that is away says so before anything of it can be called
 		out.Ready, out.Reason, out.Fix = hostReady(p, "tyrum.provider.drop", roster)
 	}
+	out.Tools = make([]api.ProviderTool, 0, len(p.Tools))
+	revoked := p.Kind == tools.KindSatellite && !slices.ContainsFunc(roster, func(n route.Node) bool { return n.Serves == p.Name })
+	if revoked {
+		no := route.NoSatellite()
+		out.Ready, out.Reason, out.Fix = false, route.ReasonSatelliteRevoked, command.Hint(no.Hint, no.Action)
+	}
 	for i := range p.Tools {
 		t := &p.Tools[i]
-		out.Tools = append(out.Tools, viewProviderTool(t, whole))
+		one := viewProviderTool(t, whole)
+		one.Callable = one.Callable && !revoked
+		out.Tools = append(out.Tools, one)
 		if (p.Kind.Hosted() || p.Kind == tools.KindSatellite) && t.Callable() && out.Ready {
 			out.Ready, out.Reason, out.Fix = hostReady(p, t.Capability, roster)
 		}
