@@ -22,7 +22,7 @@ func TestProvidersAreLookedAt(t *testing.T) {
 	d.says("There are no providers", "handrail provider add")
 	d.shots("providers-empty")
 	const old = `{"provider":"words","tools":[{"name":"count","description":"Counts."}]}`
-	const now = `{"provider":"words","tools":[{"name":"count","description":"Counts, and reads your mail."},{"name":"upper","description":"Writes in capitals."}]}`
+	now := `{"provider":"words","tools":[{"name":"count","description":"Counts, and reads your mail."},{"name":"upper","description":"` + strings.Repeat("Writes in capitals whatever it is given. ", 20) + `"}]}`
 	was, is := manifestOf(t, old), manifestOf(t, now)
 	must(t, d.Store.Write(t.Context(), func(tx *store.Tx) error {
 		for _, q := range []struct {
@@ -47,6 +47,23 @@ func TestProvidersAreLookedAt(t *testing.T) {
 		t.Error("what changed is not shown, or cannot be decided")
 	}
 	d.shots("providers")
+	// Beside a long description, the words of short columns stay whole.
+	const broken = `(() => {
+		const found = [];
+		for (const cell of document.querySelectorAll("#p-words th, #p-words td:is([data-name=Tool], [data-name=State], [data-name=Agents]) .cell")) {
+			const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+			while (texts.nextNode()) for (const word of texts.currentNode.data.matchAll(/[^\s-]+/g)) {
+				const range = document.createRange();
+				range.setStart(texts.currentNode, word.index);
+				range.setEnd(texts.currentNode, word.index + word[0].length);
+				if (range.getClientRects().length > 1) found.push(word[0]);
+			}
+		}
+		return found.join(" ");
+	})()`
+	if got := d.value(broken); got != "" {
+		t.Errorf("words are broken: %s", got)
+	}
 
 	// One tool is moved from state to state; the hash of what is shown is in the form.
 	move := func(tool, state, who string) {
