@@ -170,6 +170,9 @@ func (a *approvalView) print(out io.Writer, rules, whole bool) {
 		fmt.Fprintf(out, "    %s\n", plain(strings.TrimSuffix(a.State+": "+a.Closed, ": ")))
 		return
 	}
+	if len(a.Through) > 0 {
+		fmt.Fprintf(out, "    through: %s\n", plain(strings.Join(a.Through, "; ")))
+	}
 	for _, line := range toldLines(a.Question, whole) {
 		fmt.Fprintf(out, "    %s\n", line)
 	}

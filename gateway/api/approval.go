@@ -21,7 +21,8 @@ type Approval struct {
 	Arguments map[string]any           `json:"arguments,omitempty"`
 	Hosts     []string                 `json:"hosts,omitempty"` // that the arguments reach, in punycode
 	Paths     []string                 `json:"paths,omitempty"`
-	Risk      string                   `json:"risk"` // low, medium, high or critical
+	Through   []string                 `json:"through,omitempty"` // what carries it out and what that may reach, in short lines
+	Risk      string                   `json:"risk"`              // low, medium, high or critical
 	Keys      []string                 `json:"capabilities,omitempty"`
 	// Escalated are those of Keys that only a yes adds, for this call alone; Envelope is
 	// what the question was decided on, and has them not.

@@ -39,6 +39,9 @@ type Ask struct {
 	Always    bool // it is asked about at every call, whatever a rule permits
 	Forbidden bool // a rule that forbids it without a person is among Policies
 	Reach     Reach
+	// Through says what carries the call out and what that may reach, where a provider does: it is
+	// called once for each question. nil: nothing is said.
+	Through func() []string
 	// User says that policy names the person at the MCP client as one who may answer.
 	User bool
 	// Quick says that the surface asks the person at the client itself: it is told at
@@ -113,8 +116,11 @@ type Approval struct {
 	// Hosts and Paths are what the arguments reach, for a person: hosts in punycode.
 	Hosts []string
 	Paths []string
-	Risk  string
-	Keys  []string
+	// Through are short lines on what carries the call out and what that may reach; empty for
+	// what is compiled in.
+	Through []string
+	Risk    string
+	Keys    []string
 	// Escalated are those of Keys that only a yes adds, for this call alone; Envelope
 	// is what the question was decided on, and has them not.
 	Escalated []string
@@ -276,6 +282,10 @@ func (c *Consent) findGrant(_ context.Context, a *Ask, args []byte) (Permit, boo
 func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, error) {
 	key, now := a.key(args), c.opts.Now()
 	lends := a.Node != "" && c.opts.Input(string(a.Tool), a.Node) // without the lock
+	var through []string
+	if a.Through != nil {
+		through = plainAll(a.Through())
+	}
 	c.mu.Lock()
 	c.expireLocked(now)
 	each := 0
@@ -302,7 +312,7 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 	life := max(a.Defer, approvalLife)
 	p := &approval{key: key, args: args, done: make(chan struct{}), raw: keepArgs(a.Args), purpose: a.Purpose, Approval: Approval{
 		ID: newID("a-"), State: StatePending, Principal: a.Principal, Role: a.Role, Tool: a.Tool, Title: a.Title, Node: a.Node, NodeLabel: a.NodeLabel,
-		Lane: a.Lane, Arguments: shown(a.Evidence), Hosts: plainAll(a.Reach.Hosts), Paths: plainAll(a.Reach.Paths), Risk: a.Risk, Keys: a.Keys, Escalated: a.Escalated, Envelope: a.Envelope,
+		Lane: a.Lane, Arguments: shown(a.Evidence), Hosts: plainAll(a.Reach.Hosts), Paths: plainAll(a.Reach.Paths), Through: through, Risk: a.Risk, Keys: a.Keys, Escalated: a.Escalated, Envelope: a.Envelope,
 		Why: plainAll(a.Why), Longest: a.Longest, Hands: lends, Choices: choices(a.Longest), Overrides: overrides(a), Policies: a.Policies, Snapshot: a.Snapshot, User: a.User, Task: a.Task,
 		Created: now, Expires: now.Add(life),
 	}}

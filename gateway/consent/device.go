@@ -88,6 +88,12 @@ type Notice struct {
 func (t *Told) Notice(a *Approval) Notice {
 	n := Notice{Whole: !t.TooLong && (t.Frame == nil || t.Where != nil)}
 	n.Who, n.What = n.fit(Plain(string(a.Principal))), n.fit(Plain(a.Title)+" ("+string(a.Tool)+")")
+	for i, line := range a.Through {
+		if i == 0 {
+			line = "Through " + line
+		}
+		n.add(line)
+	}
 	if t.Does != "" {
 		n.add("It " + t.Does + t.Into + ".")
 	} else if t.Into != "" {

@@ -229,3 +229,20 @@ func TestQuestionsThatNobodyWaitsForAreClosed(t *testing.T) {
 		t.Errorf("%d questions wait", n)
 	}
 }
+
+// The lines on what carries a call out are bounded and safe to look at, also at the device.
+func TestThroughIsSafeToLookAt(t *testing.T) {
+	r := fresh(t, -1)
+	q := ask()
+	q.Quick = true
+	q.Through = func() []string { return []string{"provider words (command wc\u202e)", strings.Repeat("x", 5000)} }
+	_, _ = r.Await(t.Context(), q)
+	a := r.waiting()
+	if len(a.Through) != 2 || a.Through[0] != `provider words (command wc\u{202e})` || len(a.Through[1]) > 400 {
+		t.Fatalf("%q", a.Through)
+	}
+	told, _ := r.Told(a.ID, false)
+	if n := told.Notice(&a); n.Lines[0] != `Through provider words (command wc\u{202e})` || n.Whole {
+		t.Errorf("%+v", n)
+	}
+}

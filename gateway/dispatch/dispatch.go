@@ -39,9 +39,12 @@ type Options struct {
 	Consent   Consent                        // default: nobody is asked, and nothing is granted
 	Deferred  Deferred                       // default: a call that nobody answers is not kept
 	Selector  Selector                       // default: nobody searches for tools
-	Working   Working                        // default: what a search finds is not kept
-	Metrics   *Metrics                       // default: not registered anywhere
-	Log       *slog.Logger                   // default: discards
+	// Through says to a person who is asked what carries a provider's tool out and what that may
+	// reach, in short lines. Default: nothing is said.
+	Through func(provider string, tool capabilities.ToolID) []string
+	Working Working      // default: what a search finds is not kept
+	Metrics *Metrics     // default: not registered anywhere
+	Log     *slog.Logger // default: discards
 	// ReserveWait is how long a call waits for a node that a person keeps to
 	// themselves. Default: 45 s, which clients bear.
 	ReserveWait time.Duration

@@ -65,6 +65,9 @@ func (d *Dispatcher) ask(ctx context.Context, v *decided, x *execution.Execution
 	asked := time.Now()
 	question := v.question()
 	question.Look = d.meets(v)
+	if d.opts.Through != nil && v.desc.Provider != "" {
+		question.Through = func() []string { return d.opts.Through(v.desc.Provider, v.desc.Tool) }
+	}
 	question.Left = func() bool { return d.serving.Err() == nil && v.req.Task == "" } // so does every call with the gateway
 	if within == nil {
 		question.Attended = x.Attended

@@ -31,7 +31,7 @@ func ViewEnvelope(s *policy.Summary) *api.Envelope {
 func ViewApproval(a *consent.Approval) api.Approval {
 	v := api.Approval{
 		ID: a.ID, State: string(a.State), Principal: a.Principal, Role: a.Role, Tool: a.Tool, Title: a.Title, Node: a.Node, NodeLabel: a.NodeLabel, Lane: a.Lane,
-		Arguments: a.Arguments, Hosts: a.Hosts, Paths: a.Paths, Risk: a.Risk, Keys: a.Keys, Escalated: a.Escalated, Envelope: ViewEnvelope(a.Envelope), Why: a.Why,
+		Arguments: a.Arguments, Hosts: a.Hosts, Paths: a.Paths, Through: a.Through, Risk: a.Risk, Keys: a.Keys, Escalated: a.Escalated, Envelope: ViewEnvelope(a.Envelope), Why: a.Why,
 		Longest: string(a.Longest), Hands: a.Hands, Policies: a.Policies, Snapshot: a.Snapshot, User: a.User, Task: a.Task, Created: a.Created, Expires: a.Expires,
 		Waiting: a.Waiting, MayReturn: a.MayReturn, By: a.By, Reason: a.Reason, Closed: string(a.Closed), Answered: a.Answered,
 	}

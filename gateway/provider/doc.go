@@ -7,7 +7,8 @@
 // decide.go (approving), diff.go (what changed), settle.go (a decision becomes true
 // everywhere), untold.go (hosts that have to hear of it), watch.go (hosts that come back or
 // say that a tool changed), satellite.go (providers that come by themselves), rule.go (the
-// policy that an approval adds), look.go (names that look alike).
+// policy that an approval adds),
+// through.go (what a person who is asked is told), look.go (names that look alike).
 //
 // Promises: a provider's tools are registered only once a person approved them, by the hash of
 // what they looked at; what a provider changes is not callable before somebody looked at that;

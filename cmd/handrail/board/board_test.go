@@ -159,6 +159,7 @@ func TestLongQuestionsAreScrolled(t *testing.T) {
 	b := newBoard()
 	long := question("a1", 1)
 	long.Arguments = map[string]any{"x": strings.Repeat("long ", 400) + "THE-END"}
+	long.Through = []string{"provider words (command wc)", "no network"}
 	b.news([]api.Approval{long}, nil, api.Stop{})
 	b.key("enter")
 	text := func() string { return strings.Join(b.frame(time.Unix(9, 0), 80, 12), "\n") }
@@ -174,7 +175,7 @@ func TestLongQuestionsAreScrolled(t *testing.T) {
 	for range 20 {
 		b.key("pgup")
 	}
-	if f := text(); !strings.Contains(f, "bot wants") {
+	if f := text(); !strings.Contains(f, "bot wants") || !strings.Contains(f, "through: provider words (command wc); no network") {
 		t.Errorf("back at the beginning:\n%s", f)
 	}
 	if d := b.key("a"); d == nil || d.approval.ID != "a1" {

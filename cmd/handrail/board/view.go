@@ -222,6 +222,9 @@ func (b *board) asked(now time.Time, a api.Approval, width int) []string {
 		fmt.Sprintf("%s wants %s (%s)", plain(string(a.Principal)), plain(string(a.Tool)), plain(a.Title)),
 		fmt.Sprintf("on %s, lane %s, asked %s, open until %s", plain(where), plain(string(a.Lane)), b.words.Ago(now, a.Created), a.Expires.Local().Format(b.words.Clock)),
 	}
+	if len(a.Through) > 0 {
+		lines = append(lines, folded("  through: "+plain(strings.Join(a.Through, "; ")), width)...)
+	}
 	for _, line := range b.words.Told(a.Question) {
 		lines = append(lines, folded("  "+line, width)...)
 	}

@@ -108,6 +108,9 @@ func questionText(a *consent.Approval) string {
 		where = "the gateway"
 	}
 	fmt.Fprintf(&b, "Risk %s: %s wants %s (%s) on %s.\n", a.Risk, consent.Plain(string(a.Principal)), a.Tool, consent.Plain(a.Title), consent.Plain(where))
+	if len(a.Through) > 0 {
+		fmt.Fprintf(&b, "Through: %s\n", strings.Join(a.Through, "; "))
+	}
 	for _, k := range slices.Sorted(maps.Keys(a.Arguments)) {
 		fmt.Fprintf(&b, "%s: %v\n", k, a.Arguments[k])
 	}
