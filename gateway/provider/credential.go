@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
@@ -94,32 +95,76 @@ func (p *Provider) calls() bool {
 	return slices.ContainsFunc(p.Tools, func(t Tool) bool { return t.Callable() })
 }
 
+// delivers reports whether the provider is to have its credentials. One without tools was approved
+// to say which it has.
+func (p *Provider) delivers() bool { return p.calls() || len(p.Tools) == 0 }
+
 // deliver has the host get the credentials of a provider that was approved with them, each by a
 // call of its own: decided, recorded and sealed to that node as every delivery. One whose secret
-// or reference is gone has all of them taken back.
+// or reference is gone has all of them taken back, whatever is called of it. What fails is tried
+// again by Run.
 func (b *Book) deliver(ctx context.Context, p *Provider) error {
 	if len(p.Credentials()) == 0 || p.Approver.Principal == "" {
 		return nil
 	}
 	at := telling{p.Name, p.Host}
-	b.entrusted[at] = true              // tried for this connection
-	if !p.calls() && len(p.Tools) > 0 { // one without tools was approved to say which it has
-		return nil
-	}
-	for _, c := range p.Credentials() {
-		id := b.reference(p, c.Name)
-		if id == "" {
-			if _, err := b.call(ctx, p.Approver, toolWithdraw, p.Host, map[string]any{"provider": p.Name}); err != nil {
-				return err
-			}
-			return capabilities.Errorf(capabilities.CodeSecretUnavailable, "the secret of the credential %s is gone, or was taken back from the provider %s", c.Name, p.Name).
-				WithHint("Store it again and approve the provider.")
-		}
-		if _, err := b.call(ctx, p.Approver, toolCredential, p.Host, map[string]any{"provider": p.Name, "name": c.Name, "secret_ref_id": id}); err != nil {
+	b.entrusted[at] = true // tried for this connection
+	if variable, gone := b.gone(p); gone {
+		if _, err := b.call(ctx, p.Approver, toolWithdraw, p.Host, map[string]any{"provider": p.Name}); err != nil {
+			b.later(at, true)
 			return err
 		}
+		b.withdrawn[at] = true
+		delete(b.again, at)
+		if !p.delivers() {
+			return nil
+		}
+		return capabilities.Errorf(capabilities.CodeSecretUnavailable, "the secret of the credential %s is gone, or was taken back from the provider %s", variable, p.Name).
+			WithHint("Store it again and approve the provider.")
 	}
+	delete(b.withdrawn, at)
+	if p.delivers() {
+		for _, c := range p.Credentials() {
+			if _, err := b.call(ctx, p.Approver, toolCredential, p.Host, map[string]any{"provider": p.Name, "name": c.Name, "secret_ref_id": b.reference(p, c.Name)}); err != nil {
+				b.later(at, false)
+				return err
+			}
+		}
+	}
+	delete(b.again, at)
 	return nil
+}
+
+// gone names a credential that was the approver's and is no more; false: all are there.
+func (b *Book) gone(p *Provider) (variable string, gone bool) {
+	for _, c := range p.Credentials() {
+		if p.Approver.Principal != "" && b.reference(p, c.Name) == "" {
+			return c.Name, true
+		}
+	}
+	return "", false
+}
+
+// retry is when a host is told again of credentials that it could not be given, or that it still
+// has: another roster need not come of what stood in the way, such as the stop switch.
+type retry struct {
+	at       time.Time
+	pause    time.Duration
+	withdraw bool // taking back failed; false: a delivery did
+}
+
+const (
+	firstRetry = time.Second
+	lastRetry  = time.Minute
+)
+
+func (b *Book) later(at telling, withdraw bool) {
+	pause := min(max(2*b.again[at].pause, firstRetry), lastRetry)
+	b.again[at] = retry{time.Now().Add(pause), pause, withdraw}
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
 }
 
 // Renewed has the hosts of providers get a secret that has another value now.
@@ -136,13 +181,26 @@ func (b *Book) Renewed(ctx context.Context, name string) {
 	}
 }
 
-// withdraws reports, once, that a credential which was delivered is the approver's no more.
-func (b *Book) withdraws(p *Provider) bool {
+// due reports whether the credentials of a provider are to be delivered or taken back now.
+func (b *Book) due(p *Provider, host *route.Node) bool {
+	if b.secrets == nil || len(p.Credentials()) == 0 {
+		return false
+	}
 	at := telling{p.Name, p.Host}
-	gone := p.Approver.Principal != "" && slices.ContainsFunc(p.Credentials(), func(c tools.Credential) bool { return b.reference(p, c.Name) == "" })
-	was := b.withdrawn[at]
-	b.withdrawn[at] = gone
-	return gone && !was
+	_, gone := b.gone(p)
+	failed, waits := b.again[at]
+	switch {
+	case !b.entrusted[at], gone && !b.withdrawn[at] && !failed.withdraw:
+		return true
+	case waits:
+		tool := toolCredential
+		if gone {
+			tool = toolWithdraw
+		}
+		d, ok := b.opts.Registry.Get(tool)
+		return !time.Now().Before(failed.at) && ok && route.Check(host, d.Capability, nil).Eligible()
+	}
+	return !gone && p.lacks(host)
 }
 
 // lacks reports whether the host says that a credential of a tool that is called is not there.

@@ -57,7 +57,7 @@ func (b *Book) Approve(ctx context.Context, who dispatch.Caller, name, hash stri
 
 // approve settles a person's decision. An approval of a provider is one of its credentials, too.
 func (b *Book) approve(ctx context.Context, who dispatch.Caller, before, p *Provider) (Provider, error) {
-	if p.calls() || len(p.Tools) == 0 { // it may want them before it says which tools it has
+	if p.delivers() {
 		if err := b.entrust(ctx, who, p); err != nil {
 			return *before, err
 		}

@@ -206,7 +206,7 @@ func (b *Book) Remove(ctx context.Context, who dispatch.Caller, name string) err
 			return err
 		}
 	}
-	delete(b.entrusted, telling{name, p.Host})
+	b.forget(telling{name, p.Host})
 	err = b.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		for _, q := range []string{`DELETE FROM provider WHERE name = $1`, `DELETE FROM provider_tool WHERE provider = $1`} {
 			if _, err := tx.Exec(q, name); err != nil {

@@ -111,8 +111,9 @@ type Book struct {
 	late     map[telling]*untold
 	// entrusted are the hosts that were given the credentials of a provider since they connected.
 	entrusted map[telling]bool
-	stuck     map[telling]bool             // the last delivery failed
-	withdrawn map[telling]bool             // a credential of it was gone at the last look
+	withdrawn map[telling]bool             // a credential is gone, and the host has taken that in
+	again     map[telling]retry            // the last delivery, or taking back, failed
+	wake      chan struct{}                // there is another retry
 	fresh     map[capabilities.ToolID]bool // approved anew; their host may not have said so yet
 
 	mu  sync.Mutex
@@ -174,7 +175,7 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 	if o.Allow == nil {
 		o.Allow = func(context.Context, capabilities.PrincipalID, capabilities.NodeID, string) error { return nil }
 	}
-	b := &Book{opts: o, all: map[string]*Provider{}, late: map[telling]*untold{}, entrusted: map[telling]bool{}, withdrawn: map[telling]bool{}, stuck: map[telling]bool{}, fresh: map[capabilities.ToolID]bool{}}
+	b := &Book{opts: o, all: map[string]*Provider{}, late: map[telling]*untold{}, entrusted: map[telling]bool{}, withdrawn: map[telling]bool{}, again: map[telling]retry{}, wake: make(chan struct{}, 1), fresh: map[capabilities.ToolID]bool{}}
 	if err := errors.Join(b.load(ctx), b.owed(ctx)); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/route"
@@ -21,12 +22,28 @@ func (b *Book) Run(ctx context.Context) error {
 	for {
 		changed := b.hosts.Changed()
 		b.follow(ctx, b.hosts.Snapshot())
+		again := time.NewTimer(b.pause())
 		select {
 		case <-ctx.Done():
+			again.Stop()
 			return nil
 		case <-changed:
+		case <-b.wake:
+		case <-again.C:
 		}
+		again.Stop()
 	}
+}
+
+// pause is how long it is to the next retry; an hour if there is none.
+func (b *Book) pause() time.Duration {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	pause := time.Hour
+	for _, r := range b.again {
+		pause = min(pause, max(time.Until(r.at), firstRetry)) // one that is due waits for its host
+	}
+	return pause
 }
 
 func (b *Book) follow(ctx context.Context, roster []route.Node) {
@@ -50,15 +67,13 @@ func (b *Book) follow(ctx context.Context, roster []route.Node) {
 	}
 	for at := range b.entrusted {
 		if host(at.host) == nil {
-			delete(b.stuck, at)
-			delete(b.entrusted, at) // it forgets what it was given when it ends
+			b.forget(at) // it forgets what it was given when it ends
 		}
 	}
 	for _, p := range b.List() {
 		if n := host(p.Host); n != nil {
-			if at := (telling{p.Name, p.Host}); b.secrets != nil && len(p.Credentials()) > 0 && (!b.entrusted[at] || b.withdraws(&p) || p.lacks(n) && !b.stuck[at]) {
-				err := b.deliver(ctx, &p)
-				if b.stuck[at] = err != nil; err != nil {
+			if b.due(&p, n) {
+				if err := b.deliver(ctx, &p); err != nil {
 					b.opts.Log.Warn("provider.credential", "provider", p.Name, "node", p.Host, "err", err)
 				}
 			}
@@ -67,6 +82,13 @@ func (b *Book) follow(ctx context.Context, roster []route.Node) {
 			}
 		}
 	}
+}
+
+// forget forgets what a host was given.
+func (b *Book) forget(at telling) {
+	delete(b.entrusted, at)
+	delete(b.withdrawn, at)
+	delete(b.again, at)
 }
 
 // review takes back the tools that the host says have changed. Nobody has to be asked for that,
