@@ -24,7 +24,8 @@ type Secrets interface {
 	Known(ctx context.Context, name string) error
 	Allow(ctx context.Context, by capabilities.PrincipalID, s secret.Spec) (secret.Reference, error)
 	Usable(p capabilities.PrincipalID, tool capabilities.ToolID) []secret.Reference
-	Remove(ctx context.Context, by capabilities.PrincipalID, what string) error
+	// RemoveAlias removes the references of an alias with a tool, whoever owns them.
+	RemoveAlias(ctx context.Context, by capabilities.PrincipalID, alias string, tool capabilities.ToolID) error
 }
 
 // alias names the reference by which one credential of a provider is delivered. It belongs to
@@ -55,37 +56,31 @@ func (b *Book) reference(p *Provider, variable string) string {
 }
 
 // entrust makes the references of a provider's credentials, on the word of who approves it now.
+// None that is there is taken over: it may mean another secret than they were shown.
 func (b *Book) entrust(ctx context.Context, who dispatch.Caller, p *Provider) error {
-	if len(p.Credentials()) == 0 {
-		return nil
+	if err := b.distrust(ctx, who, p); err != nil {
+		return err
 	}
-	if p.Approver.Principal != "" && p.Approver.Principal != who.Principal {
-		if err := b.distrust(ctx, who, p); err != nil {
-			return err
-		}
-	}
-	p.Approver = who
 	for _, c := range p.Credentials() {
-		if b.reference(p, c.Name) != "" {
-			continue
-		}
 		_, err := b.secrets.Allow(ctx, who.Principal, secret.Spec{
 			Name: c.Secret, Principal: who.Principal, Alias: p.alias(c.Name), Display: c.Name + " of the provider " + p.Name, Tools: []capabilities.ToolID{toolCredential},
 		})
 		if err != nil {
-			return err
+			return errors.Join(err, b.distrust(ctx, who, p))
 		}
+		p.Approver = who
 	}
 	return nil
 }
 
-// distrust removes them.
+// distrust removes them, whoever's they are.
 func (b *Book) distrust(ctx context.Context, who dispatch.Caller, p *Provider) error {
+	if b.secrets == nil {
+		return nil
+	}
 	var all []error
 	for _, c := range p.Credentials() {
-		if id := b.reference(p, c.Name); id != "" {
-			all = append(all, b.secrets.Remove(ctx, who.Principal, id))
-		}
+		all = append(all, b.secrets.RemoveAlias(ctx, who.Principal, p.alias(c.Name), toolCredential))
 	}
 	return errors.Join(all...)
 }

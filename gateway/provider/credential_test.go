@@ -52,15 +52,11 @@ func (k *kept) Usable(p capabilities.PrincipalID, _ capabilities.ToolID) (list [
 	return list
 }
 
-func (k *kept) Remove(_ context.Context, _ capabilities.PrincipalID, id string) error {
+func (k *kept) RemoveAlias(_ context.Context, _ capabilities.PrincipalID, alias string, _ capabilities.ToolID) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, of := range k.refs {
-		for alias, have := range of {
-			if have == id {
-				delete(of, alias)
-			}
-		}
+		delete(of, alias)
 	}
 	return nil
 }
@@ -215,5 +211,23 @@ func TestAHostThatConnectsAgainIsTriedAtOnce(t *testing.T) {
 	}
 	if got := c.take(); len(got) != 1 {
 		t.Errorf("%v", got)
+	}
+}
+
+// An approval takes over no reference that is there already, whoever's it is and whatever it means.
+func TestAnApprovalMakesItsOwnReferences(t *testing.T) {
+	b, k, _, _ := entrusting(t)
+	later := *b.all["words"]
+	later.Env = []tools.Credential{{Name: "TOKEN", Secret: "shown"}}
+	for _, who := range []capabilities.PrincipalID{"anna", "bob"} {
+		if err := b.entrust(t.Context(), dispatch.Caller{Principal: who, Role: "admin"}, &later); err != nil {
+			t.Fatal(err)
+		}
+		if id := b.reference(&later, "TOKEN"); k.meant[id] != "shown" || later.Approver.Principal != who {
+			t.Errorf("%s approved one that means %q", who, k.meant[id])
+		}
+	}
+	if len(k.refs["anna"]) != 0 {
+		t.Errorf("%v are left of anna's", k.refs["anna"])
 	}
 }

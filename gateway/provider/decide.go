@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -63,8 +64,11 @@ func (b *Book) approve(ctx context.Context, who dispatch.Caller, before, p *Prov
 		}
 	}
 	after, err := b.settle(ctx, who, kindApproved, before, p)
-	if err == nil {
+	switch {
+	case err == nil:
 		err = b.deliver(ctx, &after)
+	case after.Approver.Principal != p.Approver.Principal: // nothing was approved: no reference is left for another
+		err = errors.Join(err, b.distrust(ctx, who, p))
 	}
 	return after, err
 }

@@ -201,10 +201,8 @@ func (b *Book) Remove(ctx context.Context, who dispatch.Caller, name string) err
 	if err := b.opts.Registry.Hosted(name, nil, nil, nil); err != nil {
 		return err
 	}
-	if len(p.Credentials()) > 0 && b.secrets != nil {
-		if err := b.distrust(ctx, who, &p); err != nil {
-			return err
-		}
+	if err := b.distrust(ctx, who, &p); err != nil {
+		return err
 	}
 	b.forget(telling{name, p.Host})
 	err = b.opts.Store.Write(ctx, func(tx *store.Tx) error {

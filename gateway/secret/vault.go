@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -245,6 +246,26 @@ func (v *Vault) Remove(ctx context.Context, by capabilities.PrincipalID, what st
 		return err
 	}
 	return v.Load(ctx)
+}
+
+// RemoveAlias removes the references of that alias with a tool, whoever owns them; none is no error.
+func (v *Vault) RemoveAlias(ctx context.Context, by capabilities.PrincipalID, alias string, tool capabilities.ToolID) error {
+	v.mu.RLock()
+	var ids []string
+	for _, list := range v.byOwner {
+		for _, r := range list {
+			if r.Alias == alias && slices.Contains(r.Tools, tool) {
+				ids = append(ids, r.ID)
+			}
+		}
+	}
+	v.mu.RUnlock()
+	for _, id := range ids {
+		if err := v.Remove(ctx, by, id); err != nil && capabilities.CodeOf(err) != capabilities.CodeNotFound {
+			return err
+		}
+	}
+	return nil
 }
 
 // Resolve returns the value behind a reference: the one place a value leaves by. Call it

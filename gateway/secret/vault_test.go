@@ -157,6 +157,36 @@ func TestVault(t *testing.T) {
 
 // A value cannot be read with another key, nor moved to another name, nor put back
 // to an older one.
+// What is removed by its alias is gone for all owners, with that tool only.
+func TestRemoveAlias(t *testing.T) {
+	h := newHouse(t)
+	if err := h.set("mail", "hunter22"); err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range []string{"agent", "bob"} {
+		for _, alias := range []string{"mail", "other"} {
+			if _, err := h.allow("mail", who, alias); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, err := range []error{h.RemoveAlias(t.Context(), "anna", "mail", "tool.secret.other"), h.RemoveAlias(t.Context(), "anna", "nothing", tool)} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for _, want := range []int{2, 1} {
+		for _, who := range []capabilities.PrincipalID{"agent", "bob"} {
+			if got := h.Usable(who, tool); len(got) != want {
+				t.Errorf("%s has %d, want %d", who, len(got), want)
+			}
+		}
+		if err := h.RemoveAlias(t.Context(), "anna", "mail", tool); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestSealedAtRest(t *testing.T) {
 	h := newHouse(t)
 	for name, value := range map[string]string{"mail": "first-value", "bank": "other-value"} {
