@@ -76,7 +76,7 @@ func (a *api) manifest(ctx context.Context) (*tools.ToolManifest, error) {
 	return openapi.Manifest(a.record, data, resp.Request.URL)
 }
 
-func (a *api) restart() {} // each request asks for its credentials
+func (a *api) restart(change) {} // each request asks for its credentials
 
 func (a *api) health() *capabilities.Error { return nil }
 

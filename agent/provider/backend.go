@@ -23,8 +23,9 @@ type backend interface {
 	// health says why calls would fail now, without asking the provider; nil: they would not,
 	// as far as is known.
 	health() *capabilities.Error
-	// restart ends what runs, and its next call starts it anew: its credentials are others.
-	restart()
+	// restart ends what runs with other credentials than those there are now, and its next call
+	// starts it anew.
+	restart(why change)
 	// close ends what the backend started. Idempotent and bounded.
 	close()
 }

@@ -57,7 +57,7 @@ func (c *command) manifest(context.Context) (*tools.ToolManifest, error) { retur
 
 func (c *command) health() *capabilities.Error { return nil }
 
-func (c *command) restart() {} // the next call starts its own
+func (c *command) restart(change) {} // the next call starts its own; one that runs ends when they are taken back
 
 func (c *command) refused() []egress.Refused { return c.way.Refused() }
 
@@ -89,7 +89,17 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	p, err := c.start.Start(ctx, Program{Argv: words, Env: c.secrets.env(), Read: c.record.Read, Write: append([]string{scratch}, c.record.Write...), Net: c.way})
+	env, taken := c.secrets.lend()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-taken:
+			cancel(capabilities.Errorf(capabilities.CodeSecretUnavailable, "the provider's credentials were taken back"))
+		case <-ctx.Done():
+		}
+	}()
+	p, err := c.start.Start(ctx, Program{Argv: words, Env: env, Read: c.record.Read, Write: append([]string{scratch}, c.record.Write...), Net: c.way})
 	if err != nil {
 		return capabilities.Output{}, err
 	}

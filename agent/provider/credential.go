@@ -22,12 +22,27 @@ type credentials struct {
 
 	mu     sync.Mutex
 	values map[string]capabilities.Secret // by name
-	filter *withhold.Filter
+	known  []capabilities.Secret          // those and earlier ones, which a program may still tell; the newest last
+	filter *withhold.Filter               // of known
+	taken  chan struct{}                  // closed when the values are taken back
 }
 
+// maxEarlier bounds the values that are kept back beside those that a program has now.
+const maxEarlier = 8
+
 func newCredentials(p *tools.Provider) *credentials {
-	return &credentials{want: p.Credentials(), values: map[string]capabilities.Secret{}}
+	return &credentials{want: p.Credentials(), values: map[string]capabilities.Secret{}, taken: make(chan struct{})}
 }
+
+// change is what has become of a provider's credentials.
+type change int
+
+const (
+	unchanged change = iota
+	given            // there was none of the name
+	renewed          // another value takes the place of one
+	withdrawn        // all are gone
+)
 
 // notYet stands for a value that nobody has approved yet: many servers do not start without one,
 // and none could be asked what it offers.
@@ -35,9 +50,15 @@ const notYet = "not-approved-yet"
 
 // env is what a program gets.
 func (c *credentials) env() []string {
+	list, _ := c.lend()
+	return list
+}
+
+// lend returns what a program gets; taken is closed when that is taken back.
+func (c *credentials) lend() (list []string, taken <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list := make([]string, 0, len(c.want))
+	list = make([]string, 0, len(c.want))
 	for _, w := range c.want {
 		value := notYet
 		if s, ok := c.values[w.Name]; ok {
@@ -45,7 +66,7 @@ func (c *credentials) env() []string {
 		}
 		list = append(list, w.Name+"="+value)
 	}
-	return list
+	return list, c.taken
 }
 
 // header puts the values on a request, each as the header of its name. A lone value for
@@ -91,23 +112,44 @@ func (c *credentials) missing() *capabilities.Error {
 	return nil
 }
 
-// put takes a value over; changed: it is another one than before.
-func (c *credentials) put(name string, s capabilities.Secret) (changed bool, err error) {
+// put takes a value over, and says whether it is another one than before.
+func (c *credentials) put(name string, s capabilities.Secret) (change, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !slices.ContainsFunc(c.want, func(w tools.Credential) bool { return w.Name == name }) {
-		return false, capabilities.Errorf(capabilities.CodeInvalidArguments, "the provider has no credential %.64q", name)
+		return unchanged, capabilities.Errorf(capabilities.CodeInvalidArguments, "the provider has no credential %.64q", name)
 	}
 	before, had := c.values[name]
-	if had && bytes.Equal(before.Reveal(), s.Reveal()) {
-		return false, nil
+	if had && same(before, s) {
+		return unchanged, nil
 	}
 	c.values[name] = capabilities.NewSecret(bytes.Clone(s.Reveal()))
-	c.filter = withhold.NewFilter(slices.Collect(maps.Values(c.values))...)
-	return true, nil
+	c.keepBackLocked(s)
+	if had {
+		return renewed, nil
+	}
+	return given, nil
 }
 
-// clear forgets the values. A program that runs has them until it ends.
+func same(a, b capabilities.Secret) bool { return bytes.Equal(a.Reveal(), b.Reveal()) }
+
+// keepBackLocked keeps a value out of the provider's words from now on, with the last ones.
+func (c *credentials) keepBackLocked(s capabilities.Secret) {
+	c.known = slices.DeleteFunc(c.known, func(o capabilities.Secret) bool { return same(o, s) })
+	c.known = append(c.known, capabilities.NewSecret(bytes.Clone(s.Reveal())))
+	for earlier, i := len(c.known)-len(c.values)-maxEarlier, 0; earlier > 0 && i < len(c.known); {
+		if slices.ContainsFunc(slices.Collect(maps.Values(c.values)), func(o capabilities.Secret) bool { return same(o, c.known[i]) }) {
+			i++
+			continue
+		}
+		c.known[i].Wipe()
+		c.known = slices.Delete(c.known, i, i+1)
+		earlier--
+	}
+	c.filter = withhold.NewFilter(c.known...)
+}
+
+// clear forgets the values, and has what runs with them for one call end.
 func (c *credentials) clear() (had bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,10 +158,13 @@ func (c *credentials) clear() (had bool) {
 		s.Wipe()
 	}
 	clear(c.values)
+	close(c.taken)
+	c.taken = make(chan struct{})
 	return had
 }
 
-// withheld returns the filter for the provider's words, which outlives clear.
+// withheld returns the filter for the provider's words, which outlives clear. Whoever asks before a
+// call asks again after it: there may be another value by then.
 func (c *credentials) withheld() *withhold.Filter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,12 +210,12 @@ func (h *Host) credential(_ context.Context, inv capabilities.Invocation) (capab
 	if inv.Secret.IsZero() {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "no credential came")
 	}
-	changed, err := p.credentials.put(args.Name, inv.Secret)
+	now, err := p.credentials.put(args.Name, inv.Secret)
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	if changed {
-		p.backend.restart()
+	if now != unchanged {
+		p.backend.restart(now)
 		h.opts.Changed()
 	}
 	return capabilities.Output{Effect: capabilities.EffectConfirmed, Result: map[string]any{}}, nil
@@ -189,7 +234,7 @@ func (h *Host) withdraw(_ context.Context, inv capabilities.Invocation) (capabil
 	h.mu.Unlock()
 	had := p != nil && p.credentials.clear()
 	if had {
-		p.backend.restart()
+		p.backend.restart(withdrawn)
 		h.opts.Changed()
 	}
 	return capabilities.Output{Effect: capabilities.EffectConfirmed, Result: map[string]any{"withdrawn": had}}, nil

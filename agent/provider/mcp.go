@@ -44,6 +44,8 @@ type server struct {
 	mu      sync.Mutex // above what follows; never held while the server is waited for
 	live    *live
 	opening chan struct{} // closed when the attempt that is under way ends; nil: none is
+	abort   func()        // ends that attempt
+	epoch   int           // of the credentials; a connection of an earlier one is none
 	failed  *capabilities.Error
 	pause   time.Duration
 	until   time.Time // no attempt before
@@ -71,11 +73,21 @@ func newServer(p *tools.Provider, start Starter, way *egress.Way, secrets *crede
 	return &server{record: p, start: start, way: way, secret: secrets, news: news}
 }
 
-// restart ends the connection that there is; that is no failure.
-func (s *server) restart() {
+// restart ends the connection that there is, or that is being made; that is no failure. A server
+// at a URL is sent another value with the next request, unless it has refused the one before.
+func (s *server) restart(why change) {
 	s.mu.Lock()
 	l := s.live
-	s.live, s.failed, s.pause = nil, nil, 0
+	s.failed, s.pause = nil, 0
+	if why == renewed && s.record.URL != "" && s.opening == nil && (l == nil || !l.wants.Load()) {
+		s.mu.Unlock()
+		return
+	}
+	s.epoch++
+	if s.opening != nil {
+		s.abort()
+	}
+	s.live = nil
 	s.mu.Unlock()
 	if l != nil {
 		l.end()
@@ -124,13 +136,27 @@ func (s *server) connected(ctx context.Context) (*live, error) {
 			return nil, e
 		}
 		over := make(chan struct{})
-		s.opening = over
+		attempt, cancel := context.WithTimeout(context.Background(), connectTime)
+		s.opening, s.abort = over, cancel
+		epoch := s.epoch
 		s.mu.Unlock()
-		l, err := s.open()
+		l, err := s.open(attempt)
+		cancel()
 		s.mu.Lock()
 		s.opening = nil
+		if !s.closed && s.epoch != epoch { // what it was started with is not so any more
+			s.mu.Unlock()
+			close(over)
+			if err == nil {
+				l.drop()
+			}
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			continue
+		}
 		if err == nil && s.closed {
-			go l.end()
+			go l.drop()
 			err = &capabilities.Error{Code: capabilities.CodeCancelled}
 		}
 		if err != nil {
@@ -213,9 +239,15 @@ func (l *live) end() {
 	}
 }
 
+// drop ends a connection that nobody was given.
+func (l *live) drop() {
+	close(l.gone)
+	l.end()
+}
+
 // open starts the server and shakes hands with it. Its life is not that of the call for which
-// it is started.
-func (s *server) open() (*live, error) {
+// it is started; ctx bounds the attempt.
+func (s *server) open(ctx context.Context) (*live, error) {
 	l := &live{way: s.way, ready: make(chan struct{}), gone: make(chan struct{}), progress: map[string]func(capabilities.Progress){}}
 	client := mcp.NewClient(&mcp.Implementation{Name: "handrail", Version: "1"}, &mcp.ClientOptions{
 		Capabilities:                &mcp.ClientCapabilities{}, // no roots, no sampling, no questions
@@ -224,25 +256,31 @@ func (s *server) open() (*live, error) {
 			go s.look(l) // the handler must not wait for the server itself
 		},
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), connectTime)
-	defer cancel()
 	transport, err := s.transport(l)
 	if err != nil {
 		return nil, err
 	}
+	stop := context.AfterFunc(ctx, func() { // whatever the attempt waits for
+		if l.process != nil {
+			l.process.Kill()
+		}
+	})
+	defer stop()
 	if l.session, err = client.Connect(ctx, transport, nil); err != nil {
 		e := l.unavailable(err)
-		close(l.gone)
-		l.end()
+		l.drop()
 		return nil, e
 	}
 	close(l.ready)
 	// A server may have changed its words while nobody listened.
 	m, err := s.list(ctx, l)
 	if err != nil {
-		close(l.gone)
-		l.end()
+		l.drop()
 		return nil, err
+	}
+	if ctx.Err() != nil { // what it was started with was taken back
+		l.drop()
+		return nil, context.Cause(ctx)
 	}
 	s.news(s, m)
 	return l, nil
@@ -560,6 +598,9 @@ func resultOf(r *mcp.CallToolResult) (capabilities.Output, error) {
 func (s *server) close() {
 	s.mu.Lock()
 	s.closed = true
+	if s.opening != nil {
+		s.abort()
+	}
 	l := s.live
 	s.live = nil
 	s.mu.Unlock()
