@@ -97,7 +97,7 @@ func (a *api) call(ctx context.Context, c call) (capabilities.Output, error) {
 	resp, err := a.client.Do(r)
 	if err == nil {
 		defer resp.Body.Close()
-		out, failed := openapi.Result(resp, c.request, nil)
+		out, failed := openapi.Result(resp, c.request, a.keys.withheld())
 		if failed == nil || ctx.Err() == nil {
 			return out, failed
 		}

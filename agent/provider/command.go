@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/handrail-dev/handrail/agent/withhold"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
@@ -108,7 +109,7 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 		_, _ = io.WriteString(p.Stdin(), stdin) // a program that does not read it needs none
 		_ = p.Stdin().Close()
 	}()
-	text, whole := readAll(p.Stdout(), maxStdout, one.progress)
+	text, whole := readAll(p.Stdout(), maxStdout, c.tell(one.progress))
 	if !whole {
 		p.Kill()
 	}
@@ -122,7 +123,7 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeResultTooLarge, "the program wrote more than %d bytes", maxStdout)
 	case code != 0:
 		e := capabilities.Errorf(capabilities.CodeExecutionFailed, "%s ended with exit code %d", t.Argv[0], code)
-		return capabilities.Output{}, e.WithDetails(map[string]any{"exit_code": code, "stderr": capabilities.Clip(p.Stderr(), 4096)})
+		return capabilities.Output{}, e.WithDetails(map[string]any{"exit_code": code, "stderr": capabilities.Clip(string(c.secrets.withheld().Cut([]byte(p.Stderr()))), 4096)})
 	}
 	return t.result(text, made, filepath.Base(outputs[t.Output]))
 }
@@ -188,8 +189,18 @@ func openMade(made *os.Root, name string) (*os.File, error) {
 	return nil, capabilities.Errorf(capabilities.CodeExecutionFailed, "what the program made is no regular file")
 }
 
-// readAll reads at most most bytes; false: there was more. It tells how much came.
-func readAll(r io.Reader, most int, progress func(capabilities.Progress)) ([]byte, bool) {
+// tell has a person who waits see how much a program wrote, and its last line.
+func (c *command) tell(progress func(capabilities.Progress)) func([]byte) {
+	if progress == nil {
+		return nil
+	}
+	return func(all []byte) {
+		progress(capabilities.Progress{Done: float64(len(all)), Message: lastLine(all, c.secrets.withheld())})
+	}
+}
+
+// readAll reads at most most bytes; false: there was more. It tells what came until now.
+func readAll(r io.Reader, most int, tell func(all []byte)) ([]byte, bool) {
 	var all []byte
 	buf := make([]byte, 32<<10)
 	for {
@@ -198,8 +209,8 @@ func readAll(r io.Reader, most int, progress func(capabilities.Progress)) ([]byt
 			return all, false
 		}
 		all = append(all, buf[:n]...)
-		if n > 0 && progress != nil {
-			progress(capabilities.Progress{Done: float64(len(all)), Message: lastLine(all)})
+		if n > 0 && tell != nil {
+			tell(all)
 		}
 		if err != nil {
 			return all, true
@@ -207,8 +218,8 @@ func readAll(r io.Reader, most int, progress func(capabilities.Progress)) ([]byt
 	}
 }
 
-// lastLine is the last line of what was written, for the person who waits.
-func lastLine(text []byte) string {
-	lines := strings.Split(strings.TrimRight(string(text[max(0, len(text)-400):]), "\n"), "\n")
-	return capabilities.Clip(capabilities.Printable(lines[len(lines)-1]), 200)
+// lastLine is the last line of what was written until now, for the person who waits.
+func lastLine(text []byte, kept *withhold.Filter) string {
+	end := strings.TrimRight(string(kept.Cut(text[max(0, len(text)-400):])), "\n")
+	return capabilities.Clip(capabilities.Printable(end[strings.LastIndex(end, "\n")+1:]), 200)
 }

@@ -171,6 +171,12 @@ func (c *credentials) withheld() *withhold.Filter {
 	return c.filter
 }
 
+// said is a provider's own words in a message of ours, at most that many bytes. What is cut then
+// holds no more of a value than the filter leaves.
+func (c *credentials) said(s string, most int) string {
+	return capabilities.Clip(capabilities.Printable(c.withheld().Text(s)), most)
+}
+
 // free returns a tool whose words do not hold the values: they go where everybody can read them.
 func (c *credentials) free(one tools.RemoteTool) (tools.RemoteTool, error) {
 	f := c.withheld()

@@ -5,14 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/handrail-dev/handrail/agent/provider/openapi"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
 func value(s string) capabilities.Secret { return capabilities.NewSecret([]byte(s)) }
@@ -164,5 +169,72 @@ func TestEarlierValuesAreKeptBack(t *testing.T) {
 	}
 	if _, err := secrets.put("OTHER", value("x")); err == nil {
 		t.Error("took one that the record does not name")
+	}
+}
+
+// What is cut of a provider's words ends in no value, however it is placed.
+func TestWordsAreFilteredBeforeTheyAreCut(t *testing.T) {
+	const token = "CANARY-token-0123456789"
+	_, secrets := withToken(echoRecord())
+	if _, err := secrets.put("TOKEN", value(token)); err != nil {
+		t.Fatal(err)
+	}
+	across := func(most int) string { return strings.Repeat("x", most-len(token)+1) + token }
+	heard := make(chan string, 1)
+	l := &live{secret: secrets, progress: map[string]func(capabilities.Progress){"t": func(p capabilities.Progress) { heard <- p.Message }}}
+	for name, said := range map[string]func() any{
+		"an error": func() any {
+			_, err := resultOf(&mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: across(maxSaid)}}}, secrets)
+			return err
+		},
+		"a link": func() any {
+			out, _ := resultOf(&mcp.CallToolResult{Content: []mcp.Content{&mcp.ResourceLink{URI: across(2048), Name: across(256), MIMEType: across(128)}}}, secrets)
+			return out.Result
+		},
+		"bytes": func() any {
+			out, _ := resultOf(&mcp.CallToolResult{Content: []mcp.Content{&mcp.ImageContent{Data: []byte("x"), MIMEType: across(128)}}}, secrets)
+			return fmt.Sprint(out.Result, out.Blobs)
+		},
+		"progress": func() any {
+			l.heard(&mcp.ProgressNotificationParams{ProgressToken: "t", Message: across(200)})
+			return <-heard
+		},
+		"a tool that is too large": func() any {
+			one, _, _ := remoteOf(&mcp.Tool{Name: across(256), Description: strings.Repeat("x", tools.MaxToolBytes)}, secrets)
+			return one.Name
+		},
+		"a program's line":       func() any { return lastLine([]byte(across(200)), secrets.withheld()) },
+		"half of a line":         func() any { return lastLine([]byte("it is "+token[:len(token)-1]), secrets.withheld()) },
+		"the end of a long line": func() any { return lastLine([]byte(token+strings.Repeat("x", 400-len(token)+1)), secrets.withheld()) },
+		"an API's refusal": func() any {
+			resp := &http.Response{StatusCode: 500, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(across(4<<10) + "more"))}
+			_, err := openapi.Result(resp, &tools.Request{Method: http.MethodGet}, secrets.withheld())
+			details, _ := json.Marshal(capabilities.AsError(err).Details)
+			return string(details)
+		},
+	} {
+		if text := fmt.Sprint(said()); strings.Contains(text, "CANARY") || strings.Contains(text, "01234567") || !strings.Contains(text, "x") && !strings.Contains(text, "[secret") {
+			t.Errorf("%s: %s", name, text[max(0, len(text)-100):])
+		}
+	}
+}
+
+// Where a provider wanted to connect is told without the value that it put there.
+func TestTriedTargetsAreFiltered(t *testing.T) {
+	record, secrets := withToken(echoRecord())
+	if _, err := secrets.put("TOKEN", value("canary-0123")); err != nil {
+		t.Fatal(err)
+	}
+	way, err := wayOf(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := way.Transport(egress.TransportOptions{}).RoundTrip(httptest.NewRequest(http.MethodGet, "http://canary-0123.example.com/", nil)); err == nil {
+		t.Fatal("it was let")
+	}
+	s := newServer(record, nil, way, secrets, nil)
+	list := tried(&hosted{backend: s, credentials: secrets}, nil)
+	if text := fmt.Sprint(list); len(list) != 1 || strings.Contains(text, "canary-0123") {
+		t.Errorf("%v", list)
 	}
 }

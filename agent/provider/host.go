@@ -362,12 +362,13 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 	if err := t.of.credentials.missing(); err != nil {
 		return capabilities.Output{}, err
 	}
-	kept := t.of.credentials.withheld()
+	secrets := t.of.credentials
 	progress := func(p capabilities.Progress) {
-		p.Message = kept.Text(p.Message)
+		p.Message = secrets.withheld().Text(p.Message)
 		inv.Progress(p)
 	}
 	out, err := t.of.backend.call(ctx, call{id: inv.Call, upstream: t.Upstream, hash: t.Hash, request: t.Request, args: inv.Args, progress: progress, inv: inv})
+	kept := secrets.withheld() // after the call: another value may have come while it ran
 	if err == nil {
 		out, err = kept.Output(out)
 	}

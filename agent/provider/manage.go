@@ -8,7 +8,6 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
-	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 )
 
@@ -128,24 +127,25 @@ func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilit
 		return capabilities.Output{}, capabilities.AsError(err)
 	}
 	return capabilities.Output{Effect: capabilities.EffectConfirmed, Untrusted: true, Result: map[string]any{
-		"manifest": string(text), "manifest_hash": m.Hash(), "refused": append([]tools.Refused{}, refused...), "tried": h.tried(b, before),
+		"manifest": string(text), "manifest_hash": m.Hash(), "refused": append([]tools.Refused{}, refused...), "tried": tried(one, before),
 	}}, nil
 }
 
 // tried is where a provider wanted to connect and was not let: since it was taken up, and before
-// that as long as it was the same one.
-func (h *Host) tried(now backend, before *hosted) []tools.Tried {
+// that as long as it was the same one. A program can put a value into the name of a host.
+func tried(now, before *hosted) []tools.Tried {
 	list := []tools.Tried{}
-	add := func(refused []egress.Refused) {
-		for _, r := range refused {
-			if !slices.ContainsFunc(list, func(t tools.Tried) bool { return t.Target == r.Target }) && len(list) < tools.MaxTried {
-				list = append(list, tools.Tried{Target: r.Target, Why: r.Why, Flag: r.Flag, Count: r.Count})
+	for _, p := range []*hosted{now, before} {
+		if p == nil {
+			continue
+		}
+		kept := p.credentials.withheld()
+		for _, r := range p.backend.refused() {
+			target := kept.Text(r.Target)
+			if !slices.ContainsFunc(list, func(t tools.Tried) bool { return t.Target == target }) && len(list) < tools.MaxTried {
+				list = append(list, tools.Tried{Target: target, Why: kept.Text(r.Why), Flag: kept.Text(r.Flag), Count: r.Count})
 			}
 		}
-	}
-	add(now.refused())
-	if before != nil {
-		add(before.backend.refused())
 	}
 	return list
 }

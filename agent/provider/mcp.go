@@ -59,6 +59,7 @@ type live struct {
 	process Process            // nil: it is at a URL
 	http    *egress.Transport  // of one at a URL
 	way     *egress.Way
+	secret  *credentials
 	ready   chan struct{}
 	gone    chan struct{}
 
@@ -207,7 +208,7 @@ func (l *live) unavailable(cause error) *capabilities.Error {
 		e = e.WithHint(hint)
 	}
 	if l.process != nil {
-		if said := strings.TrimSpace(l.process.Stderr()); said != "" {
+		if said := strings.TrimSpace(string(l.secret.withheld().Cut([]byte(l.process.Stderr())))); said != "" {
 			return e.WithDetails(map[string]any{"stderr": capabilities.Clip(said, 2048)})
 		}
 	}
@@ -248,7 +249,7 @@ func (l *live) drop() {
 // open starts the server and shakes hands with it. Its life is not that of the call for which
 // it is started; ctx bounds the attempt.
 func (s *server) open(ctx context.Context) (*live, error) {
-	l := &live{way: s.way, ready: make(chan struct{}), gone: make(chan struct{}), progress: map[string]func(capabilities.Progress){}}
+	l := &live{way: s.way, secret: s.secret, ready: make(chan struct{}), gone: make(chan struct{}), progress: map[string]func(capabilities.Progress){}}
 	client := mcp.NewClient(&mcp.Implementation{Name: "handrail", Version: "1"}, &mcp.ClientOptions{
 		Capabilities:                &mcp.ClientCapabilities{}, // no roots, no sampling, no questions
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { l.heard(r.Params) },
@@ -385,7 +386,7 @@ func (s *server) list(ctx context.Context, l *live) (*tools.ToolManifest, error)
 	defer cancel()
 	m := &tools.ToolManifest{Provider: s.record.Name}
 	if info := l.session.InitializeResult(); info != nil && info.ServerInfo != nil {
-		m.Version = capabilities.Clip(capabilities.Printable(info.ServerInfo.Version), 64)
+		m.Version = s.secret.said(info.ServerInfo.Version, 64)
 	}
 	cursor, size, origin := "", 0, tools.OriginOf(s.record, nil)
 	words := map[string]string{}
@@ -395,7 +396,7 @@ func (s *server) list(ctx context.Context, l *live) (*tools.ToolManifest, error)
 			return nil, l.unavailable(err)
 		}
 		for _, t := range r.Tools {
-			one, n, err := remoteOf(t)
+			one, n, err := remoteOf(t, s.secret)
 			if err != nil {
 				return nil, err
 			}
@@ -426,7 +427,7 @@ const maxListed = 4 << 20
 
 // remoteOf returns a tool in its server's words, and how many bytes they are. One that has too
 // many keeps its name alone, and what is made of it is a refusal.
-func remoteOf(t *mcp.Tool) (tools.RemoteTool, int, error) {
+func remoteOf(t *mcp.Tool, secret *credentials) (tools.RemoteTool, int, error) {
 	one := tools.RemoteTool{Name: t.Name, Title: t.Title, Description: t.Description}
 	for _, s := range []struct {
 		from any
@@ -449,7 +450,7 @@ func remoteOf(t *mcp.Tool) (tools.RemoteTool, int, error) {
 	}
 	size := len(one.Name) + len(one.Title) + len(one.Description) + len(one.Input) + len(one.Output)
 	if size > tools.MaxToolBytes {
-		return tools.RemoteTool{Name: capabilities.Clip(t.Name, 256), Input: json.RawMessage(`"too large"`)}, size, nil
+		return tools.RemoteTool{Name: capabilities.Clip(secret.withheld().Text(t.Name), 256), Input: json.RawMessage(`"too large"`)}, size, nil
 	}
 	return one, size, nil
 }
@@ -489,12 +490,12 @@ func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) 
 	case ctx.Err() != nil: // the server was told
 		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, context.Cause(ctx)
 	case a.err == nil:
-		return resultOf(a.result)
+		return resultOf(a.result, s.secret)
 	}
 	err = a.err
 	var refused *jsonrpc.Error
 	if errors.As(err, &refused) {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "the server: %s", said(refused.Message))
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "the server: %s", s.secret.said(refused.Message, maxSaid))
 	}
 	select {
 	case <-l.gone: // whether it did what it was asked to nobody can tell
@@ -504,8 +505,8 @@ func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) 
 	}
 }
 
-// said is a server's own words in a message of ours.
-func said(s string) string { return capabilities.Clip(capabilities.Printable(s), 500) }
+// maxSaid bounds a server's own words in a message of ours, in bytes.
+const maxSaid = 500
 
 func (l *live) listen(token string, progress func(capabilities.Progress)) {
 	l.mu.Lock()
@@ -523,7 +524,7 @@ func (l *live) heard(p *mcp.ProgressNotificationParams) {
 	progress := l.progress[token]
 	l.mu.Unlock()
 	if progress != nil {
-		progress(capabilities.Progress{Done: p.Progress, Total: p.Total, Message: capabilities.Clip(capabilities.Printable(p.Message), 200)})
+		progress(capabilities.Progress{Done: p.Progress, Total: p.Total, Message: l.secret.said(p.Message, 200)})
 	}
 }
 
@@ -536,7 +537,7 @@ const (
 
 // resultOf makes a call's result of what the server answered. The first picture or sound comes
 // as bytes; others are said to be there.
-func resultOf(r *mcp.CallToolResult) (capabilities.Output, error) {
+func resultOf(r *mcp.CallToolResult, secret *credentials) (capabilities.Output, error) {
 	result := map[string]any{}
 	out := capabilities.Output{Result: result, Effect: capabilities.EffectUnverifiable}
 	var text []string
@@ -544,11 +545,11 @@ func resultOf(r *mcp.CallToolResult) (capabilities.Output, error) {
 	bytes := func(data []byte, mime string) {
 		switch {
 		case len(data) > maxBlob:
-			text = append(text, "(bytes that are too large: "+said(mime)+")")
+			text = append(text, "(bytes that are too large: "+secret.said(mime, maxSaid)+")")
 		case len(out.Blobs) > 0:
-			text = append(text, "(one more: "+said(mime)+")")
+			text = append(text, "(one more: "+secret.said(mime, maxSaid)+")")
 		default:
-			out.Blobs = []capabilities.Blob{{Field: tools.FieldBytes, MIME: capabilities.Clip(capabilities.Printable(mime), 128), Bytes: data}}
+			out.Blobs = []capabilities.Blob{{Field: tools.FieldBytes, MIME: secret.said(mime, 128), Bytes: data}}
 			result["mime"] = out.Blobs[0].MIME
 		}
 	}
@@ -562,7 +563,7 @@ func resultOf(r *mcp.CallToolResult) (capabilities.Output, error) {
 			bytes(c.Data, c.MIMEType)
 		case *mcp.ResourceLink:
 			if len(links) < maxLinks {
-				links = append(links, map[string]any{"uri": capabilities.Clip(capabilities.Printable(c.URI), 2048), "name": capabilities.Clip(capabilities.Printable(c.Name), 256), "mime": capabilities.Clip(capabilities.Printable(c.MIMEType), 128)})
+				links = append(links, map[string]any{"uri": secret.said(c.URI, 2048), "name": secret.said(c.Name, 256), "mime": secret.said(c.MIMEType, 128)})
 			}
 		case *mcp.EmbeddedResource:
 			if c.Resource != nil && len(c.Resource.Blob) > 0 {
@@ -574,7 +575,7 @@ func resultOf(r *mcp.CallToolResult) (capabilities.Output, error) {
 	}
 	whole := strings.Join(text, "\n")
 	if r.IsError {
-		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, capabilities.Errorf(capabilities.CodeExecutionFailed, "the server: %s", said(whole))
+		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, capabilities.Errorf(capabilities.CodeExecutionFailed, "the server: %s", secret.said(whole, maxSaid))
 	}
 	if len(whole) > maxResultText {
 		return out, capabilities.Errorf(capabilities.CodeResultTooLarge, "the server answered with more than %d bytes of text", maxResultText)

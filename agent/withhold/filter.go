@@ -1,8 +1,10 @@
 package withhold
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -39,6 +41,31 @@ func (f *Filter) Bytes(data []byte) []byte {
 		}
 	}
 	return data
+}
+
+// Cut returns data that was cut somewhere, at either end, without the values: what stands there may
+// be the most of one.
+func (f *Filter) Cut(data []byte) []byte {
+	data = f.Bytes(data)
+	if f == nil {
+		return data
+	}
+	begin, end := 0, 0 // the longest parts of values at the edges
+	for _, one := range f.all {
+		for _, form := range one.whole {
+			for n := min(len(form)-1, len(data)); n >= leastPiece && n > end; n-- {
+				if bytes.HasSuffix(data, form[:n]) {
+					end = n
+				}
+			}
+			for n := min(len(form)-1, len(data)); n >= leastPiece && n > begin; n-- {
+				if bytes.HasPrefix(data, form[len(form)-n:]) {
+					begin = n
+				}
+			}
+		}
+	}
+	return mark(data, slices.DeleteFunc([]span{{0, begin}, {len(data) - end, len(data)}}, func(s span) bool { return s.begin == s.end }))
 }
 
 // JSON returns a JSON text without the values.

@@ -46,3 +46,26 @@ func TestFilter(t *testing.T) {
 		t.Error("no filter changes something")
 	}
 }
+
+// Of a text that was cut neither edge holds the most of a value.
+func TestAFilterOfWhatWasCut(t *testing.T) {
+	const value = "CANARY-token-4711"
+	f := NewFilter(capabilities.NewSecret([]byte(value)))
+	for text, want := range map[string]string{
+		"it is " + value[:len(value)-1]: "it is " + Mark,
+		value[1:] + " it is":            Mark + " it is",
+		value[1:] + " or " + value[:4]:  Mark + " or " + Mark,
+		"it is " + value + " whole":     "it is " + Mark + " whole",
+		"it is " + value[:3]:            "it is " + value[:3],
+		value[2 : len(value)-2]:         value[2 : len(value)-2], // no edge of one
+		"":                              "",
+	} {
+		if got := string(f.Cut([]byte(text))); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	var none *Filter
+	if string(none.Cut([]byte(value))) != value {
+		t.Error("no filter changes something")
+	}
+}

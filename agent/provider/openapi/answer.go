@@ -28,10 +28,18 @@ const (
 	mostRetry = 24 * 60 * 60 // seconds that an API may ask for
 )
 
+// Kept takes the values that a provider was given out of its words; agent/withhold implements it.
+type Kept interface {
+	Text(s string) string
+	Bytes(data []byte) []byte
+	// Cut does so with data that was cut, at whose edge there may be the most of a value.
+	Cut(data []byte) []byte
+}
+
 // Result makes a call's result of an answer: its status, what it says as data, text or bytes, and
-// where its Link and Location headers lead. Statuses from 400 on are errors. hide are values that
-// nothing of it may show.
-func Result(resp *http.Response, q *tools.Request, hide [][]byte) (capabilities.Output, error) {
+// where its Link and Location headers lead. Statuses from 400 on are errors. kept takes values
+// out of what is cut here; whoever has the result takes them out of that.
+func Result(resp *http.Response, q *tools.Request, kept Kept) (capabilities.Output, error) {
 	out := capabilities.Output{Effect: capabilities.EffectUnverifiable}
 	if q.Method == http.MethodGet || q.Method == http.MethodHead || q.Method == http.MethodOptions {
 		out.Effect = capabilities.EffectConfirmed
@@ -51,17 +59,22 @@ func Result(resp *http.Response, q *tools.Request, hide [][]byte) (capabilities.
 		e := Failed(err)
 		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, e
 	}
-	body = hidden(body, hide)
+	whole := len(body) <= most
 	if resp.StatusCode >= 400 {
+		if whole {
+			body = kept.Bytes(body)
+		} else {
+			body = kept.Cut(body)
+		}
 		return capabilities.Output{}, refusal(resp, q, kind, body[:min(len(body), maxFault)])
 	}
-	if len(body) > most {
-		return out, capabilities.Errorf(capabilities.CodeResultTooLarge, "the API answered %d, with more than %d bytes of %.64s", resp.StatusCode, most, capabilities.Printable(kind)).
+	if !whole {
+		return out, capabilities.Errorf(capabilities.CodeResultTooLarge, "the API answered %d, with more than %d bytes of %.64s", resp.StatusCode, most, capabilities.Printable(kept.Text(kind))).
 			WithHint("Ask for less, such as a smaller page.")
 	}
 	result := map[string]any{tools.FieldStatus: resp.StatusCode}
 	out.Result = result
-	if list := links(resp, hide); len(list) > 0 {
+	if list := links(resp, kept); len(list) > 0 {
 		result[tools.FieldLinks] = list
 	}
 	if len(body) == 0 {
@@ -82,14 +95,14 @@ func Result(resp *http.Response, q *tools.Request, hide [][]byte) (capabilities.
 	if (isText(kind) || kind == "" && utf8.Valid(body)) && (charset == "" || charset == "utf-8" || charset == "us-ascii") {
 		result[tools.FieldText] = strings.ToValidUTF8(string(body), "\uFFFD")
 		if kind != "" && kind != mimeText {
-			result["mime"] = clean(kind, 128)
+			result["mime"] = clean(kept.Text(kind), 128)
 		}
 		return out, nil
 	}
 	if kind == "" {
 		kind = "application/octet-stream"
 	}
-	blob := capabilities.Blob{Field: tools.FieldBytes, MIME: clean(kind, 128), Bytes: body}
+	blob := capabilities.Blob{Field: tools.FieldBytes, MIME: clean(kept.Text(kind), 128), Bytes: body}
 	result["mime"] = blob.MIME
 	out.Blobs = []capabilities.Blob{blob}
 	return out, nil
@@ -105,22 +118,8 @@ func isText(kind string) bool {
 	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+xml") || strings.HasSuffix(kind, "+yaml")
 }
 
-// hidden takes values out of what an API said.
-func hidden(body []byte, hide [][]byte) []byte {
-	text := string(body)
-	for _, value := range hide {
-		if len(value) >= 4 { // less would take words apart
-			text = strings.ReplaceAll(text, string(value), "[secret]")
-		}
-	}
-	if text == string(body) {
-		return body
-	}
-	return []byte(text)
-}
-
 // links are where the headers Link and Location lead.
-func links(resp *http.Response, hide [][]byte) []any {
+func links(resp *http.Response, kept Kept) []any {
 	var list []any
 	add := func(to, rel string) {
 		u, err := resp.Request.URL.Parse(strings.TrimSpace(to))
@@ -128,9 +127,9 @@ func links(resp *http.Response, hide [][]byte) []any {
 			return
 		}
 		u.User = nil
-		text := string(hidden([]byte(u.String()), hide))
+		text := kept.Text(u.String())
 		if len(text) <= maxLink && capabilities.Printable(text) == text {
-			list = append(list, map[string]any{"uri": text, "name": clean(rel, 256)})
+			list = append(list, map[string]any{"uri": text, "name": clean(kept.Text(rel), 256)})
 		}
 	}
 	if to := resp.Header.Get("Location"); to != "" {
