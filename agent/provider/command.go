@@ -91,6 +91,9 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 		return capabilities.Output{}, err
 	}
 	env, taken := c.secrets.lend()
+	if err := c.secrets.missing(); err != nil { // taken back since the call was let
+		return capabilities.Output{}, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
