@@ -15,6 +15,7 @@ func (g *Gateway) tokenEnded(ctx context.Context, token string) {
 	if rec, err := g.Tokens.Get(token); err == nil {
 		g.endGrantsOf(ctx, rec.Principal)
 	}
+	g.Nodes.Touch() // they may have approved a provider with its credentials
 }
 
 // endGrantsOfGone does so at the start, for those who went while nobody could: their last

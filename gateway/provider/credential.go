@@ -96,16 +96,17 @@ func (p *Provider) delivers() bool { return p.calls() || len(p.Tools) == 0 }
 
 // deliver has the host get the credentials of a provider that was approved with them, each by a
 // call of its own: decided, recorded and sealed to that node as every delivery. One whose secret
-// or reference is gone has all of them taken back, whatever is called of it. What fails is tried
-// again by Run.
+// or reference is gone has all of them taken back, whatever is called of it, and so has one whose
+// approver may approve no more. What fails is tried again by Run.
 func (b *Book) deliver(ctx context.Context, p *Provider) error {
 	if len(p.Credentials()) == 0 || p.Approver.Principal == "" {
 		return nil
 	}
 	at := telling{p.Name, p.Host}
 	b.entrusted[at] = true // tried for this connection
+	who := b.opts.Teller(p.Approver)
 	if variable, gone := b.gone(p); gone {
-		if _, err := b.call(ctx, p.Approver, toolWithdraw, p.Host, map[string]any{"provider": p.Name}); err != nil {
+		if _, err := b.call(ctx, who, toolWithdraw, p.Host, map[string]any{"provider": p.Name}); err != nil {
 			b.later(at, true)
 			return err
 		}
@@ -114,13 +115,13 @@ func (b *Book) deliver(ctx context.Context, p *Provider) error {
 		if !p.delivers() {
 			return nil
 		}
-		return capabilities.Errorf(capabilities.CodeSecretUnavailable, "the secret of the credential %s is gone, or was taken back from the provider %s", variable, p.Name).
-			WithHint("Store it again and approve the provider.")
+		return capabilities.Errorf(capabilities.CodeSecretUnavailable, "the secret of the credential %s is gone, or was taken back from the provider %s, or who approved that is gone", variable, p.Name).
+			WithHint("Store it again if it is gone, and approve the provider.")
 	}
 	delete(b.withdrawn, at)
 	if p.delivers() {
 		for _, c := range p.Credentials() {
-			if _, err := b.call(ctx, p.Approver, toolCredential, p.Host, map[string]any{"provider": p.Name, "name": c.Name, "secret_ref_id": b.reference(p, c.Name)}); err != nil {
+			if _, err := b.call(ctx, who, toolCredential, p.Host, map[string]any{"provider": p.Name, "name": c.Name, "secret_ref_id": b.reference(p, c.Name)}); err != nil {
 				b.later(at, false)
 				return err
 			}
@@ -130,10 +131,12 @@ func (b *Book) deliver(ctx context.Context, p *Provider) error {
 	return nil
 }
 
-// gone names a credential that was the approver's and is no more; false: all are there.
+// gone names a credential that was the approver's and is no more, or whose approver may approve no
+// more; false: all are there.
 func (b *Book) gone(p *Provider) (variable string, gone bool) {
+	left := b.opts.Teller(p.Approver).Principal != p.Approver.Principal
 	for _, c := range p.Credentials() {
-		if p.Approver.Principal != "" && b.reference(p, c.Name) == "" {
+		if p.Approver.Principal != "" && (left || b.reference(p, c.Name) == "") {
 			return c.Name, true
 		}
 	}

@@ -231,3 +231,23 @@ func TestAnApprovalMakesItsOwnReferences(t *testing.T) {
 		t.Errorf("%v are left of anna's", k.refs["anna"])
 	}
 }
+
+// Once the approver may approve no more, nothing is delivered on their word: it is taken back, in
+// nobody's name.
+func TestAnApproverWhoIsGone(t *testing.T) {
+	b, _, c, _ := entrusting(t)
+	follow(t, b)
+	c.take()
+	b.opts.Teller = func(dispatch.Caller) dispatch.Caller { return dispatch.Caller{Principal: "site"} }
+	follow(t, b)
+	if by := c.by; !slices.Equal(by, []capabilities.PrincipalID{"site"}) {
+		t.Errorf("by %v", by)
+	}
+	if got := c.take(); !slices.Equal(got, []capabilities.ToolID{toolWithdraw}) {
+		t.Errorf("%v", got)
+	}
+	b.Renewed(t.Context(), "token")
+	if got := c.take(); slices.Contains(got, toolCredential) {
+		t.Errorf("%v", got)
+	}
+}
