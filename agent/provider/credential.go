@@ -163,16 +163,16 @@ func (c *credentials) clear() (had bool) {
 	return had
 }
 
-// withheld returns the filter for the provider's words, which outlives clear. Whoever asks before a
-// call asks again after it: there may be another value by then.
+// withheld returns the filter for the provider's words, which outlives clear. It is asked for
+// after a call: another value may have come while it ran.
 func (c *credentials) withheld() *withhold.Filter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.filter
 }
 
-// said is a provider's own words in a message of ours, at most that many bytes. What is cut then
-// holds no more of a value than the filter leaves.
+// said is a provider's own words in a message of ours, at most that many bytes. The filter comes
+// before the cut, so that the cut leaves no part of a value.
 func (c *credentials) said(s string, most int) string {
 	return capabilities.Clip(capabilities.Printable(c.withheld().Text(s)), most)
 }

@@ -172,7 +172,7 @@ func TestEarlierValuesAreKeptBack(t *testing.T) {
 	}
 }
 
-// What is cut of a provider's words ends in no value, however it is placed.
+// A provider's words are cut nowhere in a value, however it is placed.
 func TestWordsAreFilteredBeforeTheyAreCut(t *testing.T) {
 	const token = "CANARY-token-0123456789"
 	_, secrets := withToken(echoRecord())

@@ -97,7 +97,7 @@ func (p *Provider) delivers() bool { return p.calls() || len(p.Tools) == 0 }
 // deliver has the host get the credentials of a provider that was approved with them, each by a
 // call of its own: decided, recorded and sealed to that node as every delivery. One whose secret
 // or reference is gone has all of them taken back, whatever is called of it, and so has one whose
-// approver may approve no more. What fails is tried again by Run.
+// approver may approve no more. Run tries again after a failure.
 func (b *Book) deliver(ctx context.Context, p *Provider) error {
 	if len(p.Credentials()) == 0 || p.Approver.Principal == "" {
 		return nil

@@ -155,8 +155,8 @@ func TestASecretThatIsGoneIsTakenBackFromAProviderInReview(t *testing.T) {
 	}
 }
 
-// What fails, as under the stop switch, is tried again until it is done, though the roster does not
-// change.
+// A call that fails, as under the stop switch, is made again until it is done, though the roster
+// does not change.
 func TestADeliveryThatFailedIsTriedAgain(t *testing.T) {
 	for name, gone := range map[string]bool{"delivery": false, "taking back": true} {
 		t.Run(name, func(t *testing.T) {

@@ -248,7 +248,7 @@ func (v *Vault) Remove(ctx context.Context, by capabilities.PrincipalID, what st
 	return v.Load(ctx)
 }
 
-// RemoveAlias removes the references of that alias with a tool, whoever owns them; none is no error.
+// RemoveAlias removes the references of that alias with a tool, of all owners; none is no error.
 func (v *Vault) RemoveAlias(ctx context.Context, by capabilities.PrincipalID, alias string, tool capabilities.ToolID) error {
 	v.mu.RLock()
 	var ids []string

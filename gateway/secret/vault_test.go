@@ -155,9 +155,7 @@ func TestVault(t *testing.T) {
 	}
 }
 
-// A value cannot be read with another key, nor moved to another name, nor put back
-// to an older one.
-// What is removed by its alias is gone for all owners, with that tool only.
+// A reference that is removed by its alias is gone for all owners, with that tool only.
 func TestRemoveAlias(t *testing.T) {
 	h := newHouse(t)
 	if err := h.set("mail", "hunter22"); err != nil {
@@ -187,6 +185,8 @@ func TestRemoveAlias(t *testing.T) {
 	}
 }
 
+// A value cannot be read with another key, nor moved to another name, nor put back
+// to an older one.
 func TestSealedAtRest(t *testing.T) {
 	h := newHouse(t)
 	for name, value := range map[string]string{"mail": "first-value", "bank": "other-value"} {
