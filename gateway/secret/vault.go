@@ -135,19 +135,29 @@ func binding(name string, version int64) []byte {
 // the name then mean the new value. It takes value over.
 func (v *Vault) Set(ctx context.Context, by capabilities.PrincipalID, name string, value capabilities.Secret) error {
 	defer value.Wipe()
-	if err := capabilities.ValidateName("name", name, maxName); err != nil {
+	put, err := v.Put(by, name, value)
+	if err != nil {
 		return err
+	}
+	return v.opts.Store.Write(ctx, put)
+}
+
+// Put returns what keeps a value under a name, as Set does, in a transaction of the caller's. value
+// stays the caller's, who wipes it after that transaction.
+func (v *Vault) Put(by capabilities.PrincipalID, name string, value capabilities.Secret) (func(tx *store.Tx) error, error) {
+	if err := capabilities.ValidateName("name", name, maxName); err != nil {
+		return nil, err
 	}
 	if err := checkValue(value); err != nil {
-		return err
+		return nil, err
 	}
 	if kept, err := v.sources(); err != nil {
-		return err
+		return nil, err
 	} else if _, elsewhere := kept[name]; elsewhere {
-		return capabilities.Errorf(capabilities.CodeConflict, "the sources file says where %q is kept", name).
+		return nil, capabilities.Errorf(capabilities.CodeConflict, "the sources file says where %q is kept", name).
 			WithHint("Change it there, or take it out of the file first.")
 	}
-	return v.opts.Store.Write(ctx, func(tx *store.Tx) error {
+	return func(tx *store.Tx) error {
 		version, count, now := int64(1), 0, v.opts.Now().UnixMilli()
 		err := tx.QueryRow(`SELECT version + 1 FROM secret WHERE name = $1`, name).Scan(&version)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -166,7 +176,7 @@ func (v *Vault) Set(ctx context.Context, by capabilities.PrincipalID, name strin
 			return err
 		}
 		return v.opts.Record(tx, "secret.set", by, map[string]any{"name": name, "version": version})
-	})
+	}, nil
 }
 
 // Entry is a secret as the admin sees it.

@@ -86,8 +86,8 @@ func (b *Book) unseal(name string, sealed []byte) (h hidden, err error) {
 	return h, json.Unmarshal(plain, &h)
 }
 
-// put makes a sign-in durable, and then its access token: of two that rotate, the one that
-// brings the other comes first.
+// put makes a sign-in durable together with its access token: after a crash both are the old ones
+// or both the new.
 func (b *Book) put(ctx context.Context, by capabilities.PrincipalID, kind string, s *SignIn, t *tokens) error {
 	sealed, err := b.seal(s.Name, hidden{t.refresh, t.client})
 	if err != nil {
@@ -97,7 +97,18 @@ func (b *Book) put(ctx context.Context, by capabilities.PrincipalID, kind string
 	if err != nil {
 		return capabilities.AsError(err)
 	}
+	keep := func(*store.Tx) error { return nil }
+	if t.access != "" {
+		access := capabilities.NewSecret([]byte(t.access))
+		defer access.Wipe()
+		if keep, err = b.opts.Secrets.Put(by, s.Secret(), access); err != nil {
+			return err
+		}
+	}
 	err = b.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		if err := keep(tx); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(`INSERT INTO sign_in (name, record, sealed) VALUES ($1, $2, $3)
 			ON CONFLICT (name) DO UPDATE SET record = excluded.record, sealed = excluded.sealed`, s.Name, string(record), sealed); err != nil {
 			return err
@@ -110,10 +121,7 @@ func (b *Book) put(ctx context.Context, by capabilities.PrincipalID, kind string
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
 	}
-	if t.access == "" {
-		return nil
-	}
-	return b.opts.Secrets.Set(ctx, by, s.Secret(), capabilities.NewSecret([]byte(t.access)))
+	return nil
 }
 
 // get reads a sign-in and what is sealed of it. CodeNotFound; errSealed with the sign-in if that

@@ -34,7 +34,8 @@ const (
 
 // Secrets are the stored secrets; gateway/secret implements it.
 type Secrets interface {
-	Set(ctx context.Context, by capabilities.PrincipalID, name string, value capabilities.Secret) error
+	// Put returns what keeps a value in a transaction; value stays the caller's.
+	Put(by capabilities.PrincipalID, name string, value capabilities.Secret) (func(tx *store.Tx) error, error)
 	Remove(ctx context.Context, by capabilities.PrincipalID, what string) error
 }
 
@@ -272,29 +273,25 @@ func (b *Book) Finish(ctx context.Context, a Answer) (SignIn, error) {
 	return s, nil
 }
 
-// Remove has the authorization server forget the tokens, as far as it answers, and forgets them
-// here.
+// Remove forgets the access token, has the authorization server forget both, as far as it answers,
+// and forgets the sign-in last: one that did not come to its end is there to be removed again.
 func (b *Book) Remove(ctx context.Context, by capabilities.PrincipalID, name string) error {
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	s, h, err := b.get(ctx, name)
-	if err != nil {
-		return err
-	}
-	err = b.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		if _, err := tx.Exec(`DELETE FROM sign_in WHERE name = $1`, name); err != nil {
-			return err
-		}
-		return b.opts.Record(tx, "gateway.sign_in.removed", by, map[string]any{"name": name, "issuer": s.Issuer})
-	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errSealed) {
 		return err
 	}
 	if err := b.opts.Secrets.Remove(ctx, by, s.Secret()); err != nil && capabilities.CodeOf(err) != capabilities.CodeNotFound {
 		return err
 	}
 	b.revoke(ctx, &s, h)
-	return nil
+	return b.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		if _, err := tx.Exec(`DELETE FROM sign_in WHERE name = $1`, name); err != nil {
+			return err
+		}
+		return b.opts.Record(tx, "gateway.sign_in.removed", by, map[string]any{"name": name, "issuer": s.Issuer})
+	})
 }
 
 func (b *Book) changed() {

@@ -33,6 +33,7 @@ type house struct {
 	path    string
 	logs    bytes.Buffer
 	packets []string
+	broken  string // the kind of packet with which a transaction fails; "": none does
 }
 
 func newHouse(t *testing.T) *house {
@@ -48,6 +49,9 @@ func newHouse(t *testing.T) *house {
 	key := make([]byte, 32)
 	rand.Read(key)
 	record := func(_ *store.Tx, kind string, by capabilities.PrincipalID, body any) error {
+		if kind == h.broken {
+			return fmt.Errorf("no packet %s", kind)
+		}
 		h.packets = append(h.packets, fmt.Sprint(kind, by, body))
 		return nil
 	}
@@ -353,6 +357,43 @@ func TestTokenEndpointsThatRedirect(t *testing.T) {
 	_, err = h.Finish(t.Context(), a)
 	if err == nil || strings.Contains(err.Error(), a.Code) {
 		t.Errorf("%v", err)
+	}
+}
+
+// What fails half way leaves no half: refreshed, both tokens are the old ones; removed, the sign-in
+// is there to be removed again, and no token outlives it.
+func TestHalfWay(t *testing.T) {
+	h, p := newHouse(t), signintest.Start(t)
+	_, err := h.signIn(wish(p, "wiki", "s1"))
+	must(t, err)
+	access := h.token("wiki")
+	before, hid, err := h.get(t.Context(), "wiki")
+	must(t, err)
+	h.broken = "secret.set"
+	if err := h.Refresh(t.Context(), "wiki"); err == nil {
+		t.Fatal("nothing failed")
+	}
+	after, hidAfter, err := h.get(t.Context(), "wiki")
+	must(t, err)
+	if h.token("wiki") != access || !after.Until.Equal(before.Until) || hidAfter != hid {
+		t.Errorf("the record is new and the token is not: %+v", after)
+	}
+	for _, kind := range []string{"secret.removed", "gateway.sign_in.removed"} {
+		h.broken = kind
+		if err := h.Remove(t.Context(), "ann", "wiki"); err == nil {
+			t.Fatalf("%s: nothing failed", kind)
+		}
+		if list, err := h.List(t.Context()); err != nil || len(list) != 1 {
+			t.Errorf("%s: the sign-in is gone: %v", kind, err)
+		}
+	}
+	if all, err := h.secrets.List(t.Context()); err != nil || len(all) != 0 || len(p.Revoked) == 0 {
+		t.Errorf("its token is there: %+v %v", all, err)
+	}
+	h.broken = ""
+	must(t, h.Remove(t.Context(), "ann", "wiki"))
+	if list, err := h.List(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("%+v %v", list, err)
 	}
 }
 
