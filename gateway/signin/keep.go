@@ -50,6 +50,7 @@ func secretName(name string) string { return "sign-in/" + name }
 // hidden is what only the gateway ever uses.
 type hidden struct {
 	Refresh string `json:"refresh,omitempty"`
+	Access  string `json:"access,omitempty"` // to revoke it; where it is used, it is a stored secret
 	Client  string `json:"client_secret,omitempty"`
 }
 
@@ -57,6 +58,9 @@ type hidden struct {
 func (h hidden) but(t *tokens) hidden {
 	if h.Refresh == t.refresh {
 		h.Refresh = ""
+	}
+	if h.Access == t.access {
+		h.Access = ""
 	}
 	return h
 }
@@ -89,7 +93,7 @@ func (b *Book) unseal(name string, sealed []byte) (h hidden, err error) {
 // put makes a sign-in durable together with its access token: after a crash both are the old ones
 // or both the new.
 func (b *Book) put(ctx context.Context, by capabilities.PrincipalID, kind string, s *SignIn, t *tokens) error {
-	sealed, err := b.seal(s.Name, hidden{t.refresh, t.client})
+	sealed, err := b.seal(s.Name, hidden{t.refresh, t.access, t.client})
 	if err != nil {
 		return err
 	}

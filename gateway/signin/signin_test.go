@@ -150,11 +150,12 @@ func TestSignIn(t *testing.T) {
 		t.Error("the token was not refreshed")
 	}
 	must(t, h.Refresh(t.Context(), "wiki"))
+	third := h.token("wiki")
 	if len(p.Refreshed) != 2 || p.Refreshed[0] == p.Refreshed[1] {
 		t.Errorf("refresh tokens do not rotate: %d came", len(p.Refreshed))
 	}
 	must(t, h.Remove(t.Context(), "ann", "wiki"))
-	if len(p.Revoked) != 1 {
+	if len(p.Revoked) != 2 || !slices.Contains(p.Revoked, third) {
 		t.Errorf("%d tokens were revoked", len(p.Revoked))
 	}
 	if list, err := h.List(t.Context()); err != nil || len(list) != 0 {
@@ -164,7 +165,7 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("%+v %v", all, err)
 	}
 	seen := h.logs.String() + strings.Join(h.packets, "\n")
-	for _, canary := range append([]string{first, second, sent.Query().Get("code"), sent.Query().Get("state")}, p.Refreshed...) {
+	for _, canary := range append([]string{first, second, third, sent.Query().Get("code"), sent.Query().Get("state")}, p.Refreshed...) {
 		if strings.Contains(seen, canary) {
 			t.Errorf("a log or a packet has %q", canary)
 		}
@@ -202,7 +203,7 @@ func TestANameIsOneServers(t *testing.T) {
 	must(t, err)
 	_, err = h.signIn(wish(p, "wiki", "s1"))
 	must(t, err)
-	if again := h.token("wiki"); again == first || !p.Takes(t, again) || !slices.Contains(p.Revoked, hid.Refresh) {
+	if again := h.token("wiki"); again == first || !p.Takes(t, again) || !slices.Contains(p.Revoked, hid.Refresh) || !slices.Contains(p.Revoked, first) {
 		t.Errorf("%d tokens were revoked", len(p.Revoked))
 	}
 }
@@ -357,6 +358,19 @@ func TestTokenEndpointsThatRedirect(t *testing.T) {
 	_, err = h.Finish(t.Context(), a)
 	if err == nil || strings.Contains(err.Error(), a.Code) {
 		t.Errorf("%v", err)
+	}
+}
+
+// An access token that is not refreshed is revoked, too.
+func TestRevokingWithoutRefresh(t *testing.T) {
+	h, p := newHouse(t), signintest.Start(t)
+	s, err := h.signIn(wish(p, "wiki", "s1"))
+	must(t, err)
+	access := h.token("wiki")
+	must(t, h.put(t.Context(), "ann", "", &s, &tokens{access: access}))
+	must(t, h.Remove(t.Context(), "ann", "wiki"))
+	if !slices.Equal(p.Revoked, []string{access}) {
+		t.Errorf("%d tokens were revoked", len(p.Revoked))
 	}
 }
 

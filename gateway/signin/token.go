@@ -194,9 +194,10 @@ func (b *Book) Refresh(ctx context.Context, name string) error {
 	return b.put(ctx, s.By, "", &s, t)
 }
 
-// revoke tells the authorization server that the tokens are good no more (RFC 7009).
+// revoke tells the authorization server that both tokens are good no more (RFC 7009): it may let
+// one outlive the other.
 func (b *Book) revoke(ctx context.Context, s *SignIn, h hidden) {
-	if s.Revoke == "" || h.Refresh == "" {
+	if s.Revoke == "" {
 		return
 	}
 	server, err := readAddress("server", s.Server)
@@ -211,12 +212,17 @@ func (b *Book) revoke(ctx context.Context, s *SignIn, h hidden) {
 	if err != nil {
 		return
 	}
-	form := url.Values{"token": {h.Refresh}, "token_type_hint": {"refresh_token"}, "client_id": {s.Client}}
-	if h.Client != "" {
-		form.Set("client_secret", h.Client)
-	}
-	status, _, err := w.post(ctx, at, form)
-	if err != nil || status != http.StatusOK {
-		b.opts.Log.Warn("signin.revoke", "name", s.Name, "status", status, "err", err)
+	for _, t := range []struct{ kind, token string }{{"refresh_token", h.Refresh}, {"access_token", h.Access}} {
+		if t.token == "" {
+			continue
+		}
+		form := url.Values{"token": {t.token}, "token_type_hint": {t.kind}, "client_id": {s.Client}}
+		if h.Client != "" {
+			form.Set("client_secret", h.Client)
+		}
+		status, _, err := w.post(ctx, at, form)
+		if err != nil || status != http.StatusOK {
+			b.opts.Log.Warn("signin.revoke", "name", s.Name, "token", t.kind, "status", status, "err", err)
+		}
 	}
 }
