@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/secret"
@@ -371,6 +372,34 @@ func TestRevokingWithoutRefresh(t *testing.T) {
 	must(t, h.Remove(t.Context(), "ann", "wiki"))
 	if !slices.Equal(p.Revoked, []string{access}) {
 		t.Errorf("%d tokens were revoked", len(p.Revoked))
+	}
+}
+
+// A server that says of every token that it ends within a second is asked once a minute.
+func TestShortLives(t *testing.T) {
+	h, p := newHouse(t), signintest.Start(t)
+	now := time.Now()
+	h.opts.Now = func() time.Time { return now }
+	_, err := h.signIn(wish(p, "wiki", "s1"))
+	must(t, err)
+	later := map[string]time.Time{}
+	for range 2 {
+		for _, step := range []struct {
+			after time.Duration
+			want  int
+		}{{0, 1}, {time.Second, 0}, {50 * time.Second, 0}, {9 * time.Second, 1}} {
+			s, hid, err := h.get(t.Context(), "wiki")
+			must(t, err)
+			now = now.Add(step.after)
+			s.Until = now.Add(time.Second)
+			must(t, h.put(t.Context(), "ann", "", &s, &tokens{refresh: hid.Refresh, access: hid.Access}))
+			before := len(p.Refreshed)
+			next := h.round(t.Context(), later)
+			if got := len(p.Refreshed) - before; got != step.want || !next.Equal(later["wiki"]) {
+				t.Errorf("after %v: %d refreshes, next in %v", step.after, got, next.Sub(now))
+			}
+		}
+		now = now.Add(pace)
 	}
 }
 

@@ -15,9 +15,8 @@ import (
 
 // Times of refreshing.
 const (
-	early      = time.Minute // before a token ends, or a fifth of its life if that is less
-	retry      = time.Minute // after a server that could not be asked
-	shortest   = 5 * time.Second
+	early      = time.Minute // before a token ends
+	pace       = time.Minute // between two of one sign-in, whatever its server says of lives
 	longestNap = time.Hour
 )
 
@@ -106,38 +105,11 @@ func (s *SignIn) due() time.Time {
 
 // Run keeps access tokens fresh until ctx ends, one at a time.
 func (b *Book) Run(ctx context.Context) error {
-	later := map[string]time.Time{} // after a server that could not be asked
+	later := map[string]time.Time{}
 	for {
-		next := b.opts.Now().Add(longestNap)
-		all, err := b.List(ctx)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			b.opts.Log.Error("signin.list", "err", err)
-		}
-		for i := range all {
-			s := &all[i]
-			at := s.due()
-			if at.IsZero() {
-				continue
-			}
-			if l := later[s.Name]; l.After(at) {
-				at = l
-			}
-			if !at.After(b.opts.Now()) {
-				if err := b.Refresh(ctx, s.Name); err != nil {
-					b.opts.Log.Warn("signin.refresh", "name", s.Name, "err", err)
-				} else {
-					b.opts.Renewed(ctx, s.Secret())
-				}
-				// A short life is refreshed when it ends, and not all the time.
-				at = b.opts.Now().Add(max(shortest, min(retry, time.Until(s.Until))))
-				later[s.Name] = at
-			}
-			if at.Before(next) {
-				next = at
-			}
+		next := b.round(ctx, later)
+		if ctx.Err() != nil {
+			return nil
 		}
 		nap := time.NewTimer(next.Sub(b.opts.Now()))
 		select {
@@ -149,6 +121,39 @@ func (b *Book) Run(ctx context.Context) error {
 		}
 		nap.Stop()
 	}
+}
+
+// round refreshes what is due, and returns when something is next. later is before when no sign-in
+// is refreshed again, by name.
+func (b *Book) round(ctx context.Context, later map[string]time.Time) (next time.Time) {
+	next = b.opts.Now().Add(longestNap)
+	all, err := b.List(ctx)
+	if err != nil && ctx.Err() == nil {
+		b.opts.Log.Error("signin.list", "err", err)
+	}
+	for i := range all {
+		s := &all[i]
+		at := s.due()
+		if at.IsZero() {
+			continue
+		}
+		if l := later[s.Name]; l.After(at) {
+			at = l
+		}
+		if !at.After(b.opts.Now()) {
+			if err := b.Refresh(ctx, s.Name); err != nil {
+				b.opts.Log.Warn("signin.refresh", "name", s.Name, "err", err)
+			} else {
+				b.opts.Renewed(ctx, s.Secret())
+			}
+			at = b.opts.Now().Add(pace)
+			later[s.Name] = at
+		}
+		if at.Before(next) {
+			next = at
+		}
+	}
+	return next
 }
 
 // Refresh gets new tokens for old ones, which are good no more afterwards. A refusal ends the
