@@ -2,12 +2,14 @@ package bus
 
 import (
 	"context"
+	"encoding/base64"
 	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
@@ -80,6 +82,35 @@ func (s *speaker) beat(b *Bus, change func(*remote.Heartbeat)) {
 		s.t.Fatal(err)
 	}
 	b.beat(&nats.Msg{Subject: remote.Heartbeats(s.of.service), Data: data})
+}
+
+// client is one that connects and proves its key.
+type client struct {
+	server.ClientAuthentication
+	pair nkeys.KeyPair
+}
+
+func (c client) GetOpts() *server.ClientOpts {
+	key, _ := c.pair.PublicKey()
+	sig, _ := c.pair.Sign(c.GetNonce())
+	return &server.ClientOpts{Nkey: key, Sig: base64.RawURLEncoding.EncodeToString(sig)}
+}
+func (client) GetNonce() []byte          { return []byte("nonce") }
+func (client) RegisterUser(*server.User) {}
+func (client) GetID() uint64             { return 7 }
+
+// Who connects while the bus closes begins no work that nobody waits for.
+func TestNobodyEntersAClosedBus(t *testing.T) {
+	b := bare(func() {})
+	s := speaks(t, b, "voice", "t7k2m9qxw3dz8tch5")
+	d := door{b}
+	if !d.Check(client{pair: s.pair}) {
+		t.Fatal("an approved satellite is not let in")
+	}
+	b.Close()
+	if d.Check(client{pair: s.pair}) {
+		t.Error("it is let in after the end")
+	}
 }
 
 // A satellite that says something else in every message keeps nobody busy but itself.

@@ -100,9 +100,18 @@ func (d door) Check(c server.ClientAuthentication) bool {
 		}
 	}
 	c.RegisterUser(user)
-	if p.of != nil {
-		d.b.works.Go(func() { d.b.entered(p.of, c.GetID()) })
+	return p.of == nil || d.b.work(func() { d.b.entered(p.of, c.GetID()) })
+}
+
+// work runs f as one of the works that Close waits for; false: the bus is closed, and nothing more
+// begins.
+func (b *Bus) work(f func()) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
 	}
+	b.works.Go(f)
 	return true
 }
 
