@@ -143,6 +143,29 @@ func TestAFloodOfHeartbeats(t *testing.T) {
 	})
 }
 
+// One satellite of a service that floods its subject, in its own name or in nobody's, silences no
+// other: of each one heartbeat every Period is heard.
+func TestAFloodSilencesNoSibling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bare(func() {})
+		loud, calm := speaks(t, b, "voice", "t7k2m9qxw3dz8tch5"), speaks(t, b, "voice", "u7k2m9qxw3dz8tch5")
+		for range 4 {
+			for range 100 {
+				loud.beat(b, nil)
+				b.beat(&nats.Msg{Subject: remote.Heartbeats("voice"), Data: []byte("{}")})
+			}
+			calm.beat(b, nil)
+			if calm.of.last.Seq != calm.seq {
+				t.Error("the flood cost its sibling a heartbeat")
+			}
+			time.Sleep(remote.Period)
+		}
+		if b.Refused()["too_many"] == 0 {
+			t.Errorf("%v", b.Refused())
+		}
+	})
+}
+
 // One that begins anew loses what ran there; nothing that anybody sees of it is another.
 func TestARestartIsNoChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,7 +1,9 @@
 package bus
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -27,6 +29,7 @@ const (
 type life struct {
 	last    remote.Heartbeat // zero: none yet
 	beats   allowance        // of heartbeats that count
+	spared  time.Time        // when one that names it was last read although its service was crowded
 	seen    time.Time        // when that came
 	was     Health           // at the last look
 	refused uint64           // heartbeats of its
@@ -97,31 +100,52 @@ func (a *allowance) left(now time.Time, most float64) bool {
 type share struct {
 	since time.Time
 	left  int
+	due   []*satellite // of whom one more is read
 }
 
 // crowded reports whether a message at the subject of a service is more than its satellites have to
-// say. It is asked before anything is read, so that one that floods costs the others nothing.
-func (b *Bus) crowded(subject string) bool {
+// say. It is asked before anything is decoded, so that one that floods costs the others nothing.
+// What names a satellite is read all the same, once each Period for each of them: one that floods
+// silences no other of its service.
+func (b *Bus) crowded(subject string, data []byte) bool {
 	now := b.opts.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.shares[subject]
 	if s == nil || now.Sub(s.since) >= time.Second || now.Before(s.since) {
 		in := 0
+		s = &share{since: now}
 		for _, o := range b.roster {
-			if o.state == route.StateApproved && subject == remote.Heartbeats(o.service) {
-				in++
+			if o.state != route.StateApproved || subject != remote.Heartbeats(o.service) {
+				continue
+			}
+			in++
+			if d := now.Sub(o.spared); d < 0 || d >= remote.Period {
+				s.due = append(s.due, o)
 			}
 		}
 		if in == 0 {
 			delete(b.shares, subject)
 			return false // nobody of ours: it is refused as unknown
 		}
-		s = &share{now, beatsOfOther + beatsInARow*in}
+		s.left = beatsOfOther + beatsInARow*in
 		b.shares[subject] = s
 	}
 	s.left--
-	return s.left < 0
+	if s.left >= 0 {
+		return false
+	}
+	if len(data) > remote.MaxHeartbeat {
+		return true
+	}
+	for i, o := range s.due {
+		if bytes.Contains(data, []byte(o.id)) {
+			o.spared = now
+			s.due = slices.Delete(s.due, i, i+1)
+			return false
+		}
+	}
+	return true
 }
 
 // drop has the calls that run there end as lost.
@@ -137,7 +161,7 @@ func (b *Bus) beat(m *nats.Msg) {
 		return // another gateway's request
 	}
 	why := "too_many"
-	if !b.crowded(m.Subject) {
+	if !b.crowded(m.Subject, m.Data) {
 		why = b.takeBeat(m.Subject, m.Data)
 	}
 	if why != "" {
