@@ -111,8 +111,9 @@ func (b *Book) Check(ctx context.Context, who dispatch.Caller, name string) (Pro
 // for a look.
 func (b *Book) changed(ctx context.Context, who dispatch.Caller, before, p *Provider) (Provider, error) {
 	p.describe(before.lives())
+	wider := p.widens() && !before.widens() // what it said all along makes no decision another
 	for i := range p.Tools {
-		if t := &p.Tools[i]; (t.Changed() || p.widens()) && t.State.Callable() {
+		if t := &p.Tools[i]; (t.Changed() || wider) && t.State.Callable() {
 			t.review()
 		}
 	}

@@ -44,7 +44,7 @@ func (b *Book) ServeSatellites(s Satellites) {
 }
 
 // hostsOf returns the hosts of a provider in no order: of a satellite's service all that are in,
-// if its manifest says that they are interchangeable, and none once the last was revoked.
+// if an approved manifest says that they are interchangeable, and none once the last was revoked.
 func (b *Book) hostsOf(p *Provider) []capabilities.NodeID {
 	if p.Kind == tools.KindSatellite && b.satellites != nil {
 		if all := b.satellites.Of(p.Name); len(all) == 0 || p.Interchangeable {
@@ -79,8 +79,9 @@ func (b *Book) free(name string) error {
 }
 
 // Attach takes over what a satellite says of its tools. A service that nobody knew becomes a
-// provider whose tools are drafts, whatever its name is (S3-34): by is who let it in. One that is
-// known stays as it was approved; what it says otherwise is not called, and a check brings it.
+// provider whose tools are drafts, whatever its name is (S3-34), and whose calls no other satellite
+// serves before a person approved that: by is who let it in. One that is known stays as it was
+// approved; what it says otherwise is not called, and a check brings it.
 func (b *Book) Attach(ctx context.Context, id capabilities.NodeID, by capabilities.PrincipalID, m *tools.ToolManifest) error {
 	b.changing.Lock()
 	defer b.changing.Unlock()
@@ -88,7 +89,7 @@ func (b *Book) Attach(ctx context.Context, id capabilities.NodeID, by capabiliti
 	if err == nil {
 		return b.rehost(ctx, &before, id)
 	}
-	record := tools.Provider{Name: m.Provider, Kind: tools.KindSatellite, Interchangeable: m.Interchangeable}
+	record := tools.Provider{Name: m.Provider, Kind: tools.KindSatellite}
 	if err := errors.Join(record.Validate(), b.free(m.Provider)); err != nil {
 		return err
 	}
@@ -138,8 +139,8 @@ func (b *Book) Rehost(ctx context.Context, service string) error {
 	return b.rehost(ctx, &p, id)
 }
 
-// Interchangeable reports whether any of several satellites of a service serves its calls: its
-// first manifest says so, or one that a person approved.
+// Interchangeable reports whether any of several satellites of a service serves its calls: a
+// manifest that a person approved says so.
 func (b *Book) Interchangeable(service string) bool {
 	p, err := b.Get(service)
 	return err == nil && p.Kind == tools.KindSatellite && p.Interchangeable
