@@ -99,7 +99,7 @@ func (client) GetNonce() []byte          { return []byte("nonce") }
 func (client) RegisterUser(*server.User) {}
 func (client) GetID() uint64             { return 7 }
 
-// Who connects while the bus closes begins no work that nobody waits for.
+// A satellite that connects while the bus closes begins no work that nobody waits for.
 func TestNobodyEntersAClosedBus(t *testing.T) {
 	b := bare(func() {})
 	s := speaks(t, b, "voice", "t7k2m9qxw3dz8tch5")

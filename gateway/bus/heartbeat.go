@@ -105,7 +105,7 @@ type share struct {
 
 // crowded reports whether a message at the subject of a service is more than its satellites have to
 // say. It is asked before anything is decoded, so that one that floods costs the others nothing.
-// What names a satellite is read all the same, once each Period for each of them: one that floods
+// A message that names a satellite is read all the same, once each Period for each: one that floods
 // silences no other of its service.
 func (b *Bus) crowded(subject string, data []byte) bool {
 	now := b.opts.Now()

@@ -403,8 +403,8 @@ func TestShortLives(t *testing.T) {
 	}
 }
 
-// What fails half way leaves no half: refreshed, both tokens are the old ones; removed, the sign-in
-// is there to be removed again, and no token outlives it.
+// A change that fails half way leaves no half: refreshed, both tokens are the old ones; removed,
+// the sign-in is there to be removed again, and no token outlives it.
 func TestHalfWay(t *testing.T) {
 	h, p := newHouse(t), signintest.Start(t)
 	_, err := h.signIn(wish(p, "wiki", "s1"))
