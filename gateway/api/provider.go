@@ -46,7 +46,8 @@ type ProviderTool struct {
 	Was      string   `json:"was,omitempty"`
 	Next     []string `json:"next"` // the states to which a decision can move it
 	Callable bool     `json:"callable"`
-	// Effect is what was approved: allow, ask or deny; Proposal what an approval proposes.
+	// Effect is what agents may do by its approval: allow, ask (always of a restricted tool) or
+	// deny; Proposal what an approval proposes.
 	Effect   string                     `json:"effect,omitempty"`
 	Proposal string                     `json:"proposal"`
 	Canary   []capabilities.PrincipalID `json:"canary,omitempty"`

@@ -39,6 +39,14 @@ func (t *Tool) Proposal() string {
 	return stricter(EffectAsk, t.Effect)
 }
 
+// Agents is what its approval lets agents do. Of a restricted tool a person is always asked.
+func (t *Tool) Agents() string {
+	if t.State == Restricted {
+		return stricter(t.Effect, EffectAsk)
+	}
+	return t.Effect
+}
+
 // RuleFile is the name of the policy file that an approval of a provider writes.
 func RuleFile(provider string) string { return "provider-" + provider + ".cedar" }
 

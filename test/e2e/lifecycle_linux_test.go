@@ -212,7 +212,7 @@ func TestADecisionHoldsWhileTheHostIsAway(t *testing.T) {
 	admin.fails(http.MethodPost, "/v1/tools/tool.remote.echo/state", decision(t, api.ToolDecision{State: "retired"}), capabilities.CodeNodeNotReady)
 	admin.fails(http.MethodPost, "/v1/tools/tool.remote.other/state", decision(t, api.ToolDecision{State: "restricted", Hash: other.Hash}), capabilities.CodeNodeNotReady)
 	want(t, h.Call(ctx(), "tool.remote.echo", `{}`, ""), capabilities.StatusError, capabilities.CodeUnknownTool)
-	if now := admin.diff("tool.remote.other"); now.State != "restricted" || now.Effect != "allow" {
+	if now := admin.diff("tool.remote.other"); now.State != "restricted" || now.Effect != "ask" {
 		t.Fatalf("%+v", now)
 	}
 	n.Start()

@@ -192,7 +192,7 @@ func viewProvider(p *provider.Provider, roster []route.Node, whole bool) api.Pro
 func viewProviderTool(t *provider.Tool, whole bool) api.ProviderTool {
 	one := api.ProviderTool{
 		Tool: t.Described.Tool, Upstream: t.Upstream, Title: t.Title, Description: t.Description, State: string(t.State), Callable: t.Callable(),
-		Effect: t.Effect, Proposal: t.Proposal(), Canary: t.Canary, Hash: t.Hash, Approved: t.Approved, Keys: t.Descriptor.Manifest.Keys(), Argv: t.Runs, Plan: t.Plan,
+		Effect: t.Agents(), Proposal: t.Proposal(), Canary: t.Canary, Hash: t.Hash, Approved: t.Approved, Keys: t.Descriptor.Manifest.Keys(), Argv: t.Runs, Plan: t.Plan,
 	}
 	one.Was, one.Next = string(t.Was), []string{}
 	for _, to := range t.State.Next() {
