@@ -54,10 +54,11 @@ const (
 	ActionSetSecret     ActionKey = "set_secret"     // Name
 	ActionReleaseSecret ActionKey = "release_secret" // Lane; say that a delivered secret is done with
 
-	ActionCheckProvider  ActionKey = "check_provider"  // Name; have its host ask it anew
-	ActionShowProvider   ActionKey = "show_provider"   // Name; look at what it says of its tools
-	ActionRemoveProvider ActionKey = "remove_provider" // Name
-	ActionReviewTool     ActionKey = "review_tool"     // Tool; look at what its provider changed
+	ActionCheckProvider   ActionKey = "check_provider"   // Name; have its host ask it anew
+	ActionShowProvider    ActionKey = "show_provider"    // Name; look at what it says of its tools
+	ActionRemoveProvider  ActionKey = "remove_provider"  // Name
+	ActionApproveProvider ActionKey = "approve_provider" // Name; look at its tools, and have them called
+	ActionReviewTool      ActionKey = "review_tool"      // Tool; look at what its provider changed
 
 	ActionListSatellites  ActionKey = "list_satellites"
 	ActionAddSatellite    ActionKey = "add_satellite"    // Name; at the gateway: let one in
@@ -77,7 +78,7 @@ var actionKeys = []ActionKey{
 	ActionResumeSite, ActionResumeNode, ActionStopNode,
 	ActionCreateToken, ActionSignIn, ActionSignInView, ActionAddUser, ActionSetPassword, ActionManageUsers, ActionApproveOwn, ActionRevokeGrant,
 	ActionSetSecret, ActionReleaseSecret,
-	ActionCheckProvider, ActionShowProvider, ActionRemoveProvider, ActionReviewTool,
+	ActionCheckProvider, ActionShowProvider, ActionRemoveProvider, ActionApproveProvider, ActionReviewTool,
 	ActionListSatellites, ActionAddSatellite, ActionRunSatellite, ActionShowSatellite, ActionRevokeSatellite,
 	ActionNameGateway, ActionServeHTTPS,
 }

@@ -307,7 +307,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	})
 	g.Selector = newSelector(g.Registry, g.Ledger, g.metrics)
 	g.Dispatcher = dispatch.New(dispatch.Options{
-		Selector: g.Selector, Working: g.Lanes, Through: g.Providers.Through,
+		Selector: g.Selector, Working: g.Lanes, Through: g.Providers.Through, Withheld: g.Providers.Withheld,
 		Registry: g.Registry, Policy: g.Rulebook.Engine, Nodes: g.hosts, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,
 		Outcomes: g.Outcomes, Artifacts: g.Artifacts, Fetcher: fetcher{g.Nodes}, Consent: g.Consent, Deferred: g.Tasks, Secrets: g.Secrets,
 		Stop: g.Switch.Now, AwaitNodes: true,

@@ -214,6 +214,9 @@ var sayings = map[capabilities.ActionKey]func(a capabilities.Action) []any{
 	capabilities.ActionRemoveProvider: func(a capabilities.Action) []any {
 		return []any{Here("provider", "remove", or(a.Name, "PROVIDER")), " takes it away."}
 	},
+	capabilities.ActionApproveProvider: func(a capabilities.Action) []any {
+		return []any{Here("provider", "approve", or(a.Name, "PROVIDER")), " shows its tools and approves them."}
+	},
 	capabilities.ActionReviewTool: func(a capabilities.Action) []any {
 		argv := []string{"tools", "diff"}
 		if a.Tool != "" {

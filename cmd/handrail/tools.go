@@ -168,6 +168,9 @@ func (c *remote) likeTool(cmd *cobra.Command, name string, err error) error {
 	if capabilities.CodeOf(err) != capabilities.CodeUnknownTool {
 		return err
 	}
+	if a := capabilities.AsError(err).PublicAction(); !a.IsZero() && a.Key != capabilities.ActionListTools {
+		return err // a provider has the tool: that is no slip of the pen
+	}
 	raw, failed := c.list(cmd, path("tools"), "tools")
 	if failed != nil {
 		return err

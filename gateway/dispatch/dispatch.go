@@ -42,9 +42,12 @@ type Options struct {
 	// Through says to a person who is asked what carries a provider's tool out and what that may
 	// reach, in short lines. Default: nothing is said.
 	Through func(provider string, tool capabilities.ToolID) []string
-	Working Working      // default: what a search finds is not kept
-	Metrics *Metrics     // default: not registered anywhere
-	Log     *slog.Logger // default: discards
+	Working Working // default: what a search finds is not kept
+	// Withheld says why a tool that is not registered cannot be called though a provider has it;
+	// nil: none has. Only callers who may see providers are told. Default: none has any.
+	Withheld func(capabilities.ToolID) *capabilities.Error
+	Metrics  *Metrics     // default: not registered anywhere
+	Log      *slog.Logger // default: discards
 	// ReserveWait is how long a call waits for a node that a person keeps to
 	// themselves. Default: 45 s, which clients bear.
 	ReserveWait time.Duration

@@ -8,6 +8,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
 	"github.com/handrail-dev/handrail/gateway/outcome"
+	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/secret"
 )
 
@@ -51,7 +52,7 @@ func (d *Dispatcher) resolve(ctx context.Context, t *trail, r Request) (*resolve
 		if r.Tool.Validate() != nil {
 			t.tool = "" // not fit to be recorded
 		}
-		return nil, capabilities.Errorf(capabilities.CodeUnknownTool, "there is no tool %.128q", r.Tool)
+		return nil, d.unknown(&r)
 	}
 	t.known = true
 	q := &resolved{trail: t, req: r, desc: desc}
@@ -76,6 +77,17 @@ func (d *Dispatcher) resolve(ctx context.Context, t *trail, r Request) (*resolve
 	t.asks(desc, &q.args, hex.EncodeToString(q.mac[:]))
 	t.passed(capabilities.HopResolve)
 	return q, d.halted()
+}
+
+// unknown is the refusal of a tool that is not registered. That a provider has it, and why it is
+// withheld, is told to those who may see providers; nobody else learns of it.
+func (d *Dispatcher) unknown(r *Request) *capabilities.Error {
+	if d.opts.Withheld != nil && principal.Allow(principal.Role(r.Role), principal.ActReadProviders) {
+		if e := d.opts.Withheld(r.Tool); e != nil {
+			return e
+		}
+	}
+	return capabilities.Errorf(capabilities.CodeUnknownTool, "there is no tool %.128q", r.Tool)
 }
 
 func firstViolation(list []catalog.Violation) string {

@@ -41,6 +41,24 @@ func (s State) Callable() bool {
 	return s == Canary || s == Active || s == Restricted || s == Deprecated
 }
 
+// Withheld says why a tool that a provider has cannot be called; nil for one that can, and for one
+// that no provider has. It is for those who may see providers.
+func (b *Book) Withheld(id capabilities.ToolID) *capabilities.Error {
+	p, t, err := b.Tool(id)
+	if err != nil || t.Callable() {
+		return nil
+	}
+	action, hint := capabilities.Action{Key: capabilities.ActionApproveProvider, Name: p.Name}, "An admin approves it."
+	why := "is in review: it changed, and nobody has approved it since"
+	switch t.State {
+	case Draft:
+		why = "is a draft: nobody has approved it yet"
+	case Retired:
+		why, action.Key, hint = "is retired, for good", capabilities.ActionShowProvider, "Use another tool of its provider."
+	}
+	return capabilities.Errorf(capabilities.CodeUnknownTool, "%s %s", id, why).WithAction(action, hint)
+}
+
 // Next returns the states to which a decision can move a tool from this one, in order.
 func (s State) Next() []State {
 	list := slices.DeleteFunc(slices.Clone(next[s]), func(to State) bool { return to == Review })

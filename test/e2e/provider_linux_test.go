@@ -13,6 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/test/site"
 )
@@ -94,6 +95,20 @@ func TestACommandIsATool(t *testing.T) {
 		t.Fatalf("%+v", p)
 	}
 	want(t, h.Call(ctx(), "tool.local.upper", `{"text":"x"}`, ""), capabilities.StatusError, capabilities.CodeUnknownTool)
+
+	// It is told apart from a tool that nobody has, to those who may see providers.
+	for role, want := range map[string]capabilities.Action{
+		"admin":    {Key: capabilities.ActionApproveProvider, Name: "local"},
+		"operator": {Key: capabilities.ActionApproveProvider, Name: "local"},
+		"agent":    {Key: capabilities.ActionListTools},
+	} {
+		r := h.Dispatcher.Call(ctx(), dispatch.Request{
+			Caller: dispatch.Caller{Principal: "someone", Role: role, Lane: "main"}, Tool: "tool.local.upper", Args: json.RawMessage(`{"text":"x"}`), Surface: "test",
+		})
+		if r.Code != capabilities.CodeUnknownTool || r.Action != want || strings.Contains(r.Message, "draft") != (want.Name != "") {
+			t.Errorf("%s: %+v", role, r)
+		}
+	}
 
 	approved(t, admin, p, "allow")
 	h.Await("its tools", func() bool {

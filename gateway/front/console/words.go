@@ -30,6 +30,7 @@ var pageWays = map[capabilities.ActionKey]way{
 	capabilities.ActionCheckProvider:   {"/console/providers", "Providers", "tells it now."},
 	capabilities.ActionShowProvider:    {"/console/providers", "Providers", "shows what it says."},
 	capabilities.ActionRemoveProvider:  {"/console/providers", "Providers", "takes it away."},
+	capabilities.ActionApproveProvider: {"/console/providers", "Providers", "shows its tools and approves them."},
 	capabilities.ActionReviewTool:      {"/console/providers", "Providers", "shows the change."},
 	capabilities.ActionListSatellites:  {"/console/providers", "Providers", "lists them, too."},
 	capabilities.ActionShowSatellite:   {"/console/providers", "Providers", "shows how it is."},

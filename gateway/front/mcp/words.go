@@ -61,6 +61,7 @@ var tells = map[capabilities.ActionKey]string{
 	capabilities.ActionCheckProvider:   admin,
 	capabilities.ActionShowProvider:    admin,
 	capabilities.ActionRemoveProvider:  admin,
+	capabilities.ActionApproveProvider: admin,
 	capabilities.ActionReviewTool:      admin,
 	capabilities.ActionListSatellites:  admin,
 	capabilities.ActionAddSatellite:    admin,
