@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -124,12 +126,16 @@ func printTask(out io.Writer, all []approvalView) {
 		return
 	}
 	var ids []string
-	bound := false
+	bound, own := false, false
 	for _, a := range task {
 		ids = append(ids, plain(a.ID))
-		bound = bound || a.Longest == "call"
+		bound, own = bound || a.Longest == "call", own || a.cannot() != ""
 	}
 	fmt.Fprintf(out, "-- %d questions of %s in lane %s\n", len(task), plain(string(last.Principal)), plain(string(last.Lane)))
+	if own {
+		fmt.Fprintf(out, "    handrail deny %s\n", strings.Join(ids, " "))
+		return
+	}
 	if bound {
 		fmt.Fprintf(out, "    one of them is asked about at each call: approve them one by one | handrail deny %s\n", strings.Join(ids, " "))
 		return
@@ -196,15 +202,10 @@ func (a *approvalView) print(out io.Writer, rules, whole bool) {
 			fmt.Fprintf(out, "    %s: %s\n", part.name, plain(text))
 		}
 	}
-	choices := "once"
-	for _, c := range []struct{ least, text string }{{"lease", "--for 5m"}, {"lease", "--for 5m --family for all " + familyOf(string(a.Tool)) + " tools"}, {"session", "--session"}, {"always", "--always"}} {
-		if order := []string{"call", "lease", "session", "always"}; slices.Index(order, a.Longest) >= slices.Index(order, c.least) {
-			choices += ", " + c.text
-		}
-	}
-	fmt.Fprintf(out, "    handrail approve %s (%s) | handrail deny %s\n", plain(a.ID), choices, plain(a.ID))
-	if text := lending(a.Hands && a.Longest != "call", where); text != "" {
-		fmt.Fprintf(out, "    %s\n", plain(text))
+	if text := a.cannot(); text != "" {
+		fmt.Fprintf(out, "    %s\n    handrail deny %s\n", plain(text), plain(a.ID))
+	} else {
+		a.printAnswers(out, where)
 	}
 	if !rules {
 		return
@@ -218,6 +219,32 @@ func (a *approvalView) print(out io.Writer, rules, whole bool) {
 			fmt.Fprintf(out, "      %s\n", plain(strings.TrimRight(line, "\n")))
 		}
 	}
+}
+
+// printAnswers writes the commands that answer it.
+func (a *approvalView) printAnswers(out io.Writer, where string) {
+	choices := "once"
+	for _, c := range []struct{ least, text string }{{"lease", "--for 5m"}, {"lease", "--for 5m --family for all " + familyOf(string(a.Tool)) + " tools"}, {"session", "--session"}, {"always", "--always"}} {
+		if order := []string{"call", "lease", "session", "always"}; slices.Index(order, a.Longest) >= slices.Index(order, c.least) {
+			choices += ", " + c.text
+		}
+	}
+	fmt.Fprintf(out, "    handrail approve %s (%s) | handrail deny %s\n", plain(a.ID), choices, plain(a.ID))
+	if text := lending(a.Hands && a.Longest != "call", where); text != "" {
+		fmt.Fprintf(out, "    %s\n", plain(text))
+	}
+}
+
+// cannot says why this token cannot allow the call, which its own holder asked for; "" if it can.
+func (a *approvalView) cannot() string {
+	if a.Own == nil || a.Own.May {
+		return ""
+	}
+	why := strings.TrimSuffix(a.Own.Why, ".")
+	if first, rest := utf8.DecodeRuneInString(why); rest > 0 {
+		why = string(unicode.ToUpper(first)) + why[rest:]
+	}
+	return strings.TrimSpace(why + ". " + a.Own.Hint)
 }
 
 // lending says, before a person answers, what an answer that lasts takes from the device.

@@ -158,7 +158,7 @@ func TestOnlyTheOwnerThemselvesIsTheConsent(t *testing.T) {
 	mine := a.asks("olga", "operator", a.node, "mine")
 	at := "/console/approvals/" + mine.ID
 	status, answer := a.do(token, "POST", "/v1/approvals/"+mine.ID, `{"answer":"allow"}`)
-	refused("a token of hers", "a token is not a person", status, answer, mine.ID)
+	refused("a token of hers", "you asked for this call yourself", status, answer, mine.ID)
 	status, answer = a.do(a.agent, "POST", "/v1/approvals/"+mine.ID, `{"answer":"allow"}`)
 	refused("an agent", "forbidden", status, answer, mine.ID)
 	status, answer = a.do(token, "POST", "/v1/approvals", fmt.Sprintf(`{"approvals":[%q],"answer":"allow"}`, mine.ID))

@@ -42,7 +42,12 @@ func (s *Server) ownView(c *visit, a consent.Approval) *api.Own {
 // what they asked. Never where an agent may have its hands, with a passkey neither.
 func (s *Server) ownWord(c *visit, in answerBody, ids []string) (known string, err error) {
 	if err := s.opts.Tokens.InConsole(c.who); err != nil {
-		return "", err
+		e := *capabilities.AsError(err)
+		if e.Code != capabilities.CodeForbidden {
+			return "", err
+		}
+		e.Message = "you asked for this call yourself, and a token can answer the calls of others, not its own"
+		return "", &e
 	}
 	if s.opts.Elsewhere != nil {
 		if err := s.opts.Elsewhere(c.r, ""); err != nil {
