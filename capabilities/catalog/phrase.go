@@ -61,7 +61,8 @@ func counted(n uint32, thing string) string {
 const maxPhraseValue = 60
 
 // Say words a call with these recorded arguments: Done of one that ended well, with what it
-// did, else Do. It is Title where the descriptor has no phrase.
+// did, else Do. Where the descriptor has no phrase it is Title; of a provided tool with the
+// family that its provider has, for two of them can have the same words.
 func (d *Descriptor) Say(evidence map[string]any, done bool, did Did) string {
 	text := d.Phrase.Do
 	if done {
@@ -72,6 +73,9 @@ func (d *Descriptor) Say(evidence map[string]any, done bool, did Did) string {
 		words := did.words()
 		maps.Copy(words, evidence)
 		evidence = words
+	}
+	if text == "" && d.Provider != "" {
+		return d.Title + " (" + d.Tool.Family() + ")"
 	}
 	if text == "" {
 		return d.Title

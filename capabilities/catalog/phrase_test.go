@@ -48,6 +48,18 @@ func TestPhrases(t *testing.T) {
 	}
 }
 
+// Tools of two providers that have the same words are told apart.
+func TestAProvidedToolNamesItsProvider(t *testing.T) {
+	for want, d := range map[string]*Descriptor{
+		"Echo Tool (everything)": {Tool: "tool.everything.echo", Provider: "everything", Title: "Echo Tool"},
+		"Save a page (macro)":    {Tool: "tool.macro.save-page", Provider: "save-page", Title: "Save a page"},
+	} {
+		if got := d.Say(nil, true, Did{}); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // A call's phrase says what it did: how much was typed where it may be told, and the application.
 func TestSayWhatWasDone(t *testing.T) {
 	c, err := Embedded()
