@@ -247,14 +247,18 @@ func (s *server) dial(ctx context.Context) (conn *nats.Conn, ended chan struct{}
 		conn, err = s.id.connect(s.opts.Join.TLS,
 			nats.Name(s.opts.Name+" "+s.id.Satellite), nats.NoEcho(),
 			nats.ClosedHandler(func(*nats.Conn) { close(ended) }),
-			nats.ReconnectHandler(func(*nats.Conn) { s.beatNow() }),
+			nats.ReconnectHandler(func(*nats.Conn) { s.connected(); s.beatNow() }),
 			nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 				if ctx.Err() == nil {
 					s.opts.Log.Warn("satellite.disconnected", "err", err)
 				}
 			}))
-		if err == nil || capabilities.CodeOf(err) != capabilities.CodeNodeDisconnected {
-			return conn, ended, err
+		if err == nil {
+			s.connected()
+			return conn, ended, nil
+		}
+		if capabilities.CodeOf(err) != capabilities.CodeNodeDisconnected {
+			return nil, nil, err
 		}
 		if !told {
 			s.opts.Log.Warn("satellite.away", "err", err)
@@ -263,6 +267,11 @@ func (s *server) dial(ctx context.Context) (conn *nats.Conn, ended chan struct{}
 			return nil, nil, ctx.Err()
 		}
 	}
+}
+
+// connected says in the log that the gateway let it in, for the first time or again.
+func (s *server) connected() {
+	s.opts.Log.Info("satellite.connected", "service", s.opts.Name, "satellite", s.id.Satellite)
 }
 
 // check asks again and again whether what stands behind the tools answers.

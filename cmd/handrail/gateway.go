@@ -53,7 +53,7 @@ func newGatewayCmd() *cobra.Command {
 			return err
 		}
 		o := gateway.Options{
-			HTTP: *http, QUIC: *quic, Advertise: *advertise, ApprovalWait: approvalWait, LedgerRetention: *keep, Skills: *skills, Log: newGatewayLog(cmd, *verbose),
+			HTTP: *http, QUIC: *quic, Advertise: *advertise, ApprovalWait: approvalWait, LedgerRetention: *keep, Skills: *skills, Log: newEventLog(cmd, *verbose),
 		}
 		if err := listens(*http, *quic); err != nil {
 			return err

@@ -11,18 +11,19 @@ import (
 // S4-45: the named events are in the log without --verbose, and other news is not.
 func TestGatewayLogHasTheNamedEvents(t *testing.T) {
 	for verbose, want := range map[bool][]string{
-		false: {"tools.dispatch.started", "tools.select.completed", "node.lost"},
-		true:  {"tools.dispatch.started", "node.approved", "tools.select.completed", "node.lost"},
+		false: {"tools.dispatch.started", "tools.select.completed", "satellite.connected", "node.lost"},
+		true:  {"tools.dispatch.started", "node.approved", "tools.select.completed", "satellite.connected", "node.lost"},
 	} {
 		var out bytes.Buffer
 		root := newRootCmd()
 		cmd := &cobra.Command{Use: "probe"}
 		root.AddCommand(cmd)
 		root.SetErr(&out)
-		log := newGatewayLog(cmd, verbose)
+		log := newEventLog(cmd, verbose)
 		log.Info("tools.dispatch.started", "call", "c1")
 		log.Info("node.approved")
 		log.With("lane", "l1").Info("tools.select.completed")
+		log.Info("satellite.connected")
 		log.Warn("node.lost")
 		var got []string
 		for line := range strings.Lines(out.String()) {

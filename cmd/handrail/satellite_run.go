@@ -110,7 +110,7 @@ func newSatelliteRunCmd() *cobra.Command {
 			return capabilities.Errorf(capabilities.CodeNodeNotPaired, "this machine has not joined as %.32q", args[0]).
 				WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: args[0]}, "Let it in first.")
 		}
-		s := satellite.Options{Name: args[0], Dir: data.satellites(), Interchangeable: o.same, Capacity: o.capacity, Version: programVersion(), Log: newLog(cmd, o.verbose)}
+		s := satellite.Options{Name: args[0], Dir: data.satellites(), Interchangeable: o.same, Capacity: o.capacity, Version: programVersion(), Log: newEventLog(cmd, o.verbose)}
 		if s.Join.TLS, err = far.config(); err != nil {
 			return err
 		}
@@ -139,7 +139,8 @@ func newSatelliteRunCmd() *cobra.Command {
 		}
 		if err := satellite.Run(cmd.Context(), s); err != nil && cmd.Context().Err() == nil {
 			if errors.Is(err, satellite.ErrNotAdmitted) {
-				return capabilities.Wrap(capabilities.CodeNodeNotPaired, err, "The gateway does not let this satellite in: it was revoked, or is of another site.")
+				return capabilities.Wrap(capabilities.CodeNodeRevoked, err, "The gateway does not let this satellite in: it was revoked or denied, or is of another site.").
+					WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: args[0]}, "If it is to come in again, it joins anew.")
 			}
 			return err
 		}

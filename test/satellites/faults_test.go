@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -146,7 +147,8 @@ func TestAPartition(t *testing.T) {
 	paste := h.invite("voice")
 	way.to = h.Gateway.Bus.Listening()
 	paste = strings.Replace(paste, way.to, way.at, 1)
-	run(t, satellite.Options{Name: "voice", Dir: t.TempDir(), Paste: paste, Tools: []satellite.Tool{e.plain()}})
+	log := &events{}
+	run(t, satellite.Options{Name: "voice", Dir: t.TempDir(), Paste: paste, Log: slog.New(slog.NewTextHandler(log, nil)), Tools: []satellite.Tool{e.plain()}})
 	h.approve("voice")
 	h.callable("tool.voice.say")
 	result := make(chan capabilities.Result, 1)
@@ -160,6 +162,26 @@ func TestAPartition(t *testing.T) {
 	if !strings.Contains(string(r.Output), "cut") || e.times("cut") != 1 {
 		t.Errorf("%s, ran %d times", r.Output, e.times("cut"))
 	}
+	// Its log says that it is back.
+	within(t, "the log", func() bool { return log.times("satellite.connected") >= 2 && log.times("satellite.disconnected") >= 1 })
+}
+
+// events is a log that a test reads meanwhile.
+type events struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (e *events) Write(p []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.text.Write(p)
+}
+
+func (e *events) times(event string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return strings.Count(e.text.String(), "msg="+event+" ")
 }
 
 // wire is a TCP proxy that can be cut.
