@@ -91,20 +91,31 @@ func rarity(all, some int) int32 {
 type match struct {
 	d     *catalog.Descriptor
 	score int
-	hits  []string // in the order of the intent
+	hits  []string // words of the intent as they were written, in its order
 }
 
 // concept is one word of an intent, with what says the same.
 type concept struct {
 	word string
 	also []string
+	said []string // as it was written: two words of a pair, without stopwords
 }
 
 // concepts returns the words of an intent that some tool knows, by themselves or by a synonym.
 func (x *index) concepts(text string) []concept {
 	var list []concept
-	for _, w := range terms(text, true) {
+	seen := map[string]bool{}
+	eachTerm(text, true, func(w, before, word string) {
+		if seen[w] {
+			return
+		}
+		seen[w] = true
 		c := concept{word: w}
+		for _, said := range []string{before, word} {
+			if said != "" && !stopwords[said] {
+				c.said = append(c.said, said)
+			}
+		}
 		for _, s := range synonyms[w] {
 			if len(x.postings[s]) > 0 {
 				c.also = append(c.also, s)
@@ -113,7 +124,7 @@ func (x *index) concepts(text string) []concept {
 		if len(x.postings[w]) > 0 || len(c.also) > 0 {
 			list = append(list, c)
 		}
-	}
+	})
 	return list
 }
 
@@ -172,7 +183,11 @@ func (x *index) explain(m *match, intent []concept) {
 	}
 	for _, c := range intent {
 		if has(c.word) || slices.ContainsFunc(c.also, has) {
-			m.hits = append(m.hits, c.word)
+			for _, said := range c.said {
+				if !slices.Contains(m.hits, said) {
+					m.hits = append(m.hits, said)
+				}
+			}
 		}
 	}
 }

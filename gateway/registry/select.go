@@ -229,5 +229,8 @@ func rollback(d *catalog.Descriptor) string {
 }
 
 func (m match) why() string {
+	if len(m.hits) == 0 {
+		return "Its name, tags or description fit the intent."
+	}
 	return fmt.Sprintf("Its name, tags or description hold: %s.", strings.Join(m.hits, ", "))
 }

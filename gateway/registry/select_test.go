@@ -100,6 +100,22 @@ func TestSelectRefuses(t *testing.T) {
 	}
 }
 
+// Why a tool was selected names words as they were written, each once: no stem and no pair of
+// neighbours written as one.
+func TestWhyNamesWordsAsWritten(t *testing.T) {
+	r := New(embedded(t), quiet())
+	for text, want := range map[string]string{
+		"navigating to a page":                "navigating, page",
+		"Read a file, reading the whole file": "read, file",
+		"take screenshots of the page":        "screenshots, page",
+	} {
+		sel, err := r.Select(t.Context(), discard{}, Intent{Text: text}, who, nil)
+		if err != nil || sel.WhySelected != "Its name, tags or description hold: "+want+"." {
+			t.Errorf("%s: %s because %q %v", text, sel.SelectedTool, sel.WhySelected, err)
+		}
+	}
+}
+
 // Nothing is selected that was not recorded.
 func TestSelectNeedsTheLedger(t *testing.T) {
 	r := New(embedded(t), quiet())

@@ -165,20 +165,25 @@ func groups(text string) map[string][]string {
 // written as one, by which "local storage" and "localStorage" meet.
 func terms(text string, pairs bool) []string {
 	var list []string
+	eachTerm(text, pairs, func(stem, _, _ string) {
+		if !slices.Contains(list, stem) {
+			list = append(list, stem)
+		}
+	})
+	return list
+}
+
+// eachTerm calls yield with what terms returns, the same stem again where it comes again, and with
+// the word that it was made of: of a pair also with the one before.
+func eachTerm(text string, pairs bool, yield func(stem, before, word string)) {
 	before := ""
 	for _, w := range words(text) {
 		if pairs && before != "" && len(before)+len(w) < 32 {
-			if joined := stem(before + w); !slices.Contains(list, joined) {
-				list = append(list, joined)
-			}
+			yield(stem(before+w), before, w)
 		}
 		before = w
-		if stopwords[w] {
-			continue
-		}
-		if s := stem(w); !slices.Contains(list, s) {
-			list = append(list, s)
+		if !stopwords[w] {
+			yield(stem(w), "", w)
 		}
 	}
-	return list
 }
