@@ -361,6 +361,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err := g.Bus.Start(starting); err != nil {
 		return err
 	}
+	g.Registry.Announce()
 	// The rooms that record outlive those that act: surfaces, pipeline and nodes end first.
 	inner, stopInner := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopInner()

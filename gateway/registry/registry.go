@@ -18,7 +18,8 @@ type Registry struct {
 	log     *slog.Logger
 	founded [32]byte // the hash of the catalog that it began with
 
-	now atomic.Pointer[View]
+	now       atomic.Pointer[View]
+	announced atomic.Bool
 
 	mu      sync.Mutex // one change at a time; above what follows
 	accept  func(next *View) error
@@ -44,8 +45,22 @@ func New(cat *catalog.Catalog, log *slog.Logger) *Registry {
 		}
 	}
 	r.now.Store(first.finish())
-	log.Info("tools.registered", "count", r.Len()) // S4-45
 	return r
+}
+
+// Announce logs what is registered, and has every later change logged (S4-45). A gateway calls it
+// once it serves: until then it may refuse to start.
+func (r *Registry) Announce() {
+	if !r.announced.Swap(true) {
+		r.log.Info("tools.registered", "count", r.Len())
+	}
+}
+
+// registered logs a change.
+func (r *Registry) registered(args ...any) {
+	if r.announced.Load() {
+		r.log.Info("tools.registered", args...)
+	}
 }
 
 // Founded is the hash of the catalog that the registry began with, which nodes compare with that of
@@ -103,7 +118,7 @@ func (r *Registry) Register(tools ...Tool) error {
 		return err
 	}
 	for _, t := range kept {
-		r.log.Info("tools.registered", "count", 1, "tool", t.Tool)
+		r.registered("count", 1, "tool", t.Tool)
 	}
 	return nil
 }
@@ -168,7 +183,7 @@ func (r *Registry) backed(provider string, hosts []capabilities.NodeID, by Provi
 		return nil
 	})
 	if err == nil {
-		r.log.Info("tools.registered", "count", len(kept), "provider", provider)
+		r.registered("count", len(kept), "provider", provider)
 	}
 	return err
 }
