@@ -297,6 +297,12 @@ func newProviderApproveCmd() *cobra.Command {
 			if commonOf(cmd).json || !isTerminal(cmd.InOrStdin()) {
 				return usageError("--yes is required where nobody can be asked")
 			}
+			a.Preview = true
+			var then api.Provider
+			if err := c.do(cmd.Context(), http.MethodPost, path("providers", args[0], "approve"), a, &then); err != nil {
+				return err
+			}
+			a.Preview, p.Rules = false, then.Rules
 			providerText(cmd.ErrOrStderr(), &p)
 			fmt.Fprintf(cmd.ErrOrStderr(), "Approve these tools of %s? [y/N] ", plain(p.Name))
 			var answer string
@@ -396,6 +402,17 @@ func providerText(out io.Writer, p *api.Provider) {
 		if t := &p.Tools[i]; t.State == "draft" || t.State == "review" {
 			lookText(out, p.Kind, t)
 		}
+	}
+	if p.Rules != "" {
+		when := "the rules in force by its approval"
+		if waits > 0 {
+			when = "the rules that its approval puts in force"
+		}
+		fmt.Fprintf(out, "\n%s (provider-%s.cedar):\n", when, plain(p.Name))
+		for line := range strings.Lines(p.Rules) {
+			fmt.Fprintf(out, "  %s\n", plain(strings.TrimRight(line, "\n")))
+		}
+		fmt.Fprintln(out)
 	}
 	for _, r := range p.Refused {
 		fmt.Fprintf(out, "refused: %s: %s\n", plain(r.Upstream), plain(r.Reason))

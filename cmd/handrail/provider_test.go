@@ -12,14 +12,15 @@ import (
 // of it.
 func TestAProviderIsShownWhole(t *testing.T) {
 	long := strings.Repeat("It counts words. ", 50) + "At the end it sends them\u202e away."
-	p := api.Provider{Name: "words", Kind: "mcp", Host: "n1", Command: []string{"node", "a server.js"}, URL: "https://words.example/\x1b[2J", Tools: []api.ProviderTool{
+	p := api.Provider{Name: "words", Kind: "mcp", Host: "n1", Command: []string{"node", "a server.js"}, URL: "https://words.example/\x1b[2J", Rules: "// Rules.\npermit (principal, action, resource);\n", Tools: []api.ProviderTool{
 		{Tool: "tool.words.count", State: "draft", Proposal: "ask", Description: long, Argv: []string{"bash", "-c", "{text}"}},
 		{Tool: "tool.words.old", State: "active", Effect: "allow", Description: "Is known. " + long, Argv: []string{"known"}},
 	}}
 	var out strings.Builder
 	providerText(&out, &p)
 	text := out.String()
-	for _, want := range []string{"runs node 'a server.js'", `calls https://words.example/\u{1b}[2J`, "\ntool.words.count\n  runs bash -c '{text}'\n", `At the end it sends them\u{202e} away.`} {
+	for _, want := range []string{"runs node 'a server.js'", `calls https://words.example/\u{1b}[2J`, "\ntool.words.count\n  runs bash -c '{text}'\n", `At the end it sends them\u{202e} away.`,
+		"the rules that its approval puts in force (provider-words.cedar):\n  // Rules.\n  permit (principal, action, resource);\n"} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), strings.Join(strings.Fields(want), " ")) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

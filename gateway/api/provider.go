@@ -33,6 +33,9 @@ type Provider struct {
 	Ready  bool                `json:"ready"`
 	Reason capabilities.Reason `json:"reason,omitempty"`
 	Fix    string              `json:"fix,omitempty"`
+	// Rules is the Cedar that an approval of what waits would put in force, each tool as it is
+	// proposed or, in the answer to a preview, chosen; what is in force where nothing waits.
+	Rules string `json:"rules,omitempty"`
 }
 
 // ProviderTool is one tool of a provider.
@@ -99,6 +102,8 @@ type ApproveProvider struct {
 	ManifestHash string `json:"manifest_hash"` // what they looked at
 	// Tools decide about single tools; all others that wait are taken as proposed.
 	Tools map[capabilities.ToolID]ToolChoice `json:"tools,omitempty"`
+	// Preview approves nothing: the answer's rules are what the approval would put in force.
+	Preview bool `json:"preview,omitempty"`
 }
 
 // ToolChoice decides about one tool.

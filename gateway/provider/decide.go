@@ -29,14 +29,43 @@ func (b *Book) Approve(ctx context.Context, who dispatch.Caller, name, hash stri
 	if err != nil {
 		return Provider{}, err
 	}
-	p := before
-	if p.Hash != hash {
-		return p, capabilities.Errorf(capabilities.CodeConflict, "the provider says other things of its tools than you looked at").WithAction(capabilities.Action{Key: capabilities.ActionShowProvider, Name: name}, "Look at it again.")
+	p, err := before.chosen(hash, choices)
+	if err != nil {
+		return before, err
 	}
-	p.Tools = slices.Clone(p.Tools)
+	return b.approve(ctx, who, &before, &p)
+}
+
+// Preview is the provider as Approve would leave it, with the same errors. Nothing changes: its
+// Rules are what the approval would put in force.
+func (b *Book) Preview(name, hash string, choices map[capabilities.ToolID]Choice) (Provider, error) {
+	p, err := b.Get(name)
+	if err != nil {
+		return Provider{}, err
+	}
+	return p.chosen(hash, choices)
+}
+
+// Proposed is the policy that an approval of what waits would put in force, each tool as it is
+// proposed; the one in force where nothing waits.
+func (p *Provider) Proposed() string {
+	next, err := p.chosen(p.Hash, nil)
+	if err != nil {
+		return ""
+	}
+	return next.Rules()
+}
+
+// chosen is a provider with choices about its tools, and proposals for all others that wait.
+func (p *Provider) chosen(hash string, choices map[capabilities.ToolID]Choice) (Provider, error) {
+	next := *p
+	if p.Hash != hash {
+		return next, capabilities.Errorf(capabilities.CodeConflict, "the provider says other things of its tools than you looked at").WithAction(capabilities.Action{Key: capabilities.ActionShowProvider, Name: p.Name}, "Look at it again.")
+	}
+	next.Tools = slices.Clone(p.Tools)
 	named := 0
-	for i := range p.Tools {
-		t := &p.Tools[i]
+	for i := range next.Tools {
+		t := &next.Tools[i]
 		c, ok := choices[t.Described.Tool]
 		if ok {
 			named++
@@ -44,16 +73,16 @@ func (b *Book) Approve(ctx context.Context, who dispatch.Caller, name, hash stri
 			continue
 		}
 		if err := t.choose(c); err != nil {
-			return before, err
+			return next, err
 		}
 	}
 	if named < len(choices) {
-		return before, capabilities.Errorf(capabilities.CodeUnknownTool, "the provider %s has not all of the tools that are named", name)
+		return next, capabilities.Errorf(capabilities.CodeUnknownTool, "the provider %s has not all of the tools that are named", p.Name)
 	}
-	if p.widens() {
-		p.Interchangeable = true
+	if next.widens() {
+		next.Interchangeable = true
 	}
-	return b.approve(ctx, who, &before, &p)
+	return next, nil
 }
 
 // approve settles a person's decision. An approval of a provider is one of its credentials, too.

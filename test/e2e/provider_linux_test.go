@@ -110,7 +110,24 @@ func TestACommandIsATool(t *testing.T) {
 		}
 	}
 
-	approved(t, admin, p, "allow")
+	// The rules that an approval adds are shown before: as proposed, and as they are chosen.
+	if !strings.Contains(p.Rules, `permit (principal, action == Action::"tool.local.upper", resource)`+"\nwhen { context.consent };") {
+		t.Errorf("the rules as proposed: %s", p.Rules)
+	}
+	body, err := json.Marshal(api.ApproveProvider{
+		ManifestHash: p.ManifestHash, Preview: true, Tools: map[capabilities.ToolID]api.ToolChoice{"tool.local.upper": {Effect: "allow"}, "tool.local.flood": {Effect: "deny"}},
+	})
+	must(t, err)
+	var then api.Provider
+	admin.ok(http.MethodPost, "/v1/providers/local/approve", string(body), &then)
+	if !strings.Contains(then.Rules, `permit (principal, action == Action::"tool.local.upper", resource);`) || strings.Contains(then.Rules, "tool.local.flood") || then.Tools[0].State != "draft" {
+		t.Errorf("the rules as chosen: %s %+v", then.Rules, then.Tools[0])
+	}
+
+	now := approved(t, admin, p, "allow")
+	if data, err := os.ReadFile(filepath.Join(h.Dir, "policy", "provider-local.cedar")); err != nil || string(data) != now.Rules {
+		t.Errorf("the rules in force: %s, shown %s %v", data, now.Rules, err)
+	}
 	h.Await("its tools", func() bool {
 		r := h.Call(ctx(), "tool.local.upper", `{"text":"hello"}`, "")
 		return r.Status == capabilities.StatusOK

@@ -27,6 +27,7 @@ type Providers interface {
 	Add(ctx context.Context, who dispatch.Caller, p tools.Provider, host capabilities.NodeID) (provider.Provider, error)
 	Check(ctx context.Context, who dispatch.Caller, name string) (provider.Provider, error)
 	Approve(ctx context.Context, who dispatch.Caller, name, hash string, choices map[capabilities.ToolID]provider.Choice) (provider.Provider, error)
+	Preview(name, hash string, choices map[capabilities.ToolID]provider.Choice) (provider.Provider, error)
 	Decide(ctx context.Context, who dispatch.Caller, id capabilities.ToolID, hash string, c provider.Choice) (provider.Provider, error)
 	Diff(ctx context.Context, id capabilities.ToolID) (provider.Difference, error)
 	Remove(ctx context.Context, who dispatch.Caller, name string) error
@@ -41,7 +42,7 @@ func (s *Server) providerTable() []*endpoint {
 		serveJSON(endpoint{method: post, path: "/v1/providers", action: principal.ActProviders, summary: "Have a node host a provider, or take up a macro; nothing of it can be called before it is approved"}, s.addProvider),
 		serveJSON(endpoint{method: get, path: "/v1/providers/{provider}", action: principal.ActReadProviders, summary: "One provider, its tools with their schemas"}, s.provider),
 		serveJSON(endpoint{method: post, path: "/v1/providers/{provider}/check", action: principal.ActProviders, summary: "Ask its host what it offers now; what changed waits to be looked at"}, s.checkProvider),
-		serveJSON(endpoint{method: post, path: "/v1/providers/{provider}/approve", action: principal.ActProviders, summary: "Let its tools be called: names the manifest that was looked at"}, s.approveProvider),
+		serveJSON(endpoint{method: post, path: "/v1/providers/{provider}/approve", action: principal.ActProviders, summary: "Let its tools be called: names the manifest that was looked at; with preview, say which rules that puts in force, and change nothing"}, s.approveProvider),
 		serveJSON(endpoint{method: remove, path: "/v1/providers/{provider}", action: principal.ActProviders, summary: "End a provider; its tools are gone at once"}, s.removeProvider),
 		serveJSON(endpoint{method: get, path: "/v1/tools/{tool}/diff", action: principal.ActReadProviders, summary: "Compare what a provider says of a tool now with what was approved, by lines"}, s.toolDiff),
 		serveJSON(endpoint{method: post, path: "/v1/tools/{tool}/state", action: principal.ActProviders, summary: "Move a provider's tool to another state of its life: names the tool's words that were looked at"}, s.toolState),
@@ -115,6 +116,16 @@ func (s *Server) approveProvider(c *visit, in api.ApproveProvider) (api.Provider
 	for id, choice := range in.Tools {
 		choices[id] = provider.Choice{State: provider.State(choice.State), Effect: choice.Effect, Canary: choice.Canary}
 	}
+	if in.Preview {
+		next, err := s.opts.Providers.Preview(c.r.PathValue("provider"), in.ManifestHash, choices)
+		if err != nil {
+			return api.Provider{}, err
+		}
+		now, err := s.opts.Providers.Get(next.Name)
+		out, err := s.shownProvider(now, err)
+		out.Rules = next.Rules()
+		return out, err
+	}
 	p, err := s.opts.Providers.Approve(c.r.Context(), front.Caller(c.who, c.who.Lane), c.r.PathValue("provider"), in.ManifestHash, choices)
 	return s.shownProvider(p, err)
 }
@@ -186,6 +197,7 @@ func viewProvider(p *provider.Provider, roster []route.Node, whole bool) api.Pro
 			out.Ready, out.Reason, out.Fix = hostReady(p, t.Capability, roster)
 		}
 	}
+	out.Rules = p.Proposed()
 	return out
 }
 
