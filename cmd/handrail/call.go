@@ -43,7 +43,7 @@ func newCallCmd() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.args, "args", "", "arguments as a JSON object; - reads them from standard input")
 	f.StringArrayVar(&o.pairs, "arg", nil, "one argument as name=value, typed by the tool's schema (repeatable)")
-	f.StringVar(&o.node, "node", "", "the node that shall carry it out")
+	f.StringVar(&o.node, "node", "", "the node to carry it out")
 	f.StringVar(&o.lane, "lane", "", "the lane it belongs to (default: the token's)")
 	f.StringVar(&o.requestID, "request-id", "", "makes a retry recognisable: the same ID is never carried out twice")
 	f.StringVar(&o.out, "out", "", "directory to save images and other captured bytes in; made if it is not there")

@@ -16,7 +16,7 @@ func newCallsReplayCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay CALL",
 		Short: "Decide a recorded call again, and say what differs and by which rule",
-		Long: "Decides a recorded call again, by the policy in force and by the one of then where that is kept. The grants that people gave are left out.\n" +
+		Long: "Decides a recorded call again, by the policy in force now and by the one in force at that time, where that is kept. The grants that people gave are left out.\n" +
 			"With --run it runs again, too, as a call of your own: only where it leaves nothing behind, and while its arguments are kept.",
 		Args: cobra.ExactArgs(1),
 	}
@@ -67,7 +67,7 @@ func printReplay(cmd *cobra.Command, r *rules.CallReplay) {
 		}
 		return strings.Join(rules, ", ")
 	}
-	fmt.Fprintf(out, "call      %s\ntool      %s\nrecorded  %s, by %s\n", plain(string(r.Call)), plain(string(r.Tool)), r.Was, plain(by(r.Rules)))
+	fmt.Fprintf(out, "call                   %s\ntool                   %s\nrecorded               %s, by %s\n", plain(string(r.Call)), plain(string(r.Tool)), r.Was, plain(by(r.Rules)))
 	line := func(name string, v *rules.Verdict) {
 		same := "the same"
 		if v.Differs {
@@ -76,12 +76,12 @@ func printReplay(cmd *cobra.Command, r *rules.CallReplay) {
 		if v.Unsure {
 			same += ", as far as the record tells"
 		}
-		fmt.Fprintf(out, "%-9s %s, by %s: %s\n", name, v.Effect, plain(by(v.Rules)), same)
+		fmt.Fprintf(out, "%-22s %s, by %s: %s\n", name, v.Effect, plain(by(v.Rules)), same)
 	}
 	if r.Then == nil {
-		fmt.Fprintln(out, "then      the policy of then is not kept")
+		fmt.Fprintln(out, "policy at that time    is not kept")
 	} else {
-		line("then", r.Then)
+		line("policy at that time", r.Then)
 	}
-	line("now", &r.Now)
+	line("policy in force now", &r.Now)
 }

@@ -42,7 +42,7 @@ func newProviderAddCmd() *cobra.Command {
 		Long: "KIND is command (programs, by argument templates: --manifest FILE), mcp (an MCP server: -- COMMAND, or --http URL),\n" +
 			"openapi (an HTTP API, by its OpenAPI document: openapi NAME URL or FILE) or macro (a chain of tools, from a YAML file:\n" +
 			"macro NAME FILE). A node hosts all but a macro; their tools become tool.NAME.ACTION, and they may reach on the node what\n" +
-			"is said here, and nothing else. A macro becomes tool.macro.NAME; adding one that there is replaces its file.",
+			"is said here, and nothing else. A macro becomes tool.macro.NAME; adding one that exists replaces its file.",
 		Example: "  handrail provider add command images --manifest images.json --write ~/Pictures\n" +
 			"  handrail provider add mcp files --read /srv/mcp --write /srv/texts -- node /srv/mcp/server-filesystem/dist/index.js /srv/texts\n" +
 			"  handrail provider add mcp wiki --http https://wiki.example/mcp\n" +

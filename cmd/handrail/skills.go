@@ -61,6 +61,9 @@ func loadSkill(cmd *cobra.Command, args map[string]any) (s skillText, done bool,
 		return s, false, err
 	}
 	if failure := resultError(r); failure != nil {
+		if args["file"] == nil && capabilities.CodeOf(failure) == capabilities.CodeNotFound { // its hint is for agents
+			return s, false, command.Advise(capabilities.AsError(failure), command.Here("skills", "list"), " lists those there are.")
+		}
 		return s, false, failure
 	}
 	if commonOf(cmd).json {

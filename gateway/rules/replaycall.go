@@ -57,8 +57,8 @@ func (b *Book) At(ctx context.Context, at time.Time) (*policy.Engine, error) {
 }
 
 // ReplayCall decides a recorded call again, under the policy in force and, where that is kept,
-// under the one of then. It changes nothing. CodeNotFound for a call that is not recorded, or
-// whose tool is gone; CodeNotSupported for one that policy did not decide.
+// under the one in force at that time. It changes nothing. CodeNotFound for a call that is not
+// recorded, or whose tool is gone; CodeNotSupported for one that policy did not decide.
 func ReplayCall(ctx context.Context, sets Sets, tools Tools, packets Packets, call capabilities.CallID) (CallReplay, error) {
 	if err := capabilities.ValidateName("call", string(call), 128); err != nil {
 		return CallReplay{}, err

@@ -34,7 +34,7 @@ func TestSatellitesAreLookedAt(t *testing.T) {
 	must(t, d.run(`document.querySelector("form[data-does='POST /v1/satellites/{satellite}/approve']").requestSubmit(); 1`, nil))
 	d.Await("its tools", func() bool { _, err := d.Providers.Get("voice"); return err == nil })
 	d.goTo("/console/providers")
-	d.says("voice on", "ready", "tool.voice.tts", "draft", "Approve tools of voice")
+	d.says("voice on", "ready", "tool.voice.tts", "draft", "Approve tools of “voice”")
 	d.shots("satellites")
 	must(t, d.run(`document.querySelector("form[data-does='POST /v1/satellites/{satellite}/revoke']").requestSubmit(); 1`, nil))
 	if err := <-ended; err == nil {

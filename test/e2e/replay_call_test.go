@@ -13,8 +13,8 @@ import (
 	"github.com/handrail-dev/handrail/test/site"
 )
 
-// S4-05: a recorded call is decided again, by today's policy and that of then, and runs again as a
-// call of its own where it leaves nothing behind and its arguments are kept.
+// S4-05: a recorded call is decided again, by today's policy and the one in force at that time, and
+// runs again as a call of its own where it leaves nothing behind and its arguments are kept.
 func TestACallIsReplayed(t *testing.T) {
 	permit := `@id("plug") permit (principal, action == Action::"tool.plug.word", resource);`
 	h := start(t, site.Options{Rules: "// nothing yet", Door: embeddedOnly})
@@ -58,7 +58,7 @@ func TestACallIsReplayed(t *testing.T) {
 	admin.fails(http.MethodPost, "/v1/calls/nosuch/replay", `{}`, capabilities.CodeNotFound)
 	newCaller(t, h.URL(), h.MustToken("agent", principal.RoleAgent)).fails(http.MethodPost, address, `{}`, capabilities.CodeForbidden)
 
-	// Another policy: the answer of today differs, and the rule of then is still told.
+	// Another policy: the answer differs now, and the rule of that time is still told.
 	h.rules(permit + ` @id("enough") forbid (principal, action == Action::"tool.plug.word", resource);`)
 	got.Then, got.Result = nil, nil
 	admin.ok(http.MethodPost, address, `{"run":true}`, &got)

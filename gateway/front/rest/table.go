@@ -40,7 +40,7 @@ func (s *Server) table() []*endpoint {
 				{"node", "of this node", "string"}, {"parent", "the steps of this call; without it and q, no steps are listed", "string"}, {"state", strings.Join(api.Outcomes(), ", ") + "; over: what it waited for ended without it; ended: by its caller or a person, on purpose", "string"}, {"q", "with this text in what is recorded of them", "string"}}}, s.calls),
 		serveJSON(endpoint{method: remove, path: "/v1/calls/{call}", action: principal.ActCall, summary: "End a running call, one's own or, as operator, anybody's; what it did so far is done"}, s.cancel),
 		serveJSON(endpoint{method: post, path: "/v1/calls/{call}/replay", action: principal.ActReadPolicy,
-			summary: "Decide a recorded call again, by today's policy and by that of then; with run, run it again where it leaves nothing behind, as a call of the visitor's own"}, s.replayCall),
+			summary: "Decide a recorded call again, by today's policy and by the one in force at that time; with run, run it again where it leaves nothing behind, as a call of the visitor's own"}, s.replayCall),
 		serveJSON(endpoint{method: remove, path: "/v1/calls/request/{request}", action: principal.ActCall,
 			summary: "End one's own running call by its request ID; what it did so far is done"}, s.cancelRequest),
 		serveJSON(endpoint{method: get, path: "/v1/tools", action: principal.ActReadTools,
