@@ -266,32 +266,7 @@ func (d *Door) forward(w http.ResponseWriter, r *http.Request) {
 		refused(w, err)
 		return
 	}
-	defer res.Body.Close()
-	for _, name := range hopHeaders {
-		res.Header.Del(name)
-	}
-	header := w.Header()
-	for name, values := range res.Header {
-		header[name] = values
-	}
-	w.WriteHeader(res.StatusCode)
-	flush := http.NewResponseController(w)
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := res.Body.Read(buf)
-		if n > 0 {
-			if _, err := w.Write(buf[:n]); err != nil {
-				return
-			}
-			_ = flush.Flush() // event streams must not wait for a full buffer
-		}
-		if err == io.EOF {
-			return
-		}
-		if err != nil {
-			panic(http.ErrAbortHandler) // a cut body must not look complete
-		}
-	}
+	relay(w, res)
 }
 
 func (d *Door) tunnel(w http.ResponseWriter, r *http.Request) {

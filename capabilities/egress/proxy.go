@@ -331,6 +331,11 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 		// Chrome report a network error, and the note says which.
 		panic(http.ErrAbortHandler)
 	}
+	relay(w, res)
+}
+
+// relay passes an answer on as it comes.
+func relay(w http.ResponseWriter, res *http.Response) {
 	defer res.Body.Close()
 	for _, name := range hopHeaders {
 		res.Header.Del(name)
@@ -345,10 +350,10 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 	for {
 		n, err := res.Body.Read(buf)
 		if n > 0 {
-			if _, werr := w.Write(buf[:n]); werr != nil {
+			if _, err := w.Write(buf[:n]); err != nil {
 				return
 			}
-			flush.Flush() // event streams must not wait for a full buffer
+			_ = flush.Flush() // event streams must not wait for a full buffer
 		}
 		if err == io.EOF {
 			return
