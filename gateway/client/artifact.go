@@ -7,29 +7,17 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
-
-// Artifact is a file that a call made, as the gateway keeps it.
-type Artifact struct {
-	capabilities.Artifact
-	Call      capabilities.CallID      `json:"call_id"`
-	Tool      capabilities.ToolID      `json:"tool_id"`
-	Node      capabilities.NodeID      `json:"node_id"`
-	Principal capabilities.PrincipalID `json:"principal"`
-	Lane      capabilities.LaneID      `json:"lane"`
-	CreatedAt time.Time                `json:"created_at"`
-	ExpiresAt time.Time                `json:"expires_at"`
-}
 
 // Artifacts lists the newest files first: those of the caller's own calls or, for
 // operators, everybody's. call is "" for all; limit is at most 1,000, 0 the gateway's
 // default.
-func (c *Client) Artifacts(ctx context.Context, call capabilities.CallID, limit int) ([]Artifact, error) {
+func (c *Client) Artifacts(ctx context.Context, call capabilities.CallID, limit int) ([]api.Artifact, error) {
 	list, err := get[struct {
-		Artifacts []Artifact `json:"artifacts"`
+		Artifacts []api.Artifact `json:"artifacts"`
 	}](ctx, c, Query(Path("artifacts"), "call", string(call), "limit", number(limit)))
 	return list.Artifacts, err
 }
