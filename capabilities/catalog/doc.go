@@ -1,7 +1,8 @@
 // Package catalog is the one description of every tool: what a model reads, what
 // a node advertises, what policy and the ledger know about it. The data lies in
-// data/*.json, one file per family; code elsewhere asks a descriptor and never
-// branches on a tool's name. The risk and isolation of a tool are in no file of data: they
+// tool/DOMAIN/tools.json, or in plumbing/DOMAIN for what no model calls (S3-28); the schemas of a
+// domain that is not compiled in come with its ToolManifest. Code elsewhere asks a descriptor and
+// never branches on a tool's name. The risk and isolation of a tool are in no file of data: they
 // follow from its keys, by derive.go of capabilities/policy.
 //
 // Promises: the embedded catalog loads or the build's tests fail; a model-facing

@@ -7,14 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"sync"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 )
 
-//go:embed data/*.json
+// The wire schemas of each domain have a folder of their own: tool/DOMAIN where the domain is
+// there for what a model calls, plumbing/DOMAIN where it is not (S3-22, S3-28).
+//
+//go:embed tool/*/tools.json plumbing/*/tools.json
 var data embed.FS
 
 // Load returns the embedded catalog with further families from the *.json files at the root of each
@@ -23,13 +25,13 @@ var data embed.FS
 // validate the embedded files, not every start of a program: that took a third of the time of a
 // load.
 func Load(overlays ...fs.FS) (*Catalog, error) {
-	own, err := fs.Sub(data, "data")
-	if err != nil {
-		return nil, err
-	}
 	var all []*Descriptor
-	for n, fsys := range append([]fs.FS{own}, overlays...) {
-		names, err := fs.Glob(fsys, "*.json")
+	for n, fsys := range append([]fs.FS{data}, overlays...) {
+		pattern := "*.json"
+		if n == 0 {
+			pattern = "*/*/tools.json"
+		}
+		names, err := fs.Glob(fsys, pattern)
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +63,7 @@ func readFile(fsys fs.FS, name string, validate bool) ([]*Descriptor, error) {
 	}
 	family, err := readFamily(text, validate)
 	if err != nil {
-		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "catalog: %s: %v", path.Base(name), err)
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "catalog: %s: %v", name, err)
 	}
 	return family, nil
 }
