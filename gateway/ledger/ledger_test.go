@@ -155,6 +155,54 @@ func TestQueries(t *testing.T) {
 	}
 }
 
+// The calls inside a call are found by an index, in a ledger that is older than it, too.
+func TestStepsAreFoundByAnIndex(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	step := func(id, parent string) Draft {
+		return Draft{Kind: KindCallRequest, Call: capabilities.CallID(id), Tool: "tool.browser.click", Body: map[string]any{"evidence": map[string]any{"parent_call_id": "other", "text": `"parent_call_id":"p1"`}, "parent_call_id": parent}}
+	}
+	old, err := store.Open(t.Context(), store.Options{Path: path, Migrations: Migrations[:1], ReserveBytes: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, openOn(t, old, Options{}), append(call("p1"), step("s1", "p1"), step("s2", "p2"))...)
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l := openOn(t, openStore(t, path), Options{})
+	mustAppend(t, l, append(call("p3"), step("s3", "p1"))...)
+	for name, c := range map[string]struct {
+		q     Query
+		calls []capabilities.CallID
+	}{
+		"steps":        {Query{Parent: "p1"}, []capabilities.CallID{"s1", "s3"}},
+		"steps, later": {Query{Parent: "p1", After: 5, Kind: "tool.call."}, []capabilities.CallID{"s3"}},
+		"none":         {Query{Parent: "other"}, nil},
+		"whole calls":  {Query{Whole: true, Kind: KindCallRequest}, []capabilities.CallID{"p1", "p3"}},
+	} {
+		packets, err := l.Packets(t.Context(), c.q)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var calls []capabilities.CallID
+		for _, p := range packets {
+			calls = append(calls, p.Call)
+		}
+		if !slices.Equal(calls, c.calls) {
+			t.Errorf("%s: %v, want %v", name, calls, c.calls)
+		}
+		tail, args := c.q.sql()
+		var id, parent, unused int
+		var plan string
+		if err := l.store.Read().QueryRow("EXPLAIN QUERY PLAN SELECT "+columns+" FROM packet_store "+tail, args...).Scan(&id, &parent, &unused, &plan); err != nil {
+			t.Fatal(err)
+		}
+		if c.q.Parent != "" && !strings.Contains(plan, "packet_store_parent") {
+			t.Errorf("%s: %s", name, plan)
+		}
+	}
+}
+
 func TestDraftsAreBounded(t *testing.T) {
 	l := open(t, Options{})
 	for name, d := range map[string]Draft{

@@ -34,10 +34,29 @@ const (
 	maxLimit     = 1000
 )
 
+// Of a step's packets the body says whose step it is. An index holds those alone, and SQLite takes
+// it only for the very words with which it was made. A body is canonical JSON, so no text in it can
+// look like a member of it.
+const (
+	hasParent = `instr(body, '"parent_call_id":') > 0`
+	parentOf  = `json_extract(body, '$.parent_call_id')`
+)
+
 // Packets returns what q selects, from durable packets only.
 func (l *Ledger) Packets(ctx context.Context, q Query) ([]Packet, error) {
+	var packets []Packet
+	tail, args := q.sql()
+	err := l.scan(ctx, tail, args, func(p *Packet) error {
+		packets = append(packets, *p)
+		return nil
+	})
+	return packets, err
+}
+
+// sql is what selects the packets, behind the table's name.
+func (q *Query) sql() (tail string, args []any) {
 	where := []string{"seq > $1"}
-	args := []any{int64(q.After)}
+	args = []any{int64(q.After)}
 	add := func(cond string, value any) {
 		args = append(args, value)
 		where = append(where, fmt.Sprintf(cond, len(args)))
@@ -62,12 +81,11 @@ func (l *Ledger) Packets(ctx context.Context, q Query) ([]Packet, error) {
 			add(f.cond, f.value)
 		}
 	}
-	// A body is canonical JSON, so no text in it can look like a member of it.
 	if q.Parent != "" {
-		add("instr(body, $%d) > 0", `"parent_call_id":"`+string(q.Parent)+`"`)
+		add(hasParent+" AND "+parentOf+" = $%d", string(q.Parent)) // as the index wants it
 	}
 	if q.Whole {
-		add("instr(body, $%d) = 0", `"parent_call_id":`)
+		where = append(where, "NOT ("+hasParent+")")
 	}
 	if q.Text != "" {
 		add("instr(lower(tool_id || ' ' || principal || ' ' || lane || ' ' || node_id || ' ' || call_id || ' ' || body), lower($%d)) > 0", q.Text)
@@ -81,12 +99,7 @@ func (l *Ledger) Packets(ctx context.Context, q Query) ([]Packet, error) {
 		limit = defaultLimit
 	}
 	args = append(args, min(limit, maxLimit))
-	var packets []Packet
-	err := l.scan(ctx, "WHERE "+strings.Join(where, " AND ")+order+fmt.Sprintf(" LIMIT $%d", len(args)), args, func(p *Packet) error {
-		packets = append(packets, *p)
-		return nil
-	})
-	return packets, err
+	return "WHERE " + strings.Join(where, " AND ") + order + fmt.Sprintf(" LIMIT $%d", len(args)), args
 }
 
 // Since returns every durable packet behind a sequence number to each, in order, until
