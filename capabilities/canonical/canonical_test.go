@@ -230,6 +230,22 @@ func TestGet(t *testing.T) {
 	}
 }
 
+func TestWith(t *testing.T) {
+	for _, c := range []struct{ v, key, want string }{
+		{`null`, "a", `{"a":0}`}, {`{}`, "a", `{"a":0}`}, {`{"b":1}`, "a", `{"a":0,"b":1}`}, {`{"a":1,"c":2}`, "b", `{"a":1,"b":0,"c":2}`},
+		{`{"a":1,"b":2}`, "a", `{"a":0,"b":2}`}, {`{"דּ":1}`, "😀", `{"` + "😀" + `":0,"` + "דּ" + `":1}`},
+	} {
+		v, err := Decode([]byte(c.v), Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := string(v.Append(nil))
+		if got := string(v.With(c.key, Value{Kind: Number}).Append(nil)); got != c.want || string(v.Append(nil)) != before {
+			t.Errorf("%s with %q: %s, want %s; it became %s", c.v, c.key, got, c.want, v.Append(nil))
+		}
+	}
+}
+
 // Whatever encoding/json can write, canonicalisation keeps in meaning, whatever
 // the order and spacing it came in.
 func TestMeaningIsKept(t *testing.T) {

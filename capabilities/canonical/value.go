@@ -64,6 +64,18 @@ func (v Value) Get(key string) (Value, bool) {
 	return Value{}, false
 }
 
+// With returns an object with a member set to a value; the value that is no object counts as an
+// empty one. v stays as it is.
+func (v Value) With(key string, value Value) Value {
+	i := sort.Search(len(v.Members), func(i int) bool { return !keyLess(v.Members[i].Key, key) })
+	members := make([]Member, 0, len(v.Members)+1)
+	members = append(append(members, v.Members[:i]...), Member{Key: key, Value: value})
+	if i < len(v.Members) && v.Members[i].Key == key {
+		i++
+	}
+	return Value{Kind: Object, Members: append(members, v.Members[i:]...)}
+}
+
 // Integer reports whether v is a number without a fraction, as JSON Schema
 // defines "integer" (1.0 is one).
 func (v Value) Integer() bool { return v.Kind == Number && v.Num == math.Trunc(v.Num) }

@@ -113,9 +113,9 @@ func newCatalog(all []*Descriptor) (*Catalog, error) {
 		if err != nil {
 			return nil, refuse(d, "%v", err)
 		}
-		if d.hash == nil {
-			hash := sha256.Sum256(data)
-			d.hash = &hash
+		if !d.settled {
+			d.settled = true
+			d.hashOnce.Do(func() { d.hash = sha256.Sum256(data) })
 		}
 		sum.Write(data)
 		sum.Write([]byte{'\n'})

@@ -430,7 +430,7 @@ func oneOfValues(list []any) string {
 // typeWords returns "a string", "an integer or null".
 func typeWords(types []string) string {
 	var words []string
-	for _, name := range []string{"object", "array", "string", "integer", "number", "boolean", "null"} {
+	for _, name := range typeNames {
 		switch {
 		case !slices.Contains(types, name):
 		case name == "null":

@@ -86,7 +86,7 @@ func (d *Descriptor) WithNote(note string) *Descriptor {
 		Limits: d.Limits, Annotations: d.Annotations, Consent: d.Consent, Ack: d.Ack, Examples: d.Examples, Delivery: d.Delivery,
 		Layer: d.Layer, Provider: d.Provider,
 	}
-	out.compileOnce.Do(func() { out.compiled, out.compileErr = d.schemas() })
+	out.routeOnce.Do(func() { out.routed, out.routeErr = d.schemas() })
 	return out
 }
 

@@ -69,10 +69,13 @@ type Descriptor struct {
 	// Delivery is set for tools that hand the node a secret; nil for all others.
 	Delivery *Delivery `json:"delivery,omitempty"`
 
-	compileOnce sync.Once
-	compiled    *compiled
-	compileErr  error
-	hash        *[32]byte // of one that is in a catalog, which never changes; else nil
+	routeOnce sync.Once
+	routed    *routed
+	routeErr  error
+	// settled says that it lies in a catalog or a registry, so that it never changes.
+	settled  bool
+	hashOnce sync.Once
+	hash     [32]byte // of one that is settled
 }
 
 // SideEffects is where a call leaves traces (S4-33). The zero value is invalid.
@@ -305,9 +308,14 @@ type Example struct {
 // Hash is the SHA-256 of the canonical descriptor: the manifest_hash of an
 // envelope, so that a changed descriptor is a changed envelope.
 func (d *Descriptor) Hash() [32]byte {
-	if d.hash != nil {
-		return *d.hash
+	if !d.settled {
+		return d.digest()
 	}
+	d.hashOnce.Do(func() { d.hash = d.digest() })
+	return d.hash
+}
+
+func (d *Descriptor) digest() [32]byte {
 	data, err := d.canonical()
 	if err != nil {
 		return [32]byte{} // only a descriptor that Load would have refused
@@ -319,11 +327,8 @@ func (d *Descriptor) Hash() [32]byte {
 // hash is made once: what lies in a catalog or a registry never changes. One that is settled
 // already is returned as it is. The error names the rule that d breaks.
 func Settle(d *Descriptor) (*Descriptor, error) {
-	if d.hash != nil {
+	if d.settled {
 		return d, nil
-	}
-	if err := d.Validate(); err != nil {
-		return nil, err
 	}
 	data, err := d.canonical()
 	if err != nil {
@@ -333,9 +338,17 @@ func Settle(d *Descriptor) (*Descriptor, error) {
 	if err := json.Unmarshal(data, own); err != nil {
 		return nil, refuse(d, "%v", err)
 	}
-	hash := sha256.Sum256(data)
-	own.hash = &hash
-	return own, nil
+	return own, SettleOwn(own)
+}
+
+// SettleOwn is Settle for a descriptor that its caller has just made and does not change after:
+// it needs no copy.
+func SettleOwn(d *Descriptor) error {
+	if err := d.Validate(); err != nil {
+		return err
+	}
+	d.settled = true
+	return nil
 }
 
 func (d *Descriptor) canonical() ([]byte, error) { return canonical.Marshal(d) }

@@ -3,6 +3,7 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -21,13 +22,58 @@ type schema struct {
 	at   map[string]*jsonschema.Schema // every schema in it, by its location
 }
 
-// scalars are the keywords without schemas in them that a schema may have. Some only
-// describe; contentEncoding and format are not asserted.
-var scalars = map[string]bool{
-	"$schema": true, "$comment": true, "title": true, "description": true, "default": true, "examples": true, "format": true, "contentEncoding": true,
-	"type": true, "const": true, "minimum": true, "maximum": true, "exclusiveMinimum": true, "exclusiveMaximum": true, "minLength": true, "maxLength": true,
-	"minItems": true, "maxItems": true, "minProperties": true, "maxProperties": true, "pattern": true, "uniqueItems": true, "required": true,
+// valueKind is what the value of a keyword has to be. Without fits only compiling can judge it.
+type valueKind struct {
+	words string
+	fits  func(canonical.Value) bool
 }
+
+var (
+	unjudged = valueKind{}
+	anyValue = valueKind{"any value", func(canonical.Value) bool { return true }}
+	someText = valueKind{"a string", func(v canonical.Value) bool { return v.Kind == canonical.String }}
+	someList = valueKind{"a list", func(v canonical.Value) bool { return v.Kind == canonical.Array }}
+	yesOrNo  = valueKind{"true or false", func(v canonical.Value) bool { return v.Kind == canonical.Bool }}
+	aNumber  = valueKind{"a number", func(v canonical.Value) bool { return v.Kind == canonical.Number }}
+	aCount   = valueKind{"a length", func(v canonical.Value) bool { return v.Integer() && v.Num >= 0 && v.Num <= maxCount }}
+	someName = valueKind{"a list of different names", isNames}
+	someType = valueKind{"one or several types", isType}
+)
+
+// scalars are the keywords without schemas in them that a schema may have. Some only describe;
+// contentEncoding and format are not asserted.
+var scalars = map[string]valueKind{
+	"$schema": unjudged, "default": unjudged, "pattern": unjudged,
+	"$comment": someText, "title": someText, "description": someText, "format": someText, "contentEncoding": someText, "examples": someList,
+	"const": anyValue, "type": someType, "required": someName, "uniqueItems": yesOrNo,
+	"minimum": aNumber, "maximum": aNumber, "exclusiveMinimum": aNumber, "exclusiveMaximum": aNumber,
+	"minLength": aCount, "maxLength": aCount, "minItems": aCount, "maxItems": aCount, "minProperties": aCount, "maxProperties": aCount,
+}
+
+// maxCount is the largest bound of a length.
+const maxCount = 1 << 31
+
+// isNames reports whether v lists different texts.
+func isNames(v canonical.Value) bool {
+	seen := make(map[string]bool, len(v.Items))
+	for _, one := range v.Items {
+		if one.Kind != canonical.String || seen[one.Str] {
+			return false
+		}
+		seen[one.Str] = true
+	}
+	return v.Kind == canonical.Array
+}
+
+// isType reports whether v is the name of a type, or lists several.
+func isType(v canonical.Value) bool {
+	if v.Kind == canonical.String {
+		return slices.Contains(typeNames, v.Str)
+	}
+	return len(v.Items) > 0 && isNames(v) && !slices.ContainsFunc(v.Items, func(one canonical.Value) bool { return !slices.Contains(typeNames, one.Str) })
+}
+
+var typeNames = []string{"object", "array", "string", "integer", "number", "boolean", "null"}
 
 // maxUnique bounds lists whose items are compared with each other.
 const maxUnique = 256
@@ -41,24 +87,33 @@ func (nothing) Load(string) (any, error) {
 	return nil, errors.New("a schema cannot refer to another document")
 }
 
-// compileSchema compiles a root object schema with its "$defs". Results may be open in
-// one way that inputs may not: {"description": …} without a type admits anything, which
-// a script's result needs.
-func compileSchema(doc canonical.Value, allowAny bool) (*schema, error) {
+// checkSchema refuses a root object schema that breaks a rule of the catalog. Results may be open
+// in one way that inputs may not: {"description": …} without a type admits anything, which a
+// script's result needs. judged is false if only compiling tells whether it is a schema: it has
+// references, patterns or defaults. One that is judged compiles.
+func checkSchema(doc canonical.Value, allowAny bool) (judged bool, err error) {
 	if kind, _ := doc.Get("type"); kind.Str != "object" {
-		return nil, fmt.Errorf(`the root must have "type":"object"`)
+		return false, fmt.Errorf(`the root must have "type":"object"`)
 	}
 	r := rules{forAny: allowAny}
 	r.defs, _ = doc.Get("$defs")
 	for _, def := range r.defs.Members {
 		if _, isRef := def.Value.Get("$ref"); isRef {
-			return nil, fmt.Errorf("$defs/%s is a bare reference", def.Key)
+			return false, fmt.Errorf("$defs/%s is a bare reference", def.Key)
 		}
 		if err := r.check(def.Value, "$defs/"+def.Key, false); err != nil {
-			return nil, err
+			return false, err
 		}
 	}
 	if err := r.check(doc, "", false); err != nil {
+		return false, err
+	}
+	return !r.beyond, nil
+}
+
+// compileSchema compiles a root object schema with its "$defs", which checkSchema takes.
+func compileSchema(doc canonical.Value, allowAny bool) (*schema, error) {
+	if _, err := checkSchema(doc, allowAny); err != nil {
 		return nil, err
 	}
 	c := jsonschema.NewCompiler()
@@ -110,11 +165,12 @@ func children(n *jsonschema.Schema) []*jsonschema.Schema {
 type rules struct {
 	defs   canonical.Value
 	forAny bool
+	beyond bool // there is what only compiling can judge
 }
 
 // check checks one schema; branch is true inside anyOf and oneOf, where a schema may
 // narrow its parent without saying everything again.
-func (r rules) check(doc canonical.Value, at string, branch bool) error {
+func (r *rules) check(doc canonical.Value, at string, branch bool) error {
 	switch {
 	case doc.Kind == canonical.Bool && doc.True && !r.forAny:
 		return fmt.Errorf("%s: the schema true admits anything", at)
@@ -124,6 +180,7 @@ func (r rules) check(doc canonical.Value, at string, branch bool) error {
 		return fmt.Errorf("%s: a schema is an object or a boolean", at)
 	}
 	if ref, ok := doc.Get("$ref"); ok {
+		r.beyond = true
 		return r.ref(doc, ref, at)
 	}
 	for _, m := range doc.Members {
@@ -134,7 +191,7 @@ func (r rules) check(doc canonical.Value, at string, branch bool) error {
 	return r.bounded(doc, at, branch)
 }
 
-func (r rules) ref(doc, ref canonical.Value, at string) error {
+func (r *rules) ref(doc, ref canonical.Value, at string) error {
 	for _, m := range doc.Members {
 		if m.Key != "$ref" && m.Key != "description" {
 			return fmt.Errorf("%s: %q beside $ref", at, m.Key)
@@ -146,10 +203,11 @@ func (r rules) ref(doc, ref canonical.Value, at string) error {
 	return nil
 }
 
-func (r rules) keyword(m canonical.Member, at string) error {
+func (r *rules) keyword(m canonical.Member, at string) error {
 	switch m.Key {
 	case "$defs":
-		return nil // compileSchema has read them
+		r.beyond = true
+		return nil // checkSchema has read them
 	case "items":
 		return r.check(m.Value, at+"/items", false)
 	case "additionalProperties":
@@ -158,6 +216,9 @@ func (r rules) keyword(m canonical.Member, at string) error {
 		}
 		return r.check(m.Value, at+"/additionalProperties", false)
 	case "properties":
+		if m.Value.Kind != canonical.Object {
+			return fmt.Errorf("%s: properties must be an object", at)
+		}
 		for _, prop := range m.Value.Members {
 			if err := r.check(prop.Value, at+"/"+prop.Key, false); err != nil {
 				return err
@@ -170,6 +231,9 @@ func (r rules) keyword(m canonical.Member, at string) error {
 		}
 		return nil
 	case "anyOf", "oneOf":
+		if len(m.Value.Items) == 0 {
+			return fmt.Errorf("%s: %s must be a list", at, m.Key)
+		}
 		for i, branch := range m.Value.Items {
 			if err := r.check(branch, fmt.Sprintf("%s/%s/%d", at, m.Key, i), true); err != nil {
 				return err
@@ -177,14 +241,20 @@ func (r rules) keyword(m canonical.Member, at string) error {
 		}
 		return nil
 	}
-	if !scalars[m.Key] {
+	kind, known := scalars[m.Key]
+	switch {
+	case !known:
 		return fmt.Errorf("%s: the keyword %q is not supported", at, m.Key)
+	case kind.fits == nil:
+		r.beyond = true
+	case !kind.fits(m.Value):
+		return fmt.Errorf("%s: %s must be %s", at, m.Key, kind.words)
 	}
 	return nil
 }
 
 // bounded refuses what would let a caller send or get without end.
-func (r rules) bounded(doc canonical.Value, at string, branch bool) error {
+func (r *rules) bounded(doc canonical.Value, at string, branch bool) error {
 	has := func(keys ...string) bool {
 		for _, key := range keys {
 			if _, ok := doc.Get(key); ok {

@@ -2,12 +2,14 @@ package catalog
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"pgregory.net/rapid"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 )
 
@@ -178,14 +180,115 @@ func TestCompilerRefuses(t *testing.T) {
 		{`{"type":"object","additionalProperties":false,"properties":{"a":{"type":"thing"}}}`, "type"},
 		{`{"type":"object","additionalProperties":false,"properties":{"a":{"enum":[]}}}`, "enum"},
 		{`{"type":"object","additionalProperties":false,"properties":{"a":{"type":"number","minimum":"1"}}}`, "number"},
-		{`{"type":"object","additionalProperties":false,"required":"a"}`, "/required"},
+		{`{"type":"object","additionalProperties":false,"required":"a"}`, "required must be"},
 	} {
 		doc, err := canonical.Decode([]byte(c.schema), canonical.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
+		if judged, err := checkSchema(doc, false); err == nil && judged {
+			t.Errorf("%s would be refused by its first call, not before", c.schema)
+		}
 		if _, err := compileSchema(doc, false); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", c.schema, err, c.says)
+		}
+	}
+}
+
+// FuzzSchema: a schema that checkSchema judges compiles, so that what registers can be called.
+func FuzzSchema(f *testing.F) {
+	c, err := Embedded()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, d := range c.All() {
+		f.Add([]byte(d.Input), false)
+		f.Add([]byte(d.Result), true)
+	}
+	f.Add([]byte(`{"type":"object","additionalProperties":false,"properties":{"a":{"anyOf":[{"type":["integer","null"],"minimum":1},{"const":{"b":[]}}]}},"required":["a"]}`), false)
+	f.Add([]byte(`{"type":"object","additionalProperties":{"description":"any value"},"maxProperties":9,"title":"x","examples":[1]}`), true)
+	f.Fuzz(func(t *testing.T, text []byte, open bool) {
+		doc, err := canonical.Decode(text, canonical.Limits{})
+		if err != nil {
+			return
+		}
+		judged, err := checkSchema(doc, open)
+		if err != nil || !judged {
+			return
+		}
+		if _, err := compileSchema(doc, open); err != nil {
+			t.Fatalf("%s is judged to be a schema, and does not compile: %v", text, err)
+		}
+	})
+}
+
+// Compiled schemas are bounded, shared by tools that say the same, and compiled again when they
+// are wanted again.
+func TestCompiledSchemasAreBounded(t *testing.T) {
+	set := &schemas{most: 2, all: map[schemaKey]func() (*schema, error){}}
+	get := func(n int) *schema {
+		t.Helper()
+		doc, err := canonical.Decode(fmt.Appendf(nil, `{"type":"object","additionalProperties":false,"properties":{"a":{"type":"integer","maximum":%d}}}`, n), canonical.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := newValidator("input", doc, false)
+		s, err := set.get(v.key, v.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first := get(1)
+	if get(1) != first {
+		t.Error("the same schema was compiled twice")
+	}
+	for n := range 10 {
+		get(n + 2)
+	}
+	if len(set.all) != 2 || get(1) == first {
+		t.Errorf("%d are held; the first one still: %v", len(set.all), get(1) == first)
+	}
+	if bad := get(1).violations(canonical.Value{Kind: canonical.Object, Members: []canonical.Member{{Key: "a", Value: canonical.Value{Kind: canonical.Number, Num: 2}}}}); len(bad) != 1 {
+		t.Errorf("%v", bad)
+	}
+}
+
+// A tool of a provider registers without its schemas compiled, one of which has a bad shape not at
+// all (S4-14).
+func TestSettleCompilesNothing(t *testing.T) {
+	tool := func(input string) *Descriptor {
+		return &Descriptor{
+			Capability: "tyrum.lazy.do", Tool: "tool.lazy.do", Title: "Do", Description: "Does.", Version: "1.0.0", Tags: []string{"lazy"}, SideEffects: EffectsLocal, ModelFacing: true,
+			Nature: NatureTool, Layer: LayerRemote, Provider: "lazy", Input: json.RawMessage(input), Result: json.RawMessage(`{"type":"object","additionalProperties":false}`),
+			Defaults: Defaults{Isolation: "t0"}, Routing: Routing{Target: TargetNode, Implicit: []capabilities.SelectionMode{capabilities.SelectHost}},
+			Idempotency: Idempotency{Mode: IdempotencyGuard}, Limits: Limits{TimeoutMS: 1, MaxTimeoutMS: 1, MaxResultBytes: 100}, Consent: ConsentLease,
+		}
+	}
+	d, err := Settle(tool(`{"type":"object","additionalProperties":false,"properties":{"lazy":{"type":"integer","maximum":77}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := d.schemas()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, compiled := held.all[c.input.key]; compiled {
+		t.Error("it was compiled before it was called")
+	}
+	if _, bad, err := d.SplitArgs([]byte(`{"lazy":78}`)); err != nil || len(bad) != 1 {
+		t.Errorf("%v %v", bad, err)
+	}
+	if _, compiled := held.all[c.input.key]; !compiled {
+		t.Error("its first call did not keep what it compiled")
+	}
+	for _, bad := range []string{
+		`{"type":"object"}`, `{"type":"object","additionalProperties":false,"properties":{"a":{"type":"thing"}}}`,
+		`{"type":"object","additionalProperties":false,"properties":{"a":{"type":"string","maxLength":1,"pattern":"("}}}`,
+		`{"type":"object","additionalProperties":false,"properties":{"a":{"type":"integer","maximum":1,"default":2}}}`,
+	} {
+		if _, err := Settle(tool(bad)); err == nil {
+			t.Errorf("%s was taken", bad)
 		}
 	}
 }

@@ -48,9 +48,9 @@ func (d *Descriptor) FullInput(asks bool) json.RawMessage {
 	case err != nil:
 		return json.RawMessage(`{"type":"object","additionalProperties":false}`)
 	case asks:
-		return c.fullAsking
+		return c.shown().fullAsking
 	}
-	return c.full
+	return c.shown().full
 }
 
 // ModelInput is the part of FullInput that a model needs to write a call, in a
@@ -63,9 +63,9 @@ func (d *Descriptor) ModelInput(asks bool) json.RawMessage {
 	case err != nil:
 		return json.RawMessage(`{"type":"object","additionalProperties":false}`)
 	case asks:
-		return c.modelAsking
+		return c.shown().modelAsking
 	}
-	return c.model
+	return c.shown().model
 }
 
 // ModelResult is the result schema as surfaces list it: names and types, without
@@ -77,7 +77,7 @@ func (d *Descriptor) ModelResult() json.RawMessage {
 	if err != nil {
 		return json.RawMessage(`{"type":"object"}`)
 	}
-	return c.modelResult
+	return c.shown().modelResult
 }
 
 // SplitArgs reads a caller's raw arguments: strictly, against the schema, every
@@ -96,7 +96,7 @@ func (d *Descriptor) SplitArgs(raw []byte) (Args, []Violation, error) {
 	if err != nil {
 		return Args{}, nil, err
 	}
-	input, err := c.input()
+	input, err := c.input.schema(d)
 	if err != nil {
 		return Args{}, nil, capabilities.AsError(err)
 	}
@@ -147,7 +147,7 @@ func (d *Descriptor) ValidateResult(result []byte) []Violation {
 	if err != nil {
 		return []Violation{{"", capabilities.AsError(err).PublicMessage()}}
 	}
-	schema, err := c.result()
+	schema, err := c.result.schema(d)
 	if err != nil {
 		return []Violation{{"", err.Error()}}
 	}

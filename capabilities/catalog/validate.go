@@ -3,7 +3,6 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,9 +19,6 @@ const (
 	nodeField       = "node_id"
 	purposeField    = "purpose"
 	bytesField      = "bytesBase64"
-	nodeSchema      = `{"type":"string","minLength":1,"maxLength":128,"pattern":"^[^:]+$"}`
-	timeoutSchema   = `{"type":"integer","minimum":1,"maximum":600000}`
-	purposeSchema   = `{"type":"string","maxLength":200,"description":"Why, in a sentence, for the person who is asked."}`
 	maxDescription  = 500
 	maxProvided     = 2000 // a description that a provider wrote
 	maxTitle        = 60
@@ -42,117 +38,142 @@ var (
 	providerFormat = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 )
 
-// compiled is what a descriptor's schemas become, once.
-type compiled struct {
-	// input holds business and routing fields with every constraint. Both are compiled when
-	// the first value is checked: listing tools needs neither.
-	input, result func() (*schema, error)
-	full          json.RawMessage
-	model         json.RawMessage
+// routingField is a field that SplitArgs takes from a call's arguments.
+type routingField struct {
+	name   string
+	schema string
+}
+
+var (
+	nodeRouting    = routingField{nodeField, `{"type":"string","minLength":1,"maxLength":128,"pattern":"^[^:]+$"}`}
+	purposeRouting = routingField{purposeField, `{"type":"string","maxLength":200,"description":"Why, in a sentence, for the person who is asked."}`}
+)
+
+func timeoutRouting(name string) routingField {
+	return routingField{name, `{"type":"integer","minimum":1,"maximum":600000}`}
+}
+
+// routed is a descriptor's schemas as calls are checked against them, made when it is first
+// called or listed.
+type routed struct {
+	input, result validator
+	routing       []string // the names of the routing fields to split off
+	shown         func() listed
+}
+
+// listed is a descriptor's schemas as callers read them, made when it is first listed.
+type listed struct {
+	full, model json.RawMessage
 	// The same with purpose, for callers whose calls a person is asked about.
 	fullAsking, modelAsking json.RawMessage
 	// modelResult is result as a model or its client may read it.
 	modelResult json.RawMessage
-	routing     []string // the names of the routing fields to split off
 }
 
-// schemas compiles on first use. Load has done so for what it returns; a
+// schemas makes them on first use. Load has tried the documents of what it returns; a
 // Descriptor made by hand pays here and keeps its error.
-func (d *Descriptor) schemas() (*compiled, error) {
-	d.compileOnce.Do(func() { d.compiled, d.compileErr = d.compile() })
-	return d.compiled, d.compileErr
+func (d *Descriptor) schemas() (*routed, error) {
+	d.routeOnce.Do(func() { d.routed, d.routeErr = d.route() })
+	return d.routed, d.routeErr
 }
 
 // validators compiles what checks values.
 func (d *Descriptor) validators() (input, result *schema, err error) {
 	c, err := d.schemas()
 	if err == nil {
-		input, err = c.input()
+		input, err = c.input.schema(d)
 	}
 	if err == nil {
-		result, err = c.result()
+		result, err = c.result.schema(d)
 	}
 	return input, result, err
 }
 
-func (d *Descriptor) compile() (*compiled, error) {
-	input, err := canonical.Decode(d.Input, canonical.Limits{})
-	if err != nil {
-		return nil, refuse(d, "input: %v", err)
+func (d *Descriptor) documents() (input, result canonical.Value, err error) {
+	if input, err = canonical.Decode(d.Input, canonical.Limits{}); err != nil {
+		return input, result, refuse(d, "input: %v", err)
 	}
-	result, err := canonical.Decode(d.Result, canonical.Limits{})
-	if err != nil {
-		return nil, refuse(d, "result: %v", err)
+	if result, err = canonical.Decode(d.Result, canonical.Limits{}); err != nil {
+		return input, result, refuse(d, "result: %v", err)
 	}
-	c := &compiled{}
-	full, err := d.withRouting(input, c, false)
-	if err != nil {
-		return nil, refuse(d, "input: %v", err)
-	}
-	asking, err := d.withRouting(input, c, true)
-	if err != nil {
-		return nil, refuse(d, "input: %v", err)
-	}
-	later := func(name string, doc canonical.Value, open bool) func() (*schema, error) {
-		return sync.OnceValues(func() (*schema, error) {
-			compiled, err := compileSchema(doc, open)
-			if err != nil {
-				return nil, refuse(d, "%s: %v", name, err)
-			}
-			return compiled, nil
-		})
-	}
-	// A provider's schema may be open; the provider checks it itself.
-	c.input, c.result = later("input", asking, d.Provider != ""), later("result", result, true)
-	c.full = full.Append(nil)
-	c.model = shownInput(full, d.Routing.TimeoutArg).Append(nil)
-	c.fullAsking = asking.Append(nil)
-	c.modelAsking = shownInput(asking, d.Routing.TimeoutArg).Append(nil)
-	c.modelResult = shownResult(withoutBytes(result), 0).Append(nil)
-	return c, nil
+	return input, result, nil
 }
 
-// withRouting adds the routing fields to the input schema; asking: purpose, too.
-func (d *Descriptor) withRouting(input canonical.Value, c *compiled, asking bool) (canonical.Value, error) {
-	add := map[string]any{}
+func (d *Descriptor) route() (*routed, error) {
+	input, result, err := d.documents()
+	if err != nil {
+		return nil, err
+	}
+	asking, routing, err := d.withRouting(input, true)
+	if err != nil {
+		return nil, refuse(d, "input: %v", err)
+	}
+	return &routed{
+		input: newValidator("input", asking, d.opens()), result: newValidator("result", result, true), routing: routing,
+		shown: sync.OnceValue(d.listed),
+	}, nil
+}
+
+// opens: a provider's schema may be open; the provider checks it itself.
+func (d *Descriptor) opens() bool { return d.Provider != "" }
+
+// listed decodes again what route has decoded: few tools of many are ever listed.
+func (d *Descriptor) listed() listed {
+	input, result, err := d.documents()
+	if err != nil {
+		return listed{}
+	}
+	full, _, _ := d.withRouting(input, false)
+	asking, _, _ := d.withRouting(input, true)
+	return listed{
+		full: full.Append(nil), model: shownInput(full, d.Routing.TimeoutArg).Append(nil),
+		fullAsking: asking.Append(nil), modelAsking: shownInput(asking, d.Routing.TimeoutArg).Append(nil),
+		modelResult: shownResult(withoutBytes(result), 0).Append(nil),
+	}
+}
+
+// withRouting adds the routing fields to the input schema, and returns their names, sorted;
+// asking: purpose, too.
+func (d *Descriptor) withRouting(input canonical.Value, asking bool) (canonical.Value, []string, error) {
+	if input.Kind != canonical.Object {
+		return input, nil, fmt.Errorf("an object was expected")
+	}
+	properties, _ := input.Get("properties")
+	var add []routingField
 	if d.NodeCapability() != "" && d.Provider == "" {
-		add[nodeField] = json.RawMessage(nodeSchema)
-	}
-	if d.Routing.TimeoutArg != "" {
-		add[d.Routing.TimeoutArg] = json.RawMessage(timeoutSchema)
-	}
-	doc, ok := input.Interface().(map[string]any)
-	if !ok {
-		return input, fmt.Errorf("an object was expected")
-	}
-	properties, _ := doc["properties"].(map[string]any)
-	if properties == nil {
-		properties = map[string]any{}
+		add = append(add, nodeRouting)
 	}
 	// A provider's own field of that name is the provider's.
-	if _, own := properties[purposeField]; asking && (!own || d.Provider == "") {
-		add[purposeField] = json.RawMessage(purposeSchema)
+	if _, own := properties.Get(purposeField); asking && (!own || d.Provider == "") {
+		add = append(add, purposeRouting)
+	}
+	if d.Routing.TimeoutArg != "" {
+		add = append(add, timeoutRouting(d.Routing.TimeoutArg))
 	}
 	if len(add) == 0 {
-		return input, nil
+		return input, nil, nil
 	}
-	c.routing = slices.Sorted(maps.Keys(add))
-	for name, schema := range add {
-		if _, taken := properties[name]; taken {
-			return input, fmt.Errorf("the action owns %s, so routing cannot", name)
+	names := make([]string, 0, len(add))
+	for _, f := range add {
+		if _, taken := properties.Get(f.name); taken {
+			return input, nil, fmt.Errorf("the action owns %s, so routing cannot", f.name)
 		}
-		properties[name] = schema
+		schema, err := canonical.Decode([]byte(f.schema), canonical.Limits{})
+		if err != nil {
+			return input, nil, err
+		}
+		properties = properties.With(f.name, schema)
+		names = append(names, f.name)
 	}
-	doc["properties"] = properties
-	if _, needed := add[nodeField]; needed && len(d.Routing.Implicit) == 0 {
-		required, _ := doc["required"].([]any)
-		doc["required"] = append(required, nodeField)
+	slices.Sort(names)
+	input = input.With("properties", properties)
+	if add[0].name == nodeField && len(d.Routing.Implicit) == 0 {
+		required, _ := input.Get("required")
+		required.Kind = canonical.Array
+		required.Items = append(slices.Clone(required.Items), canonical.Value{Kind: canonical.String, Str: nodeField})
+		input = input.With("required", required)
 	}
-	text, err := canonical.Marshal(doc)
-	if err != nil {
-		return input, err
-	}
-	return canonical.Decode(text, canonical.Limits{})
+	return input, names, nil
 }
 
 // Validate refuses a descriptor that breaks a rule of the catalog. Load has done
@@ -207,15 +228,6 @@ func (d *Descriptor) validateText() error {
 			return refuse(d, "tag %q must match %s", tag, tagFormat)
 		}
 	}
-	for _, schema := range [][]byte{d.Input, d.Result} {
-		var doc any
-		if err := json.Unmarshal(schema, &doc); err != nil {
-			return refuse(d, "a schema is not JSON")
-		}
-		if text, ok := foul(doc); ok {
-			return refuse(d, "a schema holds the text %+q", text)
-		}
-	}
 	return nil
 }
 
@@ -226,24 +238,21 @@ func plain(s string) bool {
 }
 
 // foul finds a string in a schema that is not plain.
-func foul(node any) (string, bool) {
-	switch n := node.(type) {
-	case string:
-		return n, !plain(n)
-	case []any:
-		for _, child := range n {
-			if text, bad := foul(child); bad {
-				return text, true
-			}
+func foul(node canonical.Value) (string, bool) {
+	if node.Kind == canonical.String {
+		return node.Str, !plain(node.Str)
+	}
+	for _, child := range node.Items {
+		if text, bad := foul(child); bad {
+			return text, true
 		}
-	case map[string]any:
-		for key, child := range n {
-			if !plain(key) {
-				return key, true
-			}
-			if text, bad := foul(child); bad {
-				return text, true
-			}
+	}
+	for _, m := range node.Members {
+		if !plain(m.Key) {
+			return m.Key, true
+		}
+		if text, bad := foul(m.Value); bad {
+			return text, true
 		}
 	}
 	return "", false
@@ -352,7 +361,35 @@ func (d *Descriptor) validateLimits() error {
 	return nil
 }
 
+// validateSchemas compiles nothing of a provider's tool whose schemas checkSchema can judge by
+// itself: a start registers thousands of them.
 func (d *Descriptor) validateSchemas() error {
+	in, result, err := d.documents()
+	if err != nil {
+		return err
+	}
+	asking, _, err := d.withRouting(in, true)
+	if err != nil {
+		return refuse(d, "input: %v", err)
+	}
+	compile := d.Provider == "" || len(d.Evidence.Args)+len(d.Evidence.Secret)+len(d.Examples) > 0 || d.Limits.DurationArg != ""
+	for _, one := range []struct {
+		name string
+		doc  canonical.Value
+		open bool
+	}{{"input", asking, d.opens()}, {"result", result, true}} {
+		if text, ok := foul(one.doc); ok {
+			return refuse(d, "a schema holds the text %+q", text)
+		}
+		judged, err := checkSchema(one.doc, one.open)
+		if err != nil {
+			return refuse(d, "%s: %v", one.name, err)
+		}
+		compile = compile || !judged
+	}
+	if !compile {
+		return d.validatePhrase()
+	}
 	input, _, err := d.validators()
 	if err != nil {
 		return err

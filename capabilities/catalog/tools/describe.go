@@ -6,8 +6,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 )
 
@@ -104,7 +106,12 @@ func describe(p *Provider, t *RemoteTool) (*Described, error) {
 	if hash == "" {
 		return nil, fmt.Errorf("its schema is no JSON, or has more than %d bytes", MaxToolBytes)
 	}
-	input, lostInput, err := safeSchema(t.Input)
+	schema, err := readSchema(t.Input)
+	if err != nil {
+		return nil, err
+	}
+	flags := schemaFlags(schema)
+	input, lostInput, err := safeSchema(schema)
 	if err != nil {
 		return nil, err
 	}
@@ -114,14 +121,14 @@ func describe(p *Provider, t *RemoteTool) (*Described, error) {
 	}
 	id := p.toolID(t.Name)
 	title, titled := clean(t.Title, maxTitle)
-	description, flags := clean(t.Description, maxDescription)
+	description, described := clean(t.Description, maxDescription)
 	if title == "" {
 		title, _ = clean(t.Name, maxTitle)
 	}
 	if description == "" {
 		description = title
 	}
-	flags = append(append(flags, titled...), schemaFlags(t.Input)...)
+	flags = append(append(flags, titled...), described...)
 	if lostInput {
 		flags = append(flags, FlagSchema)
 	}
@@ -151,11 +158,10 @@ func describe(p *Provider, t *RemoteTool) (*Described, error) {
 	flags = slices.Compact(flags)
 	d.Defaults = catalog.Defaults{Isolation: isolation(d.Manifest)}
 	effects(d, t)
-	settled, err := catalog.Settle(d)
-	if err != nil {
+	if err := catalog.SettleOwn(d); err != nil {
 		return nil, err
 	}
-	return &Described{Descriptor: settled, Upstream: t.Name, Runs: t.Runs, Plan: t.Plan, Request: t.Request, Hash: hash, Flags: flags}, nil
+	return &Described{Descriptor: d, Upstream: t.Name, Runs: t.Runs, Plan: t.Plan, Request: t.Request, Hash: hash, Flags: flags}, nil
 }
 
 // effects says what a tool leaves behind. A hint that it only reads is taken for the words
@@ -235,16 +241,29 @@ const (
 	FieldStatus = "status"
 )
 
+// usualResult is the schema of a tool whose provider says nothing of its results.
+var usualResult = sync.OnceValues(func() (json.RawMessage, error) { return resultOf(anything("the structured result"), false) })
+
 // resultSchema is one shape for every provider: words, a structured part, links, and bytes.
 func resultSchema(t *RemoteTool) (json.RawMessage, error) {
-	var data any = anything("the structured result")
 	if len(t.Output) > 0 && string(t.Output) != "null" {
-		safe, _, err := safeSchema(t.Output)
+		schema, err := readSchema(t.Output)
 		if err != nil {
 			return nil, err
 		}
-		data = safe
+		safe, _, err := safeSchema(schema)
+		if err != nil {
+			return nil, err
+		}
+		return resultOf(safe, t.Request != nil)
 	}
+	if t.Request != nil {
+		return resultOf(anything("the structured result"), true)
+	}
+	return usualResult()
+}
+
+func resultOf(data any, status bool) (json.RawMessage, error) {
 	fields := map[string]any{
 		FieldText: map[string]any{"type": "string", "maxLength": maxString},
 		FieldData: data,
@@ -258,8 +277,8 @@ func resultSchema(t *RemoteTool) (json.RawMessage, error) {
 		FieldBytes: map[string]any{"type": "string", "contentEncoding": "base64", "maxLength": mostBlobs * 2},
 		"mime":     map[string]any{"type": "string", "maxLength": 128},
 	}
-	if t.Request != nil {
+	if status {
 		fields[FieldStatus] = map[string]any{"type": "integer", "minimum": 100, "maximum": 599}
 	}
-	return json.Marshal(map[string]any{"type": "object", "additionalProperties": false, "properties": fields})
+	return canonical.Marshal(map[string]any{"type": "object", "additionalProperties": false, "properties": fields})
 }

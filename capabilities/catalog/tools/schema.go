@@ -39,19 +39,25 @@ type safe struct {
 	inside map[string]bool // the references that are being unfolded
 }
 
-// safeSchema returns a schema for the catalog. The bool says that a part of it was lost.
-func safeSchema(raw json.RawMessage) (json.RawMessage, bool, error) {
+// readSchema decodes a provider's schema; none is that of a tool without arguments.
+func readSchema(raw json.RawMessage) (map[string]any, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		raw = json.RawMessage(`{"type":"object","properties":{}}`)
 	}
 	v, err := canonical.Decode(raw, canonical.Limits{MaxBytes: MaxToolBytes, Foreign: true})
 	if err != nil {
-		return nil, false, fmt.Errorf("the schema is no JSON that can be read: %s", capabilities.AsError(err).PublicMessage())
+		return nil, fmt.Errorf("the schema is no JSON that can be read: %s", capabilities.AsError(err).PublicMessage())
 	}
 	root, ok := v.Interface().(map[string]any)
 	if !ok {
-		return nil, false, fmt.Errorf("the schema is no object")
+		return nil, fmt.Errorf("the schema is no object")
 	}
+	return root, nil
+}
+
+// safeSchema returns a schema for the catalog. The bool says that a part of it was lost. It may
+// change what is in root.
+func safeSchema(root map[string]any) (json.RawMessage, bool, error) {
 	s := &safe{root: root, inside: map[string]bool{}}
 	if parts, ok := root["allOf"].([]any); ok {
 		if root = s.merged(root, parts); s.nodes > maxNodes {
@@ -464,12 +470,8 @@ func bound(v any, most float64) float64 {
 }
 
 // schemaFlags is what a person should look at in the words of a schema: of its descriptions, the
-// names of its parameters, and the values that they may have. raw is as the provider has it.
-func schemaFlags(raw json.RawMessage) []Flag {
-	v, err := canonical.Decode(raw, canonical.Limits{MaxBytes: MaxToolBytes, Foreign: true})
-	if err != nil {
-		return nil
-	}
+// names of its parameters, and the values that they may have. root is as the provider has it.
+func schemaFlags(root map[string]any) []Flag {
 	found := map[Flag]bool{}
 	look := func(text string) {
 		_, flags := clean(text, maxText)
@@ -502,7 +504,7 @@ func schemaFlags(raw json.RawMessage) []Flag {
 			}
 		}
 	}
-	walk(v.Interface(), false)
+	walk(root, false)
 	var all []Flag
 	for _, f := range []Flag{FlagHidden, FlagInstructions, FlagMarkup} {
 		if found[f] {
