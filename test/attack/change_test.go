@@ -113,6 +113,7 @@ func TestARevokedGrantStaysRevoked(t *testing.T) {
 // A policy with a misspelled name changes nothing, whoever activates it, and a
 // forbid that fails to evaluate denies.
 func TestPoliciesThatAreWrong(t *testing.T) {
+	t.Parallel()
 	a := enter(t, site.Options{})
 	admin := a.MustToken("root", principal.RoleAdmin)
 	for what, rule := range map[string]string{

@@ -42,6 +42,7 @@ func (a *arena) allow() {
 // A deferred call runs once when a person allows it, and the identical call gets
 // its result; other calls get nothing of it.
 func TestADeferredCallRunsOnce(t *testing.T) {
+	t.Parallel()
 	a := enter(t, site.Options{Rules: deferRules})
 	me := caller("agent", "main")
 	press := func(text string) capabilities.Result { return a.press(me, `{"text":"`+text+`"}`) }
@@ -72,6 +73,7 @@ func TestADeferredCallRunsOnce(t *testing.T) {
 // A rule that asks and keeps is not overruled by a plain permit beside it, which asks
 // nobody; another rule that asks and does not keep is.
 func TestWhoHasASayInDeferring(t *testing.T) {
+	t.Parallel()
 	const plain = `@id("plain") permit (principal, action in Action::"family:fixture", resource);
 @id("later") @defer("8h") forbid (principal, action == Action::"tool.fixture.echo", resource) unless { context.consent };`
 	a := enter(t, site.Options{Rules: plain})
@@ -94,6 +96,7 @@ func TestWhoHasASayInDeferring(t *testing.T) {
 
 // A restart forgets the question but not the call: it is asked again.
 func TestADeferredCallOutlivesTheGateway(t *testing.T) {
+	t.Parallel()
 	a := enter(t, site.Options{Rules: deferRules})
 	if r := a.press(caller("agent", "main"), `{"text":"kept"}`); r.Code != capabilities.CodeApprovalPending {
 		t.Fatalf("%+v", r)
@@ -113,6 +116,7 @@ func TestADeferredCallOutlivesTheGateway(t *testing.T) {
 
 // An allowed call is judged anew when it runs: a token that is gone, a node that is gone, and a no.
 func TestADeferredCallIsJudgedAnew(t *testing.T) {
+	t.Parallel()
 	for what, between := range map[string]func(*arena){
 		"the token was revoked": func(a *arena) {
 			for _, tok := range a.Tokens.List() {

@@ -16,6 +16,7 @@ import (
 // The person at the client is asked where policy names them, on every revision;
 // their answer counts once, for this call alone.
 func TestThePersonAtTheClient(t *testing.T) {
+	t.Parallel()
 	for _, revision := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(revision, func(t *testing.T) {
 			a := enter(t, site.Options{Rules: userRules, ApprovalWait: time.Minute})
@@ -64,6 +65,7 @@ func TestThePersonAtTheClient(t *testing.T) {
 // A state that is changed, another's, or for other arguments is worth nothing, and
 // neither is one where policy does not name the user.
 func TestAStateIsNotAnAnswer(t *testing.T) {
+	t.Parallel()
 	a := enter(t, site.Options{Rules: userRules})
 	raw := func(o *sdk.CallToolParams) *sdk.CallToolResult {
 		t.Helper()

@@ -18,6 +18,7 @@ import (
 // session, no stream that is open, no question that waits, no grant that they have or gave;
 // and nobody of that name who comes later finds any of it. Others go on.
 func TestNothingOutlivesWhoWasRemoved(t *testing.T) {
+	t.Parallel()
 	a := enter(t, site.Options{ApprovalWait: site.Within})
 	admin := a.MustToken("root", principal.RoleAdmin)
 	const password = "four words in a row"

@@ -127,6 +127,7 @@ func TestACallBoundToolIsNeverLeased(t *testing.T) {
 // An agent in the person's own Chrome is hands on that device: it could press the
 // console's buttons, where the person is signed in. In a Chrome of its own it is not.
 func TestAnAttachedBrowserIsHands(t *testing.T) {
+	t.Parallel()
 	const click = "tyrum.browser.click"
 	for _, c := range []struct {
 		what  string

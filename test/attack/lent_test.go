@@ -13,6 +13,7 @@ import (
 // The person who lent the keyboard of the only machine is told before, can look on as a viewer and
 // no more, and can resume what they stopped once the hands of that are over, and not before.
 func TestALoneOwnerIsNotLockedOut(t *testing.T) {
+	t.Parallel()
 	a := enter(t, site.Options{ApprovalWait: time.Millisecond})
 	if r := a.press(caller("agent", "agent"), `{"text":"wanted"}`); r.Code != capabilities.CodeApprovalPending {
 		t.Fatalf("%+v", r)

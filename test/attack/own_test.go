@@ -141,6 +141,7 @@ func (a *arena) calls(who capabilities.PrincipalID, role string, n *site.Node, t
 // nobody for a device of somebody else's, nobody while an agent may have its hands where they are,
 // and nothing that lasts. The calls that ran are the judge.
 func TestOnlyTheOwnerThemselvesIsTheConsent(t *testing.T) {
+	t.Parallel()
 	a := enter(t, site.Options{ApprovalWait: time.Millisecond, Rules: askedRules})
 	other := a.AddNode("other", a.h)
 	token, signIn := a.olga(principal.RoleOperator)
@@ -228,6 +229,7 @@ func TestOnlyTheOwnerThemselvesIsTheConsent(t *testing.T) {
 
 // A person who signed in more than ten minutes ago may have left the page open.
 func TestAnOldSessionIsNotTheConsent(t *testing.T) {
+	t.Parallel()
 	a := enter(t, site.Options{ApprovalWait: time.Millisecond, Rules: askedRules})
 	_, signIn := a.olga(principal.RoleAdmin)
 	here := signIn()

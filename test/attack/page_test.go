@@ -77,6 +77,7 @@ func (v *visited) await(t *testing.T, prefix string) {
 // orders. A request that policy would ask about or deny does not run, the house behind the device
 // is not reached, and the agent's other calls work.
 func TestAPageGivesNoOrders(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a Chrome")
 	}
@@ -163,6 +164,7 @@ func TestAPageGivesNoOrders(t *testing.T) {
 // loopback: without a token, with guesses, with every kind of request that a page
 // can make. It changes nothing, reads nothing, and the gateway serves on.
 func TestAPageAtLoopbackGetsNothing(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a Chrome")
 	}
@@ -220,6 +222,7 @@ Promise.allSettled(tries).then(() => fetch("/done"));
 // WebSocket, gets nothing of the gateway, also with the session of somebody who is signed in: it
 // says that a foreign page is behind it.
 func TestAForeignPageInANewTabGetsNothing(t *testing.T) {
+	t.Parallel()
 	a := enter(t, site.Options{})
 	root, err := a.Tokens.Authenticate(a.MustToken("root", principal.RoleAdmin))
 	if err != nil {

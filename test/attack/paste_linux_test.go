@@ -68,13 +68,9 @@ func TestASecretPastedIntoAPageIsNotReadBack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a Chrome")
 	}
+	t.Parallel()
 	const value, rules = "Zq7-Hunter-Kx42", `@id("mine") permit (principal, action in [Action::"family:desktop", Action::"family:browser"], resource);`
 	d := desk.StartX(t, desk.Options{})
-	for _, e := range d.Env {
-		if name, v, _ := strings.Cut(e, "="); name != "TMPDIR" {
-			t.Setenv(name, v)
-		}
-	}
 	form := newField(t)
 	log := slog.New(slog.DiscardHandler)
 	finder := chrome.New(chrome.Options{})
@@ -84,12 +80,12 @@ func TestASecretPastedIntoAPageIsNotReadBack(t *testing.T) {
 	}
 	profile := t.TempDir()
 	person := exec.Command(found.Path, "--remote-debugging-port=0", "--user-data-dir="+profile, "--no-sandbox", "--no-first-run", "--disable-gpu", "--window-size=900,600", "about:blank")
-	person.Env = append(os.Environ(), "HOME="+profile)
+	person.Env = append(append(os.Environ(), d.Env...), "HOME="+profile, "TMPDIR="+profile)
 	if err := person.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = person.Process.Kill(); _ = person.Wait() })
-	opener := session.New(session.Options{Log: log})
+	opener := session.New(session.Options{Log: log, Getenv: d.Getenv})
 	t.Cleanup(func() { _ = opener.Close() })
 	minute := make(minute)
 	hands, err := desktop.New(desktop.Options{Opener: opener, QuietTime: time.Millisecond, After: minute.after, Log: log})
@@ -153,7 +149,7 @@ func TestASecretPastedIntoAPageIsNotReadBack(t *testing.T) {
 		t.Helper()
 		for _, look := range [][2]string{
 			{"snapshot", `{}`}, {"snapshot", `{"search":"Hunter"}`}, {"network-requests", `{}`}, {"network-requests", `{"filter":"form"}`}, {"console-messages", `{}`},
-			{"tabs", `{"action":"list"}`}, {"hover", `{"selector":"#f"}`}, {"wait-for", `{"text":"you typed"}`},
+			{"tabs", `{"action":"list"}`}, {"hover", `{"selector":"#f"}`}, {"wait-for", `{"text":"you typed","timeout_ms":2000}`}, // on another page it does not come
 		} {
 			all, _ := json.Marshal(call(capabilities.ToolID("tool.browser."+look[0]), look[1]))
 			for i := range len(value) - 3 {
@@ -223,16 +219,12 @@ func TestAnIsolatedPageTellsNoGuess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a Chrome")
 	}
+	t.Parallel()
 	const value, rules = "hunter22", `@id("mine") permit (principal, action in [Action::"family:desktop", Action::"family:browser"], resource);`
 	d := desk.StartX(t, desk.Options{})
-	for _, e := range d.Env {
-		if name, v, _ := strings.Cut(e, "="); name != "TMPDIR" {
-			t.Setenv(name, v)
-		}
-	}
 	form := newField(t)
 	log := slog.New(slog.DiscardHandler)
-	opener := session.New(session.Options{Log: log})
+	opener := session.New(session.Options{Log: log, Getenv: d.Getenv})
 	t.Cleanup(func() { _ = opener.Close() })
 	minute := make(minute)
 	hands, err := desktop.New(desktop.Options{Opener: opener, QuietTime: time.Millisecond, After: minute.after, Log: log})

@@ -78,6 +78,7 @@ func (a *arena) script(code string) (string, capabilities.Result) {
 // A script does not do what the gateway's policy forbids either: not at once, not caught, not by
 // another spelling. The page says what was really opened and evaluated.
 func TestStepsOfAScript(t *testing.T) {
+	t.Parallel()
 	pages := serve(t, func(*visited) string { return "<title>a page</title><p>text</p>" })
 	wiki := strings.Replace(pages.URL, "127.0.0.1", "localhost", 1)
 	a := browserOn(t, noWiki, pages.URL, wiki)
@@ -110,6 +111,7 @@ func TestStepsOfAScript(t *testing.T) {
 
 // The bans of the device's owner in owner.cedar hold in scripts, too.
 func TestStepsOfAScriptOnTheDevice(t *testing.T) {
+	t.Parallel()
 	pages := serve(t, func(*visited) string { return "<title>a page</title><p>text</p>" })
 	wiki := strings.Replace(pages.URL, "127.0.0.1", "localhost", 1)
 	a := browserOn(t, "", pages.URL, wiki)
@@ -141,6 +143,7 @@ func TestStepsOfAScriptOnTheDevice(t *testing.T) {
 // A script ends where a person has to answer, with what it has done; nothing of it can
 // go on without them.
 func TestAScriptWaitsForAPerson(t *testing.T) {
+	t.Parallel()
 	pages := serve(t, func(*visited) string { return "<title>a page</title><a href='/clicked'>go</a>" })
 	a := browserOn(t, `@id("asks") forbid (principal, action == Action::"tool.browser.click", resource) unless { context.consent };`, pages.URL)
 	if r := a.call("tool.browser.navigate", fmt.Sprintf(`{"url":%q}`, pages.URL+"/")); r.Status != capabilities.StatusOK {

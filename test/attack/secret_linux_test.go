@@ -27,17 +27,13 @@ func (m minute) after(time.Duration) <-chan time.Time { return m }
 // letter into its middle, waits until the clipboard was cleared, and looks: no piece of the
 // value comes back, and no picture, until a person says that it is done.
 func TestADeliveredSecretIsNotReadBack(t *testing.T) {
+	t.Parallel()
 	const value, rules = "Zq7-Hunter-Kx42", `@id("desk") permit (principal, action in Action::"family:desktop", resource);`
 	d := desk.StartX(t, desk.Options{})
-	for _, e := range d.Env {
-		if name, v, _ := strings.Cut(e, "="); name != "TMPDIR" {
-			t.Setenv(name, v)
-		}
-	}
 	log := slog.New(slog.DiscardHandler)
 	minute := make(minute)
 	hands := func() capabilities.Handler {
-		opener := session.New(session.Options{Log: log})
+		opener := session.New(session.Options{Log: log, Getenv: d.Getenv})
 		t.Cleanup(func() { _ = opener.Close() })
 		h, err := desktop.New(desktop.Options{Opener: opener, QuietTime: time.Millisecond, After: minute.after, Log: log})
 		if err != nil {

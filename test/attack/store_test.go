@@ -26,6 +26,7 @@ import (
 // as a token, a session, a login code or a password, and no device joins with the row of an
 // invitation. A link that was used is used.
 func TestACopyOfTheStoreLetsNobodyIn(t *testing.T) {
+	t.Parallel()
 	a := enter(t, site.Options{})
 	admin := a.MustToken("root", principal.RoleAdmin)
 	who, err := a.Tokens.Authenticate(admin)
