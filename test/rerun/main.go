@@ -56,7 +56,9 @@ func run(flags, packages []string, out io.Writer, test func(args []string, out i
 			fmt.Fprintf(out, "not run again: %s: %s\n", f.pkg, f.why)
 			return 1
 		}
-		count += len(f.tests)
+		for _, top := range f.tops() {
+			count += len(f.leaves(top))
+		}
 	}
 	if count == 0 || count > maxFailures {
 		fmt.Fprintf(out, "not run again: %d failed tests\n", count)
@@ -64,12 +66,13 @@ func run(flags, packages []string, out io.Writer, test func(args []string, out i
 	}
 	var flaky []string
 	for _, f := range failed {
-		for _, name := range f.tests {
+		for _, top := range f.tops() {
 			try := 1
 			for ; try <= maxTries; try++ {
-				fmt.Fprintf(out, "again, alone: %s %s\n", f.pkg, name)
+				pattern := f.pattern(top, try)
+				fmt.Fprintf(out, "again, alone: %s %s\n", f.pkg, pattern)
 				again, passed := watch(out, func(w io.Writer) bool {
-					return test(slices.Concat(flags, []string{"-count=1", "-run", "^" + name + "$", f.pkg}), w)
+					return test(slices.Concat(flags, []string{"-count=1", "-run", pattern, f.pkg}), w)
 				})
 				if passed {
 					break
@@ -79,10 +82,12 @@ func run(flags, packages []string, out io.Writer, test func(args []string, out i
 				}
 			}
 			if try > maxTries {
-				fmt.Fprintf(out, "FAIL\t%s %s: failed %d times\n", f.pkg, name, 1+maxTries)
+				fmt.Fprintf(out, "FAIL\t%s %s: failed %d times\n", f.pkg, top, 1+maxTries)
 				return 1
 			}
-			flaky = append(flaky, fmt.Sprintf("flaky: %s %s: failed, and passed alone at try %d", f.pkg, name, 1+try))
+			for _, name := range f.leaves(top) {
+				flaky = append(flaky, fmt.Sprintf("flaky: %s %s: failed, and passed alone at try %d", f.pkg, name, 1+try))
+			}
 		}
 	}
 	for _, line := range flaky {
@@ -94,13 +99,56 @@ func run(flags, packages []string, out io.Writer, test func(args []string, out i
 // failure is a package that failed.
 type failure struct {
 	pkg   string
-	tests []string // at the top level
+	tests []string // a subtest as TOP/SUB, beside the test that it is of
 	why   string   // it is not forgiven; "" if it may be chance
+}
+
+// tops are the failed tests at the top level.
+func (f failure) tops() []string {
+	var tops []string
+	for _, name := range f.tests {
+		if top, _, _ := strings.Cut(name, "/"); !slices.Contains(tops, top) {
+			tops = append(tops, top)
+		}
+	}
+	return tops
+}
+
+// leaves are what failed of a test: its subtests, each down to the one that failed by itself, or
+// the test where none of them did.
+func (f failure) leaves(top string) []string {
+	var leaves []string
+	for _, name := range f.tests {
+		below := func(other string) bool { return strings.HasPrefix(other, name+"/") }
+		if (name == top || strings.HasPrefix(name, top+"/")) && !slices.ContainsFunc(f.tests, below) {
+			leaves = append(leaves, name)
+		}
+	}
+	return leaves
+}
+
+// pattern is what -run is told: of a test with subtests, the first try runs those that failed and
+// the test's own part, which may be a hundredth of it; the last runs all of it, since a subtest may
+// need those before it.
+func (f failure) pattern(top string, try int) string {
+	whole := "^" + regexp.QuoteMeta(top) + "$"
+	leaves := f.leaves(top)
+	if try == maxTries || slices.Contains(leaves, top) {
+		return whole
+	}
+	var subs []string
+	for _, leaf := range leaves {
+		sub := regexp.QuoteMeta(strings.Split(leaf, "/")[1])
+		if !slices.Contains(subs, sub) {
+			subs = append(subs, sub)
+		}
+	}
+	return whole + "/^(" + strings.Join(subs, "|") + ")$"
 }
 
 var (
 	endOf    = regexp.MustCompile(`^(ok  |FAIL|\?   )\t(\S+)`)
-	failedAt = regexp.MustCompile(`^--- FAIL: (\S+) \(`)
+	failedAt = regexp.MustCompile(`^ *--- FAIL: (\S+) \(`)
 	graves   = []string{"WARNING: DATA RACE", "panic: ", "fatal error: ", "grave: ", "[build failed]", "[setup failed]"}
 )
 

@@ -23,6 +23,19 @@ func TestChance(t *testing.T) {
 	}
 }
 `
+	const parts = `package p
+import ("os"; "testing")
+func TestParts(t *testing.T) {
+	before := false
+	t.Run("a part", func(t *testing.T) { before = true })
+	t.Run("by chance", func(t *testing.T) {
+		if _, err := os.Stat("was"); err != nil || NEEDS && !before {
+			_ = os.WriteFile("was", nil, 0o600)
+			t.Error("by chance")
+		}
+	})
+}
+`
 	for name, c := range map[string]struct {
 		code string
 		want int
@@ -31,6 +44,8 @@ func TestChance(t *testing.T) {
 	}{
 		"passes":  {"package p\nimport \"testing\"\nfunc TestFine(t *testing.T) {}\n", 0, "ok  \tm", 1},
 		"chance":  {chance, 0, "flaky: m TestChance: failed, and passed alone at try 2", 2},
+		"part":    {strings.Replace(parts, "NEEDS", "false", 1), 0, "again, alone: m ^TestParts$/^(by_chance)$\nok  \tm", 2},
+		"in part": {strings.Replace(parts, "NEEDS", "true", 1), 0, "flaky: m TestParts/by_chance: failed, and passed alone at try 3", 3},
 		"grave":   {strings.Replace(chance, "by chance", "grave: it ran twice", 1), 1, "not run again: m: p_test.go:7: grave: it ran twice", 1},
 		"attack":  {chance, 1, "not run again: m/test/attack: an attack", 1},
 		"always":  {"package p\nimport \"testing\"\nfunc TestAlways(t *testing.T) { t.Error(1) }\n", 1, "FAIL\tm TestAlways: failed 3 times", 3},
@@ -76,7 +91,7 @@ func TestManyFailures(t *testing.T) {
 	runs := 0
 	test := func([]string, io.Writer) bool { return false }
 	all, _ := watch(io.Discard, func(w io.Writer) bool { _, _ = io.WriteString(w, said.String()); return false })
-	if len(all) != 2 || len(all[0].tests) != maxFailures+1 || !slices.Equal(all[1].tests, []string{"TestB"}) || all[1].pkg != "m/b" {
+	if len(all) != 2 || len(all[0].tests) != maxFailures+1 || !slices.Equal(all[1].leaves("TestB"), []string{"TestB/sub"}) || all[1].pkg != "m/b" {
 		t.Errorf("%+v", all)
 	}
 	if run(nil, []string{"m"}, io.Discard, func(a []string, w io.Writer) bool { runs++; _, _ = io.WriteString(w, said.String()); return test(a, w) }) != 1 || runs != 1 {
