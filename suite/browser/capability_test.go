@@ -114,6 +114,8 @@ func TestBehaviours(t *testing.T) {
 	o.Behaviours = browser.All()
 	if *runOnly != "" {
 		o.Behaviours = suite.Select(o.Behaviours, regexp.MustCompile(*runOnly))
+	} else if wanted := site.Subtests(); wanted != nil {
+		o.Behaviours = suite.Select(o.Behaviours, wanted)
 	} else if testing.Short() {
 		o.Behaviours = suite.Shard{I: 1, N: 10}.Of(o.Behaviours)
 	}

@@ -74,6 +74,7 @@ func run(t *testing.T, o desktop.Options, only string) *suite.Report {
 	if *runOnly != "" {
 		o.Behaviours = suite.Select(o.Behaviours, regexp.MustCompile(*runOnly))
 	}
+	o.Behaviours = suite.Select(o.Behaviours, site.Subtests())
 	if len(o.Behaviours) == 0 {
 		t.Skip("none chosen")
 	}
