@@ -12,7 +12,7 @@ DATA    ?=
 PACKAGES ?=
 UP      := bin/handrail up --browser-sandbox auto $(if $(DATA),--data $(DATA))
 
-.PHONY: help setup build up demo test test-race check format lint arch fuzz cross suite conformance clients clean \
+.PHONY: help setup build up demo test test-long test-race check format lint arch fuzz cross suite conformance clients clean \
 	bench bench-browser bench-desktop bench-policy bench-plane bench-console bench-media bench-tokens chaos-artifacts
 
 help: ## this list
@@ -32,13 +32,18 @@ demo: setup build ## the same, and exit
 	@exec $(UP) --once
 
 # What failed is run again, alone, unless it cannot be chance (test/rerun). make lint
-# vets; without tables for a debugger a test links in half the time. One package runs for each
-# processor: with more of them browsers starve, and what goes by the clock fails.
-RERUN = go run ./test/rerun -vet=off '-ldflags=-s -w' -p $$(nproc) -timeout 20m
+# vets; without tables for a debugger a test links in half the time. One package more runs than there
+# are processors: each waits for a part of its time. With two for each processor browsers starve, and
+# what goes by the clock fails.
+RERUN = go run ./test/rerun -vet=off '-ldflags=-s -w' -p $$(($$(nproc) + 1)) -timeout 20m
 
 test: ## install what the tests need and run all of them; fuzz targets by their seeds (PACKAGES=./gateway/...)
 	@.ci/setup test
 	$(RERUN) -- $(or $(PACKAGES),$$(.ci/packages all))
+
+test-long: ## the tests of the measurements themselves, each of which starts several programs and browsers to compare
+	@.ci/setup test
+	$(RERUN) -- $$(.ci/packages long)
 
 # The scripts' engine and the database's are C made into Go; watched for races, the one is twenty
 # times slower and fits no bound on memory, and the other takes a third of what tests of the ledger do.
