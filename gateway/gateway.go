@@ -31,6 +31,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/front/mcp"
 	"github.com/handrail-dev/handrail/gateway/front/rest"
+	"github.com/handrail-dev/handrail/gateway/governance"
 	"github.com/handrail-dev/handrail/gateway/knowledge"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/ledger"
@@ -136,6 +137,7 @@ type Gateway struct {
 	SignIns    *signin.Book
 	Selector   *Selector
 	Knowledge  *knowledge.Facts
+	Governance *governance.Model
 	Skills     *skill.Shelf
 	Dispatcher *dispatch.Dispatcher
 	Live       *live.Sessions
@@ -212,7 +214,7 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 	}
 	var migrations []store.Migration
 	for _, room := range [][]store.Migration{
-		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(), provider.Migrations(), signin.Migrations(), bus.Migrations(), knowledge.Migrations(),
+		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(), provider.Migrations(), signin.Migrations(), bus.Migrations(), knowledge.Migrations(), governance.Migrations(),
 	} {
 		migrations = append(migrations, room...)
 	}
@@ -242,6 +244,7 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 	if err != nil {
 		return err
 	}
+	g.Governance = governance.New(governance.Options{Store: g.Store, Ledger: g.Ledger, Log: g.log})
 	if g.Knowledge, err = knowledge.New(knowledge.Options{Store: g.Store, Record: g.recordBy}); err != nil {
 		return err
 	}
@@ -371,6 +374,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	base.Go(func() error { return g.Outcomes.Run(baseCtx) })
 	base.Go(func() error { return g.Artifacts.Run(baseCtx) })
 	base.Go(func() error { return g.Knowledge.Run(baseCtx) })
+	base.Go(func() error { return g.Governance.Run(baseCtx) })
 
 	act, actCtx := errgroup.WithContext(ctx)
 	act.Go(func() error { return g.Nodes.Run(actCtx) })

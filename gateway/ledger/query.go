@@ -108,6 +108,36 @@ func (l *Ledger) Since(ctx context.Context, seq uint64, each func(*Packet) error
 	return l.scan(ctx, "WHERE seq > $1 ORDER BY seq", []any{int64(seq)}, each)
 }
 
+// Between returns the durable packets of some kinds behind sequence number after and up to through
+// to each, in order, until it fails. They come without Prev and Hash.
+func (l *Ledger) Between(ctx context.Context, after, through uint64, kinds []Kind, each func(*Packet) error) error {
+	quoted := make([]string, len(kinds))
+	for i, k := range kinds {
+		quoted[i] = "'" + strings.ReplaceAll(string(k), "'", "''") + "'"
+	}
+	rows, err := l.store.Read().QueryContext(ctx, "SELECT seq, time_us, kind, call_id, tool_id, principal, lane, node_id, body FROM packet_store WHERE seq > $1 AND seq <= $2 AND kind IN ("+
+		strings.Join(quoted, ", ")+") ORDER BY seq", int64(after), int64(through))
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var p Packet
+		var body []byte
+		if err := rows.Scan(&p.Seq, &p.TimeUS, &p.Kind, &p.Call, &p.Tool, &p.Principal, &p.Lane, &p.Node, &body); err != nil {
+			return fmt.Errorf("ledger: %w", err)
+		}
+		p.Body = body
+		if err := each(&p); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	return nil
+}
+
 // EndedIn reports whether a call's end is recorded, as tx sees the ledger.
 func (l *Ledger) EndedIn(tx *store.Tx, call capabilities.CallID) (bool, error) {
 	var ended bool

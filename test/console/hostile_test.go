@@ -101,7 +101,7 @@ func (d *desk) pages(names map[string]string) []string {
 	var list []string
 	for _, r := range d.Front.Routes() {
 		path, get := strings.CutPrefix(r.Pattern, "GET ")
-		if !get || r.Access != front.Session || path == "/console/events" || strings.HasSuffix(path, "/watching") || strings.HasSuffix(path, "/frame") || path == "/console/ledger/export" || strings.HasPrefix(path, "/console/recordings/") || strings.HasPrefix(path, "/console/artifacts/") {
+		if !get || r.Access != front.Session || path == "/console/events" || strings.HasSuffix(path, "/watching") || strings.HasSuffix(path, "/frame") || path == "/console/ledger/export" || strings.HasPrefix(path, "/console/governance/csv/") || strings.HasPrefix(path, "/console/recordings/") || strings.HasPrefix(path, "/console/artifacts/") {
 			continue // files, and what scripts read
 		}
 		path = strings.TrimSuffix(path, "{$}")

@@ -220,6 +220,9 @@ func (c *Console) Mount(f *front.Server) {
 		"POST /console/people":                                c.addPerson,
 		"POST /console/people/{user}":                         c.changePerson,
 		"GET /console/people/{user}":                          func(v *visit) { v.seeOther("/console/people", "") }, // somebody reloads what is shown once
+		"GET /console/governance":                             c.governancePage,
+		"GET /console/governance/report":                      c.governanceReport,
+		"GET /console/governance/csv/{view}":                  c.governanceCSV,
 		"GET /console/ledger":                                 c.ledgerPage,
 		"GET /console/ledger/export":                          c.exportLedger,
 		"GET /console/ledger/verify":                          func(v *visit) { v.seeOther("/console/ledger", "") },

@@ -38,6 +38,7 @@ var places = []place{
 	{"Secrets", "/console/secrets", "GET /v1/secrets"},
 	{"Agents", "/console/tokens", "GET /v1/tokens"},
 	{"People", "/console/people", "GET /v1/users"},
+	{"Governance", "/console/governance", "GET /v1/governance/kpis"},
 	{"Ledger", "/console/ledger", "GET /v1/ledger/packets"},
 }
 

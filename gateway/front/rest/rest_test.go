@@ -58,7 +58,7 @@ type surface struct {
 	live                   marking
 }
 
-func start(t *testing.T) *surface {
+func start(t *testing.T, more ...func(*rest.Options)) *surface {
 	t.Helper()
 	f := fronttest.Prepare(t)
 	engine, err := policy.Load([]policy.Source{{Name: "default.cedar", Data: policy.DefaultSource()}}, f.Dispatcher.Catalog)
@@ -83,8 +83,8 @@ func start(t *testing.T) *surface {
 		t.Fatal(err)
 	}
 	a.files = f.Artifacts()
-	a.rest, err = rest.New(rest.Options{
-		Artifacts: a.files, Passkeys: keys, Live: &a.live,
+	opts := rest.Options{
+		Artifacts: a.files, Passkeys: keys, Live: &a.live, Governance: nothingCounted{},
 		Consent: a.consent, Tasks: deferred{}, Running: deferred{}, Drift: &a.drift, NodeLogs: nodeLogs, Brake: &brake{}, Secrets: noSecrets{},
 		Dispatcher: f.Dispatcher, Tools: registry.New(f.Dispatcher.Catalog, f.Log), Lanes: f.Lanes, Tokens: f.Tokens, Roster: a.roster, Ledger: f.Ledger, Selector: selections{f.Dispatcher.Catalog},
 		Policy: func() *policy.Engine { return engine }, Rules: ruleSets{a.rules, f}, Log: f.Log, Now: f.Clock.Now,
@@ -98,7 +98,11 @@ func start(t *testing.T) *surface {
 		Site: func() rest.Site {
 			return rest.Site{SiteID: site, GatewayID: "g1", Version: "1.2.3", HTTPAddr: "127.0.0.1:1", QUICAddr: "127.0.0.1:2", BaseURL: f.URL}
 		},
-	})
+	}
+	for _, change := range more {
+		change(&opts)
+	}
+	a.rest, err = rest.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,138 @@
+package api
+
+import (
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// GovernanceSpan is what a governance answer is about: From and To are as asked for, widened to
+// whole times of Grain, in UTC. Through is the last packet that is counted.
+type GovernanceSpan struct {
+	From    time.Time `json:"from"`
+	To      time.Time `json:"to"`    // not in it
+	Grain   string    `json:"grain"` // hour, day or month
+	Through uint64    `json:"through_seq"`
+	Head    string    `json:"head,omitempty"` // hash of the latest signed head, hex
+	HeadSeq uint64    `json:"head_seq,omitempty"`
+}
+
+// CoverageRow is one capability key of one tool (Capability Coverage). The numbers count decisions
+// but for Executions and Observed.
+type CoverageRow struct {
+	Tool       capabilities.ToolID `json:"tool_id"`
+	Slug       string              `json:"tool_slug"`
+	Action     string              `json:"action"`
+	Key        string              `json:"key"` // empty: the tool declares nothing
+	Category   string              `json:"category"`
+	Declared   int64               `json:"declared"`   // the tool declared it
+	Effective  int64               `json:"effective"`  // and it was granted
+	Withheld   int64               `json:"withheld"`   // policy took it away
+	Executions int64               `json:"executions"` // calls carried out with it
+	Observed   int64               `json:"observed"`   // of those, the ones whose node saw it used
+	// Unused says that calls had the key, that nodes report its use, and that none did.
+	Unused bool `json:"unused"`
+}
+
+// Coverage is the view Capability Coverage.
+type Coverage struct {
+	GovernanceSpan
+	Rows []CoverageRow `json:"rows"`
+}
+
+// IsolationRow is how many calls of one class ran in one pool of runners in one time.
+type IsolationRow struct {
+	Start      time.Time                   `json:"start"`
+	Class      capabilities.IsolationClass `json:"isolation_class"`           // the least that the call needed
+	Given      capabilities.IsolationClass `json:"isolation_given,omitempty"` // what it got
+	Node       capabilities.NodeID         `json:"node_id,omitempty"`         // empty: the gateway itself
+	Executions int64                       `json:"executions"`
+}
+
+// Isolation is the view Isolation Heatmap.
+type Isolation struct {
+	GovernanceSpan
+	Rows []IsolationRow `json:"rows"`
+	// Unavailable counts the calls that were refused because a class was not to be had.
+	Unavailable []IsolationRow `json:"unavailable"`
+}
+
+// DriftRow is how many events of one kind there were in one time.
+type DriftRow struct {
+	Start    time.Time           `json:"start"`
+	Tool     capabilities.ToolID `json:"tool_id,omitempty"`
+	Severity string              `json:"severity"`
+	Signal   string              `json:"signal"`
+	Key      string              `json:"key"`
+	Events   int64               `json:"events"`
+}
+
+// DriftMonitor is the view Drift Monitor.
+type DriftMonitor struct {
+	GovernanceSpan
+	Rows []DriftRow `json:"rows"`
+}
+
+// PrivilegeRow is how often one principal's calls of a tool had a privileged key in one time.
+type PrivilegeRow struct {
+	Start      time.Time                `json:"start"`
+	Tool       capabilities.ToolID      `json:"tool_id"`
+	Key        string                   `json:"key"`
+	Principal  capabilities.PrincipalID `json:"principal"`
+	Node       capabilities.NodeID      `json:"node_id,omitempty"`
+	Executions int64                    `json:"executions"`
+}
+
+// Privilege is the view Privilege Exposure.
+type Privilege struct {
+	GovernanceSpan
+	Rows []PrivilegeRow `json:"rows"`
+}
+
+// FrictionRow is how many calls were denied, asked about or given less, and by which rule.
+type FrictionRow struct {
+	Effect   string              `json:"effect"`             // deny, ask, allow by a person, or reduced
+	Category string              `json:"category,omitempty"` // of the key that was taken away
+	Key      string              `json:"key,omitempty"`
+	Tool     capabilities.ToolID `json:"tool_id,omitempty"` // empty: there is no such tool
+	Code     capabilities.Code   `json:"code,omitempty"`
+	Rule     string              `json:"rule,omitempty"` // the policy that determined it
+	Calls    int64               `json:"calls"`
+}
+
+// Friction is the view Policy Friction.
+type Friction struct {
+	GovernanceSpan
+	Decisions int64         `json:"decisions"` // in all
+	Rows      []FrictionRow `json:"rows"`
+}
+
+// KPI is one number that governance is steered by.
+type KPI struct {
+	Name        string    `json:"name"`
+	Value       float64   `json:"value"`
+	Known       bool      `json:"known"`  // false: nothing happened that it could be told from
+	Before      float64   `json:"before"` // in the time of the same length before
+	BeforeKnown bool      `json:"before_known"`
+	Unit        string    `json:"unit"` // share, count, seconds or per 1,000
+	Target      float64   `json:"target"`
+	Met         bool      `json:"met"` // Value is at least as good as Target, or unknown
+	Definition  string    `json:"definition"`
+	Trend       []float64 `json:"trend"` // one for each time of Grain; 0 where it is unknown
+}
+
+// KPIs are the six of S1-57.
+type KPIs struct {
+	GovernanceSpan
+	DeclarationCompleteness KPI `json:"declaration_completeness"`
+	GrantReductionRatio     KPI `json:"grant_reduction_ratio"`
+	DriftPer1000            KPI `json:"drift_per_1000"`
+	PrivilegedShare         KPI `json:"privileged_share"`
+	IsolationMismatches     KPI `json:"isolation_mismatches"`
+	MeanTimeToRemediate     KPI `json:"mean_time_to_remediate_s"`
+}
+
+// All are the six, in the order in which they are shown.
+func (k *KPIs) All() []KPI {
+	return []KPI{k.DeclarationCompleteness, k.GrantReductionRatio, k.DriftPer1000, k.PrivilegedShare, k.IsolationMismatches, k.MeanTimeToRemediate}
+}

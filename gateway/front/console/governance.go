@@ -1,0 +1,344 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
+)
+
+// ranges are the times that the page can be about, in days.
+var ranges = []string{"1", "the last day", "7", "the last week", "30", "the last 30 days", "90", "the last 90 days", "365", "the last year"}
+
+// shownRows is how much of a table a page shows; the CSV has all of it.
+const shownRows = 25
+
+// governancePage shows the five views and the six KPIs (S1-56, S1-57).
+func (c *Console) governancePage(v *visit) { v.governance("governance") }
+
+// governanceReport is the same for paper: everything on one page, with the range of the ledger
+// that it is made from (S1-59).
+func (c *Console) governanceReport(v *visit) { v.governance("report") }
+
+// governed is what both pages show.
+type governed struct {
+	*visit
+	Range     choice
+	Tool      string
+	CSV       string // what follows the name of a view in the address of its CSV
+	KPIs      []shownKPI
+	Span      api.GovernanceSpan
+	Coverage  table[api.CoverageRow]
+	Isolation heatmap
+	Drift     bars
+	Drifted   table[api.DriftRow]
+	Privilege table[api.PrivilegeRow]
+	Friction  table[api.FrictionRow]
+	Decisions int
+	Now       time.Time
+}
+
+// table is the first rows of one, and how many there are.
+type table[T any] struct {
+	Rows []T
+	All  int
+}
+
+// More is how many rows are not shown.
+func (t table[T]) More() int { return t.All - len(t.Rows) }
+
+func firstOf[T any](rows []T, most int) table[T] {
+	return table[T]{rows[:min(len(rows), most)], len(rows)}
+}
+
+func (v *visit) governance(name string) {
+	in := v.r.URL.Query()
+	days, err := strconv.Atoi(in.Get("days"))
+	if err != nil || !slices.Contains(ranges, strconv.Itoa(days)) {
+		days = 7
+	}
+	now := time.Now().UTC()
+	q := url.Values{"from": {now.Add(-time.Duration(days) * 24 * time.Hour).Format(time.RFC3339)}, "to": {now.Format(time.RFC3339)}}
+	if s := in.Get("tool"); s != "" {
+		q.Set("tool", s)
+	}
+	g := governed{visit: v, Tool: in.Get("tool"), Now: now, Range: choose("f-days", "days", "Time", strconv.Itoa(days), ranges...), CSV: "?" + query("days", strconv.Itoa(days), "tool", in.Get("tool"))}
+	var coverage api.Coverage
+	var isolation api.Isolation
+	var drift api.DriftMonitor
+	var privilege api.Privilege
+	var friction api.Friction
+	var kpis api.KPIs
+	for _, part := range [...]struct {
+		view string
+		into any
+	}{{"kpis", &kpis}, {"coverage", &coverage}, {"isolation", &isolation}, {"drift", &drift}, {"privilege", &privilege}, {"friction", &friction}} {
+		if err := v.get(v1("governance", part.view)+"?"+q.Encode(), part.into); err != nil {
+			v.show(page{name: "problem", title: "Governance", here: "/console/governance", fault: err})
+			return
+		}
+	}
+	most := shownRows
+	if name == "report" {
+		most = 1000
+	}
+	g.Span, g.Decisions = kpis.GovernanceSpan, int(friction.Decisions)
+	for _, k := range kpis.All() {
+		g.KPIs = append(g.KPIs, shownKPI{k})
+	}
+	g.Coverage = firstOf(coverage.Rows, most)
+	g.Isolation = heatmapOf(&isolation)
+	g.Drift, g.Drifted = barsOf(&drift), firstOf(drift.Rows, most)
+	g.Privilege = firstOf(byUse(privilege.Rows), most)
+	g.Friction = firstOf(friction.Rows, most)
+	v.show(page{name: name, title: "Governance", here: "/console/governance", data: g})
+}
+
+// governanceCSV passes a view on as CSV.
+func (c *Console) governanceCSV(v *visit) {
+	in := v.r.URL.Query()
+	days, err := strconv.Atoi(in.Get("days"))
+	if err != nil || days < 1 || days > 3650 {
+		days = 7
+	}
+	q := url.Values{"format": {"csv"}, "from": {time.Now().UTC().Add(-time.Duration(days) * 24 * time.Hour).Format(time.RFC3339)}}
+	for _, name := range []string{"tool", "key"} {
+		if s := in.Get(name); s != "" {
+			q.Set(name, s)
+		}
+	}
+	guardHeaders(v.w)
+	c.opts.API.Pass(v.w, v.r, v1("governance", v.r.PathValue("view"))+"?"+q.Encode())
+}
+
+// byUse adds up over time who used what, the most first.
+func byUse(rows []api.PrivilegeRow) []api.PrivilegeRow {
+	sums := map[api.PrivilegeRow]int64{}
+	for _, r := range rows {
+		n := r.Executions
+		r.Start, r.Executions = time.Time{}, 0
+		sums[r] += n
+	}
+	list := make([]api.PrivilegeRow, 0, len(sums))
+	for r, n := range sums {
+		r.Executions = n
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b api.PrivilegeRow) int {
+		return cmp.Or(cmp.Compare(b.Executions, a.Executions), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Principal, b.Principal), cmp.Compare(a.Node, b.Node))
+	})
+	return list
+}
+
+// shownKPI is a KPI as people read it.
+type shownKPI struct{ api.KPI }
+
+var kpiTitles = map[string]string{
+	"declaration_completeness": "Declaration completeness", "grant_reduction_ratio": "Grant reduction", "drift_per_1000": "Drift per 1,000 calls",
+	"privileged_share": "Privileged share", "isolation_mismatches": "Isolation mismatches", "mean_time_to_remediate_s": "Mean time to remediate",
+}
+
+// Title is its name in words.
+func (k shownKPI) Title() string { return kpiTitles[k.Name] }
+
+// Number is its value with its unit.
+func (k shownKPI) Number() string {
+	if !k.Known {
+		return "nothing yet"
+	}
+	return k.in(k.Value)
+}
+
+// Earlier is its value in the time before.
+func (k shownKPI) Earlier() string {
+	if !k.BeforeKnown {
+		return "nothing"
+	}
+	return k.in(k.Before)
+}
+
+// Aim is what it is to be.
+func (k shownKPI) Aim() string {
+	if k.Name == "declaration_completeness" || k.Target == 0 {
+		return k.in(k.Target)
+	}
+	return "at most " + k.in(k.Target)
+}
+
+func (k shownKPI) in(x float64) string {
+	switch k.Unit {
+	case "share":
+		return strconv.FormatFloat(100*x, 'f', 1, 64) + " %"
+	case "seconds":
+		switch {
+		case x < 120:
+			return strconv.FormatFloat(x, 'f', 0, 64) + " s"
+		case x < 7200:
+			return strconv.FormatFloat(x/60, 'f', 0, 64) + " min"
+		}
+		return strconv.FormatFloat(x/3600, 'f', 0, 64) + " h"
+	}
+	return strconv.FormatFloat(math.Round(100*x)/100, 'f', -1, 64)
+}
+
+// Bars are its trend.
+func (k shownKPI) Bars() []bar {
+	most := 0.0
+	for _, x := range k.Trend {
+		most = max(most, x)
+	}
+	wide := 200 / float64(max(1, len(k.Trend)))
+	var all []bar
+	for i, x := range k.Trend {
+		if x > 0 {
+			high := max(1, 32*x/most)
+			all = append(all, bar{fixed(float64(i) * wide), fixed(34 - high), fixed(max(1, wide-1)), fixed(high), "", k.in(x)})
+		}
+	}
+	return all
+}
+
+// bar is a rectangle of a chart, in its own units.
+type bar struct{ X, Y, Wide, High, Class, Text string }
+
+func fixed(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
+
+// bars is a chart of what happened by time, 600 wide and 120 high.
+type bars struct {
+	Bars  []bar
+	Most  int64
+	Total int64
+}
+
+// starts are the times that a span counts, at most 400.
+func starts(s api.GovernanceSpan) []time.Time {
+	var all []time.Time
+	for t := s.From; t.Before(s.To) && len(all) < 400; {
+		all = append(all, t)
+		switch s.Grain {
+		case "hour":
+			t = t.Add(time.Hour)
+		case "day":
+			t = t.AddDate(0, 0, 1)
+		default:
+			t = t.AddDate(0, 1, 0)
+		}
+	}
+	return all
+}
+
+// severities are stacked from the mildest.
+var severities = []string{"warning", "violation", "critical"}
+
+func barsOf(d *api.DriftMonitor) bars {
+	type at struct {
+		start    time.Time
+		severity string
+	}
+	n, sums := map[at]int64{}, map[time.Time]int64{}
+	var out bars
+	for _, r := range d.Rows {
+		n[at{r.Start.UTC(), r.Severity}] += r.Events
+		sums[r.Start.UTC()] += r.Events
+		out.Total += r.Events
+		out.Most = max(out.Most, sums[r.Start.UTC()])
+	}
+	times := starts(d.GovernanceSpan)
+	wide := 600 / float64(max(1, len(times)))
+	for i, t := range times {
+		y := 118.0
+		for _, severity := range severities {
+			count := n[at{t.UTC(), severity}]
+			if count == 0 {
+				continue
+			}
+			high := max(1, 116*float64(count)/float64(out.Most))
+			y -= high
+			out.Bars = append(out.Bars, bar{fixed(float64(i) * wide), fixed(y), fixed(max(1, wide-1)), fixed(high), severity, fmt.Sprintf("%s: %d %s", stampOf(t, d.Grain), count, severity)})
+		}
+	}
+	return out
+}
+
+func stampOf(t time.Time, grain string) string {
+	switch grain {
+	case "hour":
+		return t.Format("2006-01-02 15:04")
+	case "day":
+		return t.Format(time.DateOnly)
+	}
+	return t.Format("2006-01")
+}
+
+// heatmap is how many calls each pool of runners had by time: a row for each class and device.
+type heatmap struct {
+	Rows        []heatRow
+	High        int // of the picture
+	Unavailable int
+}
+
+// heatRow is one pool.
+type heatRow struct {
+	Name  string
+	Y     string
+	Calls int64
+	Cells []bar
+	Class capabilities.IsolationClass
+	Given capabilities.IsolationClass
+	Node  capabilities.NodeID
+}
+
+const heatRowHigh = 26
+
+func heatmapOf(i *api.Isolation) heatmap {
+	type pool struct {
+		class, given capabilities.IsolationClass
+		node         capabilities.NodeID
+	}
+	n, sums := map[pool]map[time.Time]int64{}, map[pool]int64{}
+	most := int64(1)
+	for _, r := range i.Rows {
+		p := pool{r.Class, r.Given, r.Node}
+		if n[p] == nil {
+			n[p] = map[time.Time]int64{}
+		}
+		n[p][r.Start.UTC()] += r.Executions
+		sums[p] += r.Executions
+		most = max(most, n[p][r.Start.UTC()])
+	}
+	var out heatmap
+	for _, r := range i.Unavailable {
+		out.Unavailable += int(r.Executions)
+	}
+	pools := make([]pool, 0, len(n))
+	for p := range n {
+		pools = append(pools, p)
+	}
+	slices.SortFunc(pools, func(a, b pool) int {
+		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.given, b.given), cmp.Compare(a.node, b.node))
+	})
+	times := starts(i.GovernanceSpan)
+	wide := 600 / float64(max(1, len(times)))
+	for k, p := range pools[:min(len(pools), 40)] {
+		where := string(p.node)
+		if where == "" {
+			where = "the gateway"
+		}
+		row := heatRow{Name: fmt.Sprintf("%s on %s", cmp.Or(string(p.given), string(p.class)), where), Y: strconv.Itoa(k * heatRowHigh), Calls: sums[p], Class: p.class, Given: p.given, Node: p.node}
+		for j, t := range times {
+			if count := n[p][t.UTC()]; count > 0 {
+				heat := 1 + int(3*float64(count)/float64(most))
+				row.Cells = append(row.Cells, bar{fixed(float64(j) * wide), strconv.Itoa(k * heatRowHigh), fixed(max(1, wide-1)), strconv.Itoa(heatRowHigh - 2), "heat" + strconv.Itoa(min(heat, 4)), fmt.Sprintf("%s, %s: %d", row.Name, stampOf(t, i.Grain), count)})
+			}
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	out.High = len(out.Rows) * heatRowHigh
+	return out
+}

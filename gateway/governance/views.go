@@ -1,0 +1,320 @@
+package governance
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
+)
+
+// Span is what a view is asked about. Empty fields match all.
+type Span struct {
+	From time.Time // default: a week before To
+	To   time.Time // not in it; default: now
+	Tool capabilities.ToolID
+	Key  string // for Privilege alone
+}
+
+// Bounds of a span and of an answer.
+const (
+	hoursUpTo = 3 * 24 * time.Hour  // longer ones are counted by the day
+	daysUpTo  = 93 * 24 * time.Hour // and longer ones by the month
+	maxSpan   = 20 * 365 * 24 * time.Hour
+	maxRows   = 5000
+)
+
+// span is a Span in whole times of its grain.
+type span struct {
+	from, to time.Time
+	grain    Grain
+	tool     capabilities.ToolID
+}
+
+func (m *Model) span(in Span) (span, error) {
+	now := m.opts.Now().UTC()
+	if in.To.IsZero() {
+		in.To = now
+	}
+	if in.From.IsZero() {
+		in.From = in.To.Add(-7 * 24 * time.Hour)
+	}
+	long := in.To.Sub(in.From)
+	if long <= 0 || long > maxSpan {
+		return span{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "from must be before to, by at most twenty years")
+	}
+	s := span{grain: Month, tool: in.Tool}
+	switch {
+	case long <= hoursUpTo && in.From.After(now.Add(-keepHours)):
+		s.grain = Hour
+	case long <= daysUpTo && in.From.After(now.Add(-keepDays)):
+		s.grain = Day
+	}
+	s.from, s.to = s.grain.start(in.From), s.grain.start(in.To)
+	if s.to.Before(in.To) {
+		s.to = s.grain.next(s.to)
+	}
+	return s, nil
+}
+
+// before is the span of the same length before s.
+func (s span) before() span {
+	was := s
+	was.to = s.from
+	was.from = s.from.Add(-s.to.Sub(s.from))
+	if s.grain == Month {
+		months := (s.to.Year()-s.from.Year())*12 + int(s.to.Month()-s.from.Month())
+		was.from = s.from.AddDate(0, -months, 0)
+	}
+	return was
+}
+
+// starts are the times of s, at most a few hundred.
+func (s span) starts() []time.Time {
+	var all []time.Time
+	for t := s.from; t.Before(s.to); t = s.grain.next(t) {
+		all = append(all, t)
+	}
+	return all
+}
+
+// about makes what every answer begins with, and folds what is not counted yet.
+func (m *Model) about(ctx context.Context, in Span) (span, api.GovernanceSpan, error) {
+	s, err := m.span(in)
+	if err != nil {
+		return s, api.GovernanceSpan{}, err
+	}
+	through, err := m.CatchUp(ctx)
+	if err != nil {
+		return s, api.GovernanceSpan{}, err
+	}
+	head := m.opts.Ledger.Head()
+	return s, api.GovernanceSpan{From: s.from, To: s.to, Grain: s.grain.String(), Through: through, Head: hex.EncodeToString(head.Hash[:]), HeadSeq: head.Seq}, nil
+}
+
+// column is a column of governance_cell that sums keep apart.
+type column string
+
+const (
+	byTime column = "start"
+	byTool column = "tool"
+	byA    column = "a"
+	byB    column = "b"
+	byC    column = "c"
+)
+
+// sum is one row of a sum; what was not kept apart is empty.
+type sum struct {
+	start   time.Time
+	tool    capabilities.ToolID
+	a, b, c string
+	n       int64
+}
+
+// sums adds the numbers of a fact up, apart by some columns.
+func (m *Model) sums(ctx context.Context, s span, f fact, apart ...column) ([]sum, error) {
+	fields := make([]string, 0, 5)
+	for _, c := range [...]column{byTime, byTool, byA, byB, byC} {
+		switch {
+		case slices.Contains(apart, c):
+			fields = append(fields, string(c))
+		case c == byTime:
+			fields = append(fields, "0")
+		default:
+			fields = append(fields, "''")
+		}
+	}
+	query := "SELECT " + strings.Join(fields, ", ") + ", SUM(n) FROM governance_cell WHERE fact = $1 AND grain = $2 AND start >= $3 AND start < $4"
+	args := []any{string(f), int(s.grain), s.from.Unix(), s.to.Unix()}
+	if s.tool != "" {
+		query += " AND tool = $5"
+		args = append(args, string(s.tool))
+	}
+	if len(apart) > 0 {
+		names := make([]string, len(apart))
+		for i, c := range apart {
+			names[i] = string(c)
+		}
+		query += " GROUP BY " + strings.Join(names, ", ")
+	}
+	rows, err := m.opts.Store.Read().QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("governance: %w", err)
+	}
+	defer rows.Close()
+	var list []sum
+	for rows.Next() {
+		var one sum
+		var start int64
+		var n *int64
+		if err := rows.Scan(&start, &one.tool, &one.a, &one.b, &one.c, &n); err != nil {
+			return nil, fmt.Errorf("governance: %w", err)
+		}
+		if n == nil { // the sum of nothing
+			continue
+		}
+		one.start, one.n = time.Unix(start, 0).UTC(), *n
+		list = append(list, one)
+	}
+	return list, rows.Err()
+}
+
+// Coverage returns what tools declare beside what they are granted and what they use: the keys
+// that are granted and never used first, then by tool and key.
+func (m *Model) Coverage(ctx context.Context, in Span) (api.Coverage, error) {
+	s, about, err := m.about(ctx, in)
+	out := api.Coverage{GovernanceSpan: about, Rows: []api.CoverageRow{}}
+	if err != nil {
+		return out, err
+	}
+	type key struct {
+		tool capabilities.ToolID
+		key  string
+	}
+	rows := map[key]*api.CoverageRow{}
+	declares := map[capabilities.ToolID]bool{}
+	reported := map[string]bool{} // keys whose use nodes tell
+	for _, part := range [...]struct {
+		fact fact
+		put  func(*api.CoverageRow) *int64
+	}{
+		{declared, func(r *api.CoverageRow) *int64 { return &r.Declared }}, {effective, func(r *api.CoverageRow) *int64 { return &r.Effective }},
+		{withheld, func(r *api.CoverageRow) *int64 { return &r.Withheld }}, {used, func(r *api.CoverageRow) *int64 { return &r.Executions }},
+		{observed, func(r *api.CoverageRow) *int64 { return &r.Observed }},
+	} {
+		list, err := m.sums(ctx, s, part.fact, byTool, byA)
+		if err != nil {
+			return out, err
+		}
+		for _, one := range list {
+			at := key{one.tool, one.a}
+			r := rows[at]
+			if r == nil {
+				r = &api.CoverageRow{Tool: one.tool, Slug: one.tool.Family(), Action: one.tool.Action(), Key: one.a, Category: category(one.a)}
+				rows[at] = r
+			}
+			*part.put(r) = one.n
+			declares[one.tool] = true
+			if part.fact == observed {
+				reported[one.a] = true
+			}
+		}
+	}
+	ran, err := m.sums(ctx, s, executions, byTool)
+	if err != nil {
+		return out, err
+	}
+	for _, one := range ran { // a tool that declares nothing has a row, too
+		if !declares[one.tool] {
+			rows[key{tool: one.tool}] = &api.CoverageRow{Tool: one.tool, Slug: one.tool.Family(), Action: one.tool.Action(), Executions: one.n}
+		}
+	}
+	for _, r := range rows {
+		r.Unused = r.Executions > 0 && r.Observed == 0 && reported[r.Key]
+		out.Rows = append(out.Rows, *r)
+	}
+	slices.SortFunc(out.Rows, func(a, b api.CoverageRow) int {
+		if a.Unused != b.Unused {
+			if a.Unused {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Key, b.Key))
+	})
+	out.Rows = out.Rows[:min(len(out.Rows), maxRows)]
+	return out, nil
+}
+
+// Isolation returns in which classes and pools of runners calls ran, by time.
+func (m *Model) Isolation(ctx context.Context, in Span) (api.Isolation, error) {
+	s, about, err := m.about(ctx, in)
+	out := api.Isolation{GovernanceSpan: about, Rows: []api.IsolationRow{}, Unavailable: []api.IsolationRow{}}
+	if err != nil {
+		return out, err
+	}
+	ran, err := m.sums(ctx, s, executions, byTime, byA, byB, byC)
+	if err != nil {
+		return out, err
+	}
+	for _, one := range ran[:min(len(ran), maxRows)] {
+		out.Rows = append(out.Rows, api.IsolationRow{
+			Start: one.start, Class: capabilities.IsolationClass(one.a), Given: capabilities.IsolationClass(one.b), Node: capabilities.NodeID(one.c), Executions: one.n,
+		})
+	}
+	none, err := m.sums(ctx, s, mismatches, byTime, byA)
+	for _, one := range none[:min(len(none), maxRows)] {
+		out.Unavailable = append(out.Unavailable, api.IsolationRow{Start: one.start, Class: capabilities.IsolationClass(one.a), Executions: one.n})
+	}
+	return out, err
+}
+
+// Drift returns how many events there were, by time, tool, severity, signal and key.
+func (m *Model) Drift(ctx context.Context, in Span) (api.DriftMonitor, error) {
+	s, about, err := m.about(ctx, in)
+	out := api.DriftMonitor{GovernanceSpan: about, Rows: []api.DriftRow{}}
+	if err != nil {
+		return out, err
+	}
+	list, err := m.sums(ctx, s, drifts, byTime, byTool, byA, byB, byC)
+	for _, one := range list[:min(len(list), maxRows)] {
+		out.Rows = append(out.Rows, api.DriftRow{Start: one.start, Tool: one.tool, Severity: one.a, Signal: one.b, Key: one.c, Events: one.n})
+	}
+	return out, err
+}
+
+// Privilege returns who used in.Key with which tools, by time; without one, all privileged keys.
+func (m *Model) Privilege(ctx context.Context, in Span) (api.Privilege, error) {
+	s, about, err := m.about(ctx, in)
+	out := api.Privilege{GovernanceSpan: about, Rows: []api.PrivilegeRow{}}
+	if err != nil {
+		return out, err
+	}
+	list, err := m.sums(ctx, s, used, byTime, byTool, byA, byB, byC)
+	for _, one := range list {
+		if (one.a == in.Key || in.Key == "" && isPrivileged(one.a)) && len(out.Rows) < maxRows {
+			out.Rows = append(out.Rows, privilegeRow(one))
+		}
+	}
+	return out, err
+}
+
+func privilegeRow(one sum) api.PrivilegeRow {
+	return api.PrivilegeRow{
+		Start: one.start, Tool: one.tool, Key: one.a, Principal: capabilities.PrincipalID(one.b), Node: capabilities.NodeID(one.c), Executions: one.n,
+	}
+}
+
+// Friction returns what policy denied, asked about and took away, and by which rule: what happened
+// most often first.
+func (m *Model) Friction(ctx context.Context, in Span) (api.Friction, error) {
+	s, about, err := m.about(ctx, in)
+	out := api.Friction{GovernanceSpan: about, Rows: []api.FrictionRow{}}
+	if err != nil {
+		return out, err
+	}
+	list, err := m.sums(ctx, s, decisions, byTool, byA, byB, byC)
+	if err != nil {
+		return out, err
+	}
+	for _, one := range list {
+		out.Decisions += one.n
+		if one.a != "allow" {
+			out.Rows = append(out.Rows, api.FrictionRow{Effect: one.a, Tool: one.tool, Code: capabilities.Code(one.b), Rule: one.c, Calls: one.n})
+		}
+	}
+	less, err := m.sums(ctx, s, withheld, byTool, byA, byB)
+	for _, one := range less {
+		out.Rows = append(out.Rows, api.FrictionRow{Effect: "reduced", Category: category(one.a), Key: one.a, Tool: one.tool, Rule: one.b, Calls: one.n})
+	}
+	slices.SortStableFunc(out.Rows, func(a, b api.FrictionRow) int {
+		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Effect, b.Effect), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Rule, b.Rule))
+	})
+	out.Rows = out.Rows[:min(len(out.Rows), maxRows)]
+	return out, err
+}
