@@ -34,7 +34,7 @@ func (e *Engine) MayActivate(r Request) Decision {
 	r.Tool, r.Required = ActivationTool, ""
 	env := e.about(&r, cedar.NewEntityUID(typeAction, ActivatePolicy), false)
 	p := ActivationProfile()
-	env.tool = &tool{profile: p, keys: stringSet(p.Keys)}
+	env.tool = &tool{profile: func() *Profile { return p }, keys: stringSet(p.Keys)}
 	env.fields = env.context()
 	o := e.evaluate(e.activate, env, true)
 	d := Decision{Effect: Allow, Determining: []string{}, Errors: o.errors, Reason: "A person confirmed it, and no policy forbids it.", Snapshot: e.snapshot}

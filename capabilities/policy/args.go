@@ -57,6 +57,9 @@ type inputSchema struct {
 // value that is not a scalar or a list of strings is left out.
 func newArgSpec(d *catalog.Descriptor) argSpec {
 	spec := argSpec{url: -1, files: -1}
+	if len(d.Evidence.Args) == 0 {
+		return spec
+	}
 	var root inputSchema
 	if err := json.Unmarshal(d.Input, &root); err != nil {
 		return spec

@@ -249,7 +249,7 @@ func (env *environment) context() cedar.RecordMap {
 		"tool":      cedar.String(r.Tool),
 		"lane":      cedar.String(r.Lane),
 		"keys":      t.keys,
-		"risk":      cedar.String(t.profile.Risk),
+		"risk":      cedar.String(t.profile().Risk),
 		"isolation": cedar.String(r.required(t)),
 		"given":     cedar.String(given),
 		"degraded":  cedar.String(degraded),
@@ -259,7 +259,7 @@ func (env *environment) context() cedar.RecordMap {
 }
 
 func (r *Request) required(t *tool) capabilities.IsolationClass {
-	return strongerClass(t.profile.Isolation, r.Required)
+	return strongerClass(t.profile().Isolation, r.Required)
 }
 
 // parents puts a principal into its role and into the lane it calls in.
@@ -337,9 +337,9 @@ func (e *Engine) judge(r Request, evaluate evaluator) Decision {
 		return d
 	}
 	// S1-22, S1-24, S1-64: no permit makes such a call plain; only a live grant does.
-	if t.profile.Asks && d.Effect == Allow && !r.Granted {
+	if t.profile().Asks && d.Effect == Allow && !r.Granted {
 		d.Effect = Ask
-		d.Reason = t.profile.why()
+		d.Reason = t.profile().why()
 	}
 	if t.onNode {
 		d = e.isolation(r, t, env, d, evaluate)

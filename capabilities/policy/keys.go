@@ -35,7 +35,7 @@ func keyGroups(key string) []cedar.EntityUID {
 func declaredKeys(tools map[capabilities.ToolID]*tool) []string {
 	seen := map[string]bool{}
 	for _, t := range tools {
-		for _, k := range t.profile.Keys {
+		for _, k := range t.declared {
 			seen[k] = true
 		}
 	}
@@ -48,7 +48,7 @@ func declaredKeys(tools map[capabilities.ToolID]*tool) []string {
 }
 
 func (v *vocabulary) addKeys() {
-	for _, k := range declaredKeys(v.tools) {
+	for _, k := range v.keys {
 		uid := keyAction(k)
 		v.entities[uid] = cedar.Entity{UID: uid, Parents: cedar.NewEntityUIDSet(keyGroups(k)...)}
 	}
@@ -87,7 +87,7 @@ func namesKey(scope ast.IsActionScopeNode) bool {
 // indexKeys finds the rules of each key. A rule about everything is one about
 // calls, not about keys.
 func (e *Engine) indexKeys() {
-	for _, k := range declaredKeys(e.tools) {
+	for _, k := range e.keys {
 		p := &partition{}
 		for _, r := range e.rules {
 			if scopeCovers(r.ast.Action, keyAction(k), keyGroups(k), false) && namesKey(r.ast.Action) {
@@ -106,7 +106,7 @@ func (e *Engine) indexKeys() {
 // denied.
 func (e *Engine) reduce(t *tool, env *environment, d Decision, evaluate evaluator) Decision {
 	env.withoutArgs()
-	for _, key := range t.profile.Keys {
+	for _, key := range t.profile().Keys {
 		p := e.byKey[key]
 		if p == nil {
 			continue
@@ -126,7 +126,7 @@ func (e *Engine) reduce(t *tool, env *environment, d Decision, evaluate evaluato
 		switch {
 		case len(second.forbids) == 0 && !first.failed:
 			d.Escalated = append(d.Escalated, key)
-		case slices.Contains(t.profile.Optional, key):
+		case slices.Contains(t.profile().Optional, key):
 			d.Withheld = append(d.Withheld, key)
 		default:
 			return Decision{

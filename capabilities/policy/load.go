@@ -124,7 +124,7 @@ func (v *vocabulary) load(sources []Source) (*Engine, error) {
 		byAction:   map[capabilities.ToolID]*partition{},
 		byKey:      map[string]*partition{},
 	}
-	check := &checker{validator: v.validator, names: v.knownNames()}
+	check := &checker{all: v.all, names: v.knownNames()}
 	e.sources = cloneSources(sources)
 	sort.Slice(e.sources, func(i, j int) bool { return e.sources[i].Name < e.sources[j].Name })
 	var complaints []error
@@ -177,12 +177,12 @@ func cloneSources(in []Source) []Source {
 }
 
 // Schema is the Cedar schema that the files were checked against.
-func (e *Engine) Schema() string { return e.schema }
+func (e *Engine) Schema() string { return schemaText(e.tools, e.keys) }
 
 // Profile returns what all calls of a tool share; nil for an unknown tool.
 func (e *Engine) Profile(id capabilities.ToolID) *Profile {
 	if t, ok := e.tools[id]; ok {
-		return t.profile
+		return t.profile()
 	}
 	return nil
 }
@@ -216,6 +216,9 @@ func (e *Engine) read(s Source, check *checker) []error {
 	policies, err := cedar.NewPolicyListFromBytes(s.Name, s.Data)
 	if err != nil {
 		return []error{parseComplaint(s.Name, err)}
+	}
+	if check.validator, err = e.validatorOf(s.Data); err != nil {
+		return []error{err}
 	}
 	var complaints []error
 	for i, p := range policies {
@@ -282,8 +285,23 @@ func parseComplaint(name string, err error) error {
 
 // checker holds a rule against the schema and against our own stricter rules.
 type checker struct {
-	validator *validate.Validator
+	validator *validate.Validator // of the file at hand
+	all       func() (*validate.Validator, error)
 	names     map[string]bool
+}
+
+// types holds a rule against the schema. A complaint of the file's own validator counts if the one
+// of all tools has it, too.
+func (c *checker) types(r *rule) error {
+	err := c.validator.Policy("", r.ast)
+	if err == nil {
+		return nil
+	}
+	all, failed := c.all()
+	if failed != nil {
+		return failed
+	}
+	return all.Policy("", r.ast)
 }
 
 func (c *checker) rule(r *rule) []string {
@@ -322,7 +340,7 @@ func (c *checker) rule(r *rule) []string {
 	if r.permit && namesKey(r.ast.Action) {
 		problems = append(problems, "a key comes with its tool, and activating with the role; only a forbid may name them")
 	}
-	if err := c.validator.Policy("", r.ast); err != nil {
+	if err := c.types(r); err != nil {
 		problems = append(problems, strings.Split(err.Error(), "\n")...)
 	}
 	for _, cond := range r.ast.Conditions {
@@ -352,7 +370,14 @@ func (c *checker) rule(r *rule) []string {
 // index sorts the rules into partitions by action, so that a decision only looks
 // at rules that can apply.
 func (e *Engine) index() {
+	named := e.namedActions()
+	alike := map[string]*partition{} // by class: tools that no rule names share one
 	for id, t := range e.tools {
+		shared := t.class != "" && !named[t.action]
+		if p := alike[t.class]; shared && p != nil {
+			e.byAction[id] = p
+			continue
+		}
 		p := &partition{}
 		for _, r := range e.rules {
 			if scopeCovers(r.ast.Action, t.action, t.groups, true) {
@@ -361,6 +386,9 @@ func (e *Engine) index() {
 		}
 		p.split()
 		e.byAction[id] = p
+		if shared {
+			alike[t.class] = p
+		}
 	}
 	e.indexKeys()
 	activate := cedar.NewEntityUID(typeAction, ActivatePolicy)
@@ -379,6 +407,24 @@ func (e *Engine) index() {
 			e.degraded.add(r)
 		}
 	}
+}
+
+// namedActions are the actions that the scope of some rule names.
+func (e *Engine) namedActions() map[cedar.EntityUID]bool {
+	named := map[cedar.EntityUID]bool{}
+	for _, r := range e.rules {
+		switch s := r.ast.Action.(type) {
+		case ast.ScopeTypeEq:
+			named[s.Entity] = true
+		case ast.ScopeTypeIn:
+			named[s.Entity] = true
+		case ast.ScopeTypeInSet:
+			for _, uid := range s.Entities {
+				named[uid] = true
+			}
+		}
+	}
+	return named
 }
 
 func (p *partition) add(r *rule) {

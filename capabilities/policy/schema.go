@@ -2,8 +2,11 @@ package policy
 
 import (
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	cedar "github.com/cedar-policy/cedar-go"
 	"github.com/cedar-policy/cedar-go/x/exp/schema"
@@ -62,12 +65,14 @@ var entityAttributes = map[string]argKind{
 
 // tool is what the engine knows of one tool.
 type tool struct {
-	profile *Profile
-	args    argSpec
-	action  cedar.EntityUID
-	groups  []cedar.EntityUID
-	keys    cedar.Set
-	onNode  bool // the resource is a node, else the gateway
+	profile  func() *Profile // made at the first call
+	declared []string        // its keys
+	class    string          // tools of one class differ in nothing but their ID to a rule that does not name them
+	args     argSpec
+	action   cedar.EntityUID
+	groups   []cedar.EntityUID
+	keys     cedar.Set
+	onNode   bool // the resource is a node, else the gateway
 }
 
 func newTool(d *catalog.Descriptor) *tool {
@@ -76,10 +81,11 @@ func newTool(d *catalog.Descriptor) *tool {
 	for i, k := range keys {
 		values[i] = cedar.String(k)
 	}
-	return &tool{
-		profile: NewProfile(d),
-		args:    newArgSpec(d),
-		action:  cedar.NewEntityUID(typeAction, cedar.String(d.Tool)),
+	t := &tool{
+		profile:  sync.OnceValue(func() *Profile { return NewProfile(d) }),
+		declared: keys,
+		args:     newArgSpec(d),
+		action:   cedar.NewEntityUID(typeAction, cedar.String(d.Tool)),
 		groups: []cedar.EntityUID{
 			cedar.NewEntityUID(typeAction, groupAll),
 			cedar.NewEntityUID(typeAction, cedar.String(groupFamilyPrefix+d.Tool.Family())),
@@ -89,6 +95,11 @@ func newTool(d *catalog.Descriptor) *tool {
 		keys:   cedar.NewSet(values...),
 		onNode: d.NodeCapability() != "",
 	}
+	// Rules see no arguments of a provider's tool.
+	if d.Provider != "" && len(t.args.args)+len(t.args.derived()) == 0 {
+		t.class = fmt.Sprint(t.groups, t.onNode)
+	}
+	return t
 }
 
 func readOrEffect(d *catalog.Descriptor) cedar.String {
@@ -101,10 +112,12 @@ func readOrEffect(d *catalog.Descriptor) cedar.String {
 // vocabulary is what policies can speak about: tools as Cedar sees them. It never
 // changes.
 type vocabulary struct {
-	tools     map[capabilities.ToolID]*tool
-	entities  map[cedar.EntityUID]cedar.Entity // actions
-	schema    string
-	validator *validate.Validator
+	tools    map[capabilities.ToolID]*tool
+	entities map[cedar.EntityUID]cedar.Entity // actions
+	typical  map[capabilities.ToolID]*tool    // without tools of a class but the first by ID
+	keys     []string                         // declared by any tool, sorted
+	// Validators, made when they are first wanted: of typical, and of all tools.
+	few, all func() (*validate.Validator, error)
 }
 
 func newVocabulary(from Tools) (*vocabulary, error) {
@@ -118,14 +131,65 @@ func newVocabulary(from Tools) (*vocabulary, error) {
 	v.entities[degraded] = cedar.Entity{UID: degraded}
 	activate := cedar.NewEntityUID(typeAction, ActivatePolicy)
 	v.entities[activate] = cedar.Entity{UID: activate}
+	v.keys = declaredKeys(v.tools)
 	v.addKeys()
-	v.schema = schemaText(v.tools)
-	resolved, err := resolveSchema(v.schema)
+	v.typical = typical(v.tools)
+	v.few = sync.OnceValues(func() (*validate.Validator, error) { return v.validator(v.typical) })
+	v.all = sync.OnceValues(func() (*validate.Validator, error) { return v.validator(v.tools) })
+	if len(v.typical) == len(v.tools) {
+		v.all = v.few
+	}
+	_, err := v.few()
+	return v, err
+}
+
+func typical(tools map[capabilities.ToolID]*tool) map[capabilities.ToolID]*tool {
+	few, first := map[capabilities.ToolID]*tool{}, map[string]capabilities.ToolID{}
+	for id, t := range tools {
+		if t.class == "" {
+			few[id] = t
+		} else if other, ok := first[t.class]; !ok || id < other {
+			first[t.class] = id
+		}
+	}
+	for _, id := range first {
+		few[id] = tools[id]
+	}
+	return few
+}
+
+// validator checks rules against the schema of some tools.
+func (v *vocabulary) validator(tools map[capabilities.ToolID]*tool) (*validate.Validator, error) {
+	resolved, err := resolveSchema(schemaText(tools, v.keys))
 	if err != nil {
 		return nil, err
 	}
-	v.validator = validate.New(resolved)
-	return v, nil
+	return validate.New(resolved), nil
+}
+
+// namedAction is how files name a tool. One that is written otherwise is judged by all tools.
+var namedAction = regexp.MustCompile(`\bAction::"([^"\\]+)"`)
+
+// validatorOf checks the rules of a file. The library goes through every action of its schema for
+// each rule, and 10,000 tools of providers are a few kinds of tools to all rules that name none of
+// them: it gets one of each class, and those that the file names.
+func (v *vocabulary) validatorOf(text []byte) (*validate.Validator, error) {
+	var named map[capabilities.ToolID]*tool
+	for _, m := range namedAction.FindAllSubmatch(text, -1) {
+		id := capabilities.ToolID(m[1])
+		t, known := v.tools[id]
+		if _, there := v.typical[id]; !known || there {
+			continue
+		}
+		if named == nil {
+			named = maps.Clone(v.typical)
+		}
+		named[id] = t
+	}
+	if named == nil {
+		return v.few()
+	}
+	return v.validator(named)
 }
 
 // knownNames are all attribute names a policy can look at.
@@ -146,9 +210,8 @@ func (v *vocabulary) knownNames() map[string]bool {
 }
 
 // schemaText writes the Cedar schema of these tools: every tool is an action, its
-// allowlisted arguments are the type of context.args. It is what files are
-// checked against.
-func schemaText(tools map[capabilities.ToolID]*tool) string {
+// allowlisted arguments are the type of context.args. keys are those of all tools.
+func schemaText(tools map[capabilities.ToolID]*tool, keys []string) string {
 	var b strings.Builder
 	b.WriteString("entity Role, Lane;\n")
 	b.WriteString("entity Agent, User in [Role, Lane] { role: String };\n")
@@ -196,7 +259,7 @@ func schemaText(tools map[capabilities.ToolID]*tool) string {
 	fmt.Fprintf(&b, "\naction %q appliesTo {\n  principal: [Agent, User],\n  resource: [Provider],\n", ActivatePolicy)
 	writeContext(&b, &noArgs)
 	b.WriteString("};\n")
-	writeKeys(&b, declaredKeys(tools))
+	writeKeys(&b, keys)
 	return b.String()
 }
 

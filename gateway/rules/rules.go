@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -164,6 +166,9 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 				WithHint("Correct the files in the policy folder and start with --policy-from-files.")
 		}
 		b.engine.Store(engine)
+		if stagedErr == nil && alike(files, engine.Sources()) { // as nearly always
+			return b, nil
+		}
 		if staged, err := b.load(files); stagedErr != nil || err != nil {
 			o.Log.Error("policy.staged", "err", errors.Join(stagedErr, err), "in_force", engine.SnapshotID())
 		} else if staged.SnapshotID() != engine.SnapshotID() {
@@ -188,6 +193,12 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 	}
 	b.engine.Store(engine)
 	return b, nil
+}
+
+// alike reports whether two sets have the same files; b is sorted by name.
+func alike(a, b []policy.Source) bool {
+	a = slices.SortedFunc(slices.Values(a), func(a, b policy.Source) int { return strings.Compare(a.Name, b.Name) })
+	return slices.EqualFunc(a, b, func(a, b policy.Source) bool { return a.Name == b.Name && bytes.Equal(a.Data, b.Data) })
 }
 
 // unchanged tells whether files are what the folder held when a set last came into

@@ -1,0 +1,107 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+)
+
+// crowd is the embedded catalog and the tools of three providers, thirty each.
+type crowd []*catalog.Descriptor
+
+func (c crowd) All() []*catalog.Descriptor { return c }
+
+func newCrowd(t testing.TB) crowd {
+	t.Helper()
+	c := crowd(testCatalog(t).All())
+	for n := range 90 {
+		p := fmt.Sprintf("p%d", n%3)
+		id := capabilities.ToolID(fmt.Sprintf("tool.%s.t%d", p, n/3))
+		d := &catalog.Descriptor{
+			Capability: capabilities.CapabilityID("tyrum" + string(id[4:])), Tool: id, Title: "Do", Description: "Does.", Version: "1.0.0", Tags: []string{p}, SideEffects: catalog.EffectsLocal,
+			ModelFacing: true, Nature: catalog.NatureTool, Layer: catalog.LayerRemote, Provider: p, Input: json.RawMessage(`{"type":"object","additionalProperties":false}`),
+			Result: json.RawMessage(`{"type":"object","additionalProperties":false}`), Defaults: catalog.Defaults{Isolation: capabilities.ClassT0},
+			Routing:     catalog.Routing{Target: catalog.TargetNode, Implicit: []capabilities.SelectionMode{capabilities.SelectHost}},
+			Idempotency: catalog.Idempotency{Mode: catalog.IdempotencyGuard}, Limits: catalog.Limits{TimeoutMS: 1, MaxTimeoutMS: 1, MaxResultBytes: 100}, Consent: catalog.ConsentLease,
+		}
+		if n%2 == 0 {
+			d.Manifest.Data, d.Defaults.Isolation = []string{"read.workspace"}, capabilities.ClassT1
+		}
+		if err := catalog.SettleOwn(d); err != nil {
+			t.Fatal(err)
+		}
+		c = append(c, d)
+	}
+	return c
+}
+
+// Files are judged by one tool of each class as by all of them: the same ones load, with the same
+// complaints, and decide the same.
+func TestManyToolsAreJudgedByFew(t *testing.T) {
+	tools := newCrowd(t)
+	few, err := newVocabulary(tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, all := len(few.typical), len(few.tools); got > all-80 {
+		t.Fatalf("%d of %d tools are typical", got, all)
+	}
+	all, err := newVocabulary(tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.typical, all.few = all.tools, all.all
+	for i, r := range tools[len(tools)-90:] {
+		if i%3 != 0 {
+			all.tools[r.Tool].class = "" // nothing is shared with it, either
+		}
+	}
+	loaded, refused := 0, 0
+	for _, text := range []string{
+		`permit (principal, action == Action::"tool.p1.t7", resource);`,
+		`permit (principal, action in [Action::"tool.p1.t7", Action::"tool.p2.t29"], resource);`,
+		`permit (principal, action == Action::"tool.p1.t77", resource);`,
+		`permit (principal, action in Action::"family:p1", resource) when { context.consent };`,
+		`permit (principal, action in Action::"family:p9", resource);`,
+		`permit (principal, action in Action::"family:p1", resource) unless { action == Action::"tool.p1.t7" };`,
+		`permit (principal, action in Action::"family:p1", resource) when { action == Action::"tool.p1.t\u{37}" };`,
+		"permit (principal, action == Action // so\n :: \"tool.p1.t7\", resource);",
+		`permit (principal, action in Action::"family:p1", resource) when { context.args.host == "a" };`,
+		`permit (principal, action == Action::"tool.p1.t7", resource) when { context.args has host };`,
+		`permit (principal, action == Action::"tool.p1.t7", resource) when { context.args.count > 1 };`,
+		`permit (principal, action, resource) when { resource.label == "desk" };`,
+		`permit (principal, action in Action::"family:p1", resource) when { resource.label == "desk" };`,
+		`permit (principal, action == Action::"tool.p1.t7", resource == Provider::"gateway");`,
+		`permit (principal, action in Action::"effect", resource) when { context.keys.contains("x") || 1 == "a" };`,
+		`permit (principal, action, resource); forbid (principal, action == Action::"keys:data.read.workspace", resource);`,
+	} {
+		sources := []Source{{Name: "a.cedar", Data: []byte(text)}}
+		one, oneErr := few.load(sources)
+		other, otherErr := all.load(sources)
+		// The library has no order of its complaints.
+		if a, b := fmt.Sprint(oneErr), fmt.Sprint(otherErr); (oneErr == nil) != (otherErr == nil) || strings.Count(a, "; ") != strings.Count(b, "; ") {
+			t.Errorf("%s\nby few: %v\nby all: %v", text, oneErr, otherErr)
+			continue
+		}
+		if oneErr != nil {
+			refused++
+			continue
+		}
+		loaded++
+		for _, d := range tools[len(tools)-90:] {
+			if a, b := one.Decide(request(d.Tool, `{}`)), other.Decide(request(d.Tool, `{}`)); fmt.Sprint(a) != fmt.Sprint(b) {
+				t.Errorf("%s\n%s by few: %v, by all: %v", text, d.Tool, a, b)
+			}
+		}
+	}
+	if loaded < 6 || refused < 5 {
+		t.Errorf("%d files load, %d do not: the comparison says little", loaded, refused)
+	}
+	if e, err := few.load(nil); err != nil || len(e.Schema()) < 90*100 {
+		t.Errorf("%v", err)
+	}
+}
