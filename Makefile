@@ -77,7 +77,7 @@ bench-browser: setup build ## the browser family beside bare Chrome, and beside 
 bench-policy: build ## decision, consent, ticket, whole call, stop and ledger check beside their floors (FIGURES=docs/benchmarks.md)
 	go run ./test/bench/policy $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
 
-bench-plane: build ## selector, lists with a dead provider, imported calls and 10,000 tools beside their floors (FIGURES=docs/benchmarks.md)
+bench-plane: build ## selector, lists, calls of every kind, heartbeats and 10,000 tools beside their floors (FIGURES=docs/benchmarks.md)
 	go run ./test/bench/plane $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
 
 bench-desktop: ## the desktop family beside bare X11 (FIGURES=docs/benchmarks.md writes them there)

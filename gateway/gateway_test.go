@@ -21,14 +21,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func options(t *testing.T) Options {
+func options(t testing.TB) Options {
 	t.Helper()
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o700))
 	return Options{Dir: dir, HTTP: "127.0.0.1:0", QUIC: "127.0.0.1:0", Version: "test"}
 }
 
-func open(t *testing.T, o Options) *Gateway {
+func open(t testing.TB, o Options) *Gateway {
 	t.Helper()
 	g, err := Open(t.Context(), o)
 	must(t, err)
@@ -67,7 +67,7 @@ func run(t *testing.T, g *Gateway) (stop func()) {
 	}
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/secret"
+	"github.com/handrail-dev/handrail/gateway/store"
 )
 
 // kept are references of stored secrets, by owner and alias; what each means is in meant.
@@ -102,6 +104,17 @@ func desk() *nodestest.Nodes {
 	return roster
 }
 
+// empty is a store in which no provider is yet.
+func empty(t *testing.T) *store.Store {
+	t.Helper()
+	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "store.db"), Migrations: Migrations(), ReserveBytes: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
 // entrusting is a book with one provider that anna approved with a credential, whose host is
 // connected.
 func entrusting(t *testing.T) (*Book, *kept, *calls, *nodestest.Nodes) {
@@ -111,7 +124,7 @@ func entrusting(t *testing.T) (*Book, *kept, *calls, *nodestest.Nodes) {
 		t.Fatal(err)
 	}
 	roster := desk()
-	b, err := Open(t.Context(), Options{Store: many(t, 0, 0), Registry: registry.New(cat, slog.New(slog.DiscardHandler))})
+	b, err := Open(t.Context(), Options{Store: empty(t), Registry: registry.New(cat, slog.New(slog.DiscardHandler))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,25 +174,44 @@ func BenchmarkPlaneList(b *testing.B) {
 	b.Run("floor", func(b *testing.B) { ask(b, "/healthz", "ok") })
 }
 
-// BenchmarkPlaneCall is a call of an imported tool; its floor is the same server called directly.
+// BenchmarkPlaneCall is a call of an imported tool beside the same server called directly, and
+// beside a call that the same node answers by itself: the floor on which every call stands.
 func BenchmarkPlaneCall(b *testing.B) {
 	p := newPlane(b, 1)
-	b.Run("imported", func(b *testing.B) {
-		for b.Loop() {
-			if r := p.Call(ctx(), p.tool(0), `{}`, ""); r.Status != capabilities.StatusOK {
-				b.Fatalf("%+v", r)
-			}
-		}
-	})
-	b.Run("direct", func(b *testing.B) {
-		mcp, err := sdk.NewClient(&sdk.Implementation{Name: "bench", Version: "1"}, nil).Connect(ctx(),
-			&sdk.StreamableClientTransport{Endpoint: p.servers[0].URL, MaxRetries: -1}, nil)
-		must(b, err)
-		defer func() { _ = mcp.Close() }()
-		for b.Loop() {
-			if _, err := mcp.CallTool(ctx(), &sdk.CallToolParams{Name: "echo"}); err != nil {
+	direct, err := sdk.NewClient(&sdk.Implementation{Name: "bench", Version: "1"}, nil).Connect(ctx(),
+		&sdk.StreamableClientTransport{Endpoint: p.servers[0].URL, MaxRetries: -1}, nil)
+	must(b, err)
+	defer func() { _ = direct.Close() }()
+	site.Measure(b,
+		p.measured(b, "imported", p.tool(0), `{}`),
+		site.Measured{Name: "direct", Do: func() {
+			if _, err := direct.CallTool(ctx(), &sdk.CallToolParams{Name: "echo"}); err != nil {
 				b.Fatal(err)
 			}
+		}},
+		p.measured(b, "node", "tool.fixture.echo", `{"text":"a"}`))
+}
+
+// measured is one call of a tool that has to go well.
+func (p *plane) measured(b *testing.B, name string, tool capabilities.ToolID, args string) site.Measured {
+	return site.Measured{Name: name, Do: func() {
+		if r := p.Call(ctx(), tool, args, ""); r.Status != capabilities.StatusOK {
+			b.Fatalf("%s: %+v", tool, r)
 		}
-	})
+	}}
+}
+
+// BenchmarkPlaneMacro is a macro of ten steps beside one call of the tool that each of them calls.
+func BenchmarkPlaneMacro(b *testing.B) {
+	p := newPlane(b, 0)
+	file := "description: Says ten things.\nsteps:\n"
+	for n := range 10 {
+		file += fmt.Sprintf("  - {id: s%d, tool: tool.fixture.echo, with: {text: said}}\n", n)
+	}
+	body, err := json.Marshal(api.AddProvider{Name: "ten", Kind: "macro", Manifest: file})
+	must(b, err)
+	var added api.Provider
+	p.admin.ok(http.MethodPost, "/v1/providers", string(body), &added)
+	approved(b, p.admin, added, "allow")
+	site.Measure(b, p.measured(b, "macro", "tool.macro.ten", `{}`), p.measured(b, "single", "tool.fixture.echo", `{"text":"said"}`))
 }

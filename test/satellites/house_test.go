@@ -27,7 +27,7 @@ type house struct {
 
 var admin = dispatch.Caller{Principal: "root", Role: "admin", Lane: "main"}
 
-func start(t *testing.T, door func(*gateway.Options)) *house {
+func start(t testing.TB, door func(*gateway.Options)) *house {
 	t.Helper()
 	h := &house{}
 	at := freePort(t)
@@ -42,7 +42,7 @@ func start(t *testing.T, door func(*gateway.Options)) *house {
 }
 
 // freePort returns an address that stays the same over restarts.
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -52,7 +52,7 @@ func freePort(t *testing.T) string {
 
 // running is a satellite at work.
 type running struct {
-	t    *testing.T
+	t    testing.TB
 	stop context.CancelFunc
 	done chan struct{}
 	err  error // valid after done
@@ -69,7 +69,7 @@ func (h *house) invite(service string) string {
 }
 
 // run starts a satellite; it ends with the test.
-func run(t *testing.T, o satellite.Options) *running {
+func run(t testing.TB, o satellite.Options) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{t: t, stop: cancel, done: make(chan struct{})}

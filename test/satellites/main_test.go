@@ -23,6 +23,8 @@ func TestMain(m *testing.M) {
 		serve(os.Getenv("SATELLITES_SERVER"))
 	case os.Getenv("SATELLITES_CHILD") != "":
 		child()
+	case os.Getenv("SATELLITES_CROWD") != "":
+		crowd(os.Getenv("SATELLITES_CROWD"))
 	default:
 		os.Exit(m.Run())
 	}
@@ -72,7 +74,7 @@ func child() {
 }
 
 // process starts the test binary as something else; it is gone with the test.
-func process(t *testing.T, env string) *exec.Cmd {
+func process(t testing.TB, env string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command(os.Args[0])
 	c.Env, c.Stderr = append(os.Environ(), env), testLog{t}
@@ -81,12 +83,12 @@ func process(t *testing.T, env string) *exec.Cmd {
 	return c
 }
 
-type testLog struct{ t *testing.T }
+type testLog struct{ t testing.TB }
 
 func (w testLog) Write(p []byte) (int, error) { w.t.Logf("%s", p); return len(p), nil }
 
 // within waits for something that nobody tells of, for as long as a test may take.
-func within(t *testing.T, what string, ok func() bool) {
+func within(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if ok() {
