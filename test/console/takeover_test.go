@@ -387,6 +387,7 @@ func TestViewEndsWithWhatAllowsIt(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each waits until a peer has missed enough
 			w := startWatched(t, "640x480")
 			w.browser = startChrome(t)
 			w.Grant("ann", w.node, "tool.live.screen")
