@@ -243,7 +243,7 @@ func (i *Identity) connect(other *tls.Config, options ...nats.Option) (*nats.Con
 	}
 	options = append(options, nats.Nkey(key, pair.Sign), nats.Secure(config), nats.MaxReconnects(-1), nats.Timeout(5*time.Second),
 		nats.ReconnectWait(500*time.Millisecond), nats.ReconnectJitter(200*time.Millisecond, 500*time.Millisecond), nats.ReconnectBufSize(-1),
-		nats.PingInterval(10*time.Second), nats.MaxPingsOutstanding(2))
+		nats.PingInterval(25*time.Second), nats.MaxPingsOutstanding(1))
 	if i.Sum == "" { // a server elsewhere refuses while the gateway is away
 		options = append(options, nats.IgnoreAuthErrorAbort())
 	}

@@ -119,6 +119,8 @@ type server struct {
 
 	mu      sync.Mutex
 	seq     uint64
+	mac     *remote.Key // by which heartbeats have MACs; nil: each is signed
+	keyed   time.Time   // when that was agreed on
 	running map[capabilities.CallID]*running
 	down    error // what Check said last
 }
@@ -269,8 +271,12 @@ func (s *server) dial(ctx context.Context) (conn *nats.Conn, ended chan struct{}
 	}
 }
 
-// connected says in the log that the gateway let it in, for the first time or again.
+// connected says in the log that the gateway let it in, for the first time or again. Whoever
+// stands there now may be another than agreed on the key.
 func (s *server) connected() {
+	s.mu.Lock()
+	s.mac = nil
+	s.mu.Unlock()
 	s.opts.Log.Info("satellite.connected", "service", s.opts.Name, "satellite", s.id.Satellite)
 }
 
@@ -322,19 +328,46 @@ func (s *server) beat() error {
 	if s.down != nil {
 		h.Reason = capabilities.Clip(capabilities.Printable(s.down.Error()), 300)
 	}
+	mac := s.mac
+	if time.Since(s.keyed) < time.Second { // the gateway may not have our half yet
+		mac = nil
+	}
 	s.mu.Unlock()
+	sign := s.sign
+	if mac != nil {
+		sign = mac.MAC
+	}
+	data, err := h.Sign(sign)
+	if err != nil {
+		return err
+	}
+	return s.conn.Publish(remote.Heartbeats(s.id.Service, s.id.Satellite), data)
+}
+
+// sign signs by the satellite's own key.
+func (s *server) sign(data []byte) ([]byte, error) {
 	pair, err := s.id.pair()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	data, err := h.Sign(pair.Sign)
+	return pair.Sign(data)
+}
+
+// key agrees on a key for heartbeats, so that the next ones need not be signed.
+func (s *server) key(r remote.Request, reply string) {
+	answer, mac, err := remote.AnswerKey(s.id.Satellite, r.Key, s.sign)
 	if err != nil {
-		return err
+		s.opts.Log.Warn("satellite.key", "err", err)
+		return
 	}
-	if err := s.conn.Publish(remote.Heartbeats(s.id.Service), data); err != nil {
-		return err
+	s.mu.Lock()
+	again := s.mac != nil
+	s.mac, s.keyed = mac, time.Now()
+	s.mu.Unlock()
+	s.say(reply, remote.Reply{Key: &answer})
+	if again { // the gateway did not know the MACs: it hears a signature
+		s.beatNow()
 	}
-	return s.conn.FlushTimeout(remote.Period)
 }
 
 // hear takes one request.
@@ -349,6 +382,8 @@ func (s *server) hear(ctx context.Context, m *nats.Msg) {
 		s.say(m.Reply, remote.Reply{Manifest: s.manifest})
 	case remote.OpAsk:
 		s.say(m.Reply, remote.Reply{Fates: s.fates(r.Calls)})
+	case remote.OpKey:
+		s.key(r, m.Reply)
 	case remote.OpCancel:
 		s.mu.Lock()
 		if c := s.running[r.Call]; c != nil {

@@ -76,7 +76,6 @@ type Bus struct {
 	byKey     map[string]*satellite // by public nkey
 	invites   map[string]*invite    // by public nkey
 	refused   map[string]uint64     // heartbeats, by why
-	shares    map[string]*share     // of heartbeats, by their subject
 	manifests map[string]*said      // what satellites say of their tools, by hash
 	pending   map[string]*exchange  // calls under way, by the subject of their replies
 	snapshot  []route.Node          // nil: to be made anew
@@ -106,7 +105,7 @@ func New(ctx context.Context, o Options) (*Bus, error) {
 	}
 	b := &Bus{
 		opts: o, roster: map[capabilities.NodeID]*satellite{}, byKey: map[string]*satellite{}, invites: map[string]*invite{},
-		refused: map[string]uint64{}, shares: map[string]*share{}, manifests: map[string]*said{}, pending: map[string]*exchange{},
+		refused: map[string]uint64{}, manifests: map[string]*said{}, pending: map[string]*exchange{},
 	}
 	b.running, b.stop = context.WithCancel(context.Background())
 	if err := b.load(ctx); err != nil {

@@ -174,7 +174,7 @@ func (b *Bus) Dispatch(ctx context.Context, id capabilities.NodeID, t *wire.Tick
 		}
 		r, err := remote.ReadReply(data)
 		switch {
-		case err != nil, r.Manifest != nil, r.Fates != nil:
+		case err != nil, r.Progress == nil && r.Result == nil:
 			b.cancel(s, t.Call)
 			return wire.Answer{}, nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The satellite answered in a way that nobody here understands.")
 		case r.Progress != nil:
@@ -326,16 +326,7 @@ func (b *Bus) Manifest(ctx context.Context, id capabilities.NodeID) (tools.ToolM
 }
 
 func (b *Bus) ask(ctx context.Context, s *satellite) (*tools.ToolManifest, error) {
-	x, end, err := b.send(s, remote.Request{Op: remote.OpManifest})
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	data, err := x.next(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	r, err := remote.ReadReply(data)
+	r, err := b.once(ctx, s, remote.Request{Op: remote.OpManifest})
 	if err != nil {
 		return nil, err
 	}

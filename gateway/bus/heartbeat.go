@@ -1,9 +1,7 @@
 package bus
 
 import (
-	"bytes"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -28,12 +26,14 @@ const (
 // life is what is known of a satellite now; under Bus.mu.
 type life struct {
 	last    remote.Heartbeat // zero: none yet
-	beats   allowance        // of heartbeats that count
-	spared  time.Time        // when one that names it was last read although its service was crowded
-	seen    time.Time        // when that came
-	was     Health           // at the last look
-	refused uint64           // heartbeats of its
-	said    *said            // what it says of its tools; nil: not asked yet
+	beats   allowance        // of heartbeats
+	seen    time.Time        // when the last one that counted came
+	mac     *remote.Key      // by which its heartbeats have MACs; nil: each is signed
+	keying  keying
+	was     Health // at the last look
+	refused uint64 // heartbeats of its
+	said    *said  // what it says of its tools; nil: not asked yet
+	keyed   bool   // the last heartbeat had a MAC
 	asking  bool
 	asked   time.Time
 	problem string // why its tools are not taken
@@ -74,12 +74,11 @@ func (l *life) health(now time.Time) (Health, string) {
 	return HealthReady, ""
 }
 
-// Bounds of heartbeats. A few in a row are said by one that starts, connects and looks at what
-// stands behind it.
-const (
-	beatsInARow  = 4 // of one satellite; then one each second
-	beatsOfOther = 4 // of a service each second, beside those of its satellites
-)
+// beatsInARow is how many heartbeats one satellite may say at once, and one more each second: one
+// that starts, connects and looks at what stands behind it says a few in a row. All that comes at
+// its subject counts, before anything is decoded: one that floods costs the others nothing, and
+// spends what is its own.
+const beatsInARow = 4
 
 // allowance is how much somebody may do: a number at once, and one more each second.
 type allowance struct {
@@ -87,64 +86,15 @@ type allowance struct {
 	until time.Time // used is as of then
 }
 
-// left reports whether there is one of most left at a time.
-func (a *allowance) left(now time.Time, most float64) bool {
+// take takes one of most at a time, if there is one left.
+func (a *allowance) take(now time.Time, most float64) bool {
 	if d := now.Sub(a.until); d > 0 {
 		a.used, a.until = max(a.used-d.Seconds(), 0), now
 	}
-	return a.used+1 <= most
-}
-
-// share is what was heard at the subject of a service within a second: all of its satellites
-// publish there, and which of them did only a signature says.
-type share struct {
-	since time.Time
-	left  int
-	due   []*satellite // of whom one more is read
-}
-
-// crowded reports whether a message at the subject of a service is more than its satellites have to
-// say. It is asked before anything is decoded, so that one that floods costs the others nothing.
-// A message that names a satellite is read all the same, once each Period for each: one that floods
-// silences no other of its service.
-func (b *Bus) crowded(subject string, data []byte) bool {
-	now := b.opts.Now()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.shares[subject]
-	if s == nil || now.Sub(s.since) >= time.Second || now.Before(s.since) {
-		in := 0
-		s = &share{since: now}
-		for _, o := range b.roster {
-			if o.state != route.StateApproved || subject != remote.Heartbeats(o.service) {
-				continue
-			}
-			in++
-			if d := now.Sub(o.spared); d < 0 || d >= remote.Period {
-				s.due = append(s.due, o)
-			}
-		}
-		if in == 0 {
-			delete(b.shares, subject)
-			return false // nobody of ours: it is refused as unknown
-		}
-		s.left = beatsOfOther + beatsInARow*in
-		b.shares[subject] = s
-	}
-	s.left--
-	if s.left >= 0 {
+	if a.used+1 > most {
 		return false
 	}
-	if len(data) > remote.MaxHeartbeat {
-		return true
-	}
-	for i, o := range s.due {
-		if bytes.Contains(data, []byte(o.id)) {
-			o.spared = now
-			s.due = slices.Delete(s.due, i, i+1)
-			return false
-		}
-	}
+	a.used++
 	return true
 }
 
@@ -154,16 +104,14 @@ func (l *life) drop() {
 	l.lost = make(chan struct{})
 }
 
-// beat takes a heartbeat. One that is malformed, is not signed by the satellite it names, or came
-// before, changes nothing but a count.
+// beat takes a heartbeat. One that is malformed, is not of the satellite it names, or came before,
+// changes nothing but a count.
 func (b *Bus) beat(m *nats.Msg) {
-	if !remote.IsHeartbeat(m.Subject) {
+	id := remote.HeartbeatOf(m.Subject)
+	if id == "" {
 		return // another gateway's request
 	}
-	why := "too_many"
-	if !b.crowded(m.Subject, m.Data) {
-		why = b.takeBeat(m.Subject, m.Data)
-	}
+	why := b.takeBeat(capabilities.NodeID(id), m.Subject, m.Data)
 	if why != "" {
 		b.mu.Lock()
 		first := b.refused[why] == 0
@@ -186,53 +134,48 @@ func (b *Bus) Refused() map[string]uint64 {
 	return all
 }
 
-// takeBeat returns why a heartbeat is refused; "" for one that counts.
-func (b *Bus) takeBeat(subject string, data []byte) string {
-	h, signed, sig, err := remote.ReadHeartbeat(data)
-	if err != nil {
-		return "malformed"
-	}
+// takeBeat returns why a heartbeat at the subject of a satellite is refused; "" for one that
+// counts. The subject alone proves nothing: a server elsewhere is somebody else's.
+func (b *Bus) takeBeat(id capabilities.NodeID, subject string, data []byte) string {
+	now := b.opts.Now()
 	b.mu.Lock()
-	s := b.roster[capabilities.NodeID(h.Satellite)]
-	if s == nil || s.state != route.StateApproved {
+	s := b.roster[id]
+	if s == nil || s.state != route.StateApproved || subject != s.beatsAt {
 		b.mu.Unlock()
 		return "unknown"
 	}
-	key, service, last := s.key, s.service, s.last.Seq
-	now := b.opts.Now()
-	often := !s.beats.left(now, beatsInARow)
+	mac, last := s.mac, s.last.Seq
+	room := s.beats.take(now, beatsInARow)
 	b.mu.Unlock()
-	why := ""
-	switch {
-	case h.Service != service || subject != remote.Heartbeats(service):
-		why = "other_service"
-	case h.Seq <= last:
-		why = "repeated" // or out of order
-	case h.Time().Before(now.Add(-remote.Skew)) || h.Time().After(now.Add(remote.Skew)):
+	why, h, signed := "too_many", remote.Heartbeat{}, false
+	if room {
+		why, h, signed = s.reads(data, mac, last)
+	}
+	late := h.Time().Before(now.Add(-remote.Skew)) || h.Time().After(now.Add(remote.Skew))
+	if why == "" && late {
 		why = "clock"
-	case often:
-		why = "too_often"
-	case verify(key, signed, sig) != nil:
-		why = "forged"
 	}
 	b.mu.Lock()
 	if why == "" && h.Seq <= s.last.Seq {
 		why = "repeated"
 	}
 	if why != "" {
-		if why != "forged" { // whose it is, is not known then
-			s.refused++
-		}
-		if why == "clock" {
+		s.refused++
+		switch why {
+		case "clock":
 			s.problem = "Its clock and the gateway's are more than a minute apart."
+		case "unkeyed", "forged":
+			b.keyLocked(s, true, now) // it may have another key than we, after a restart
 		}
 		b.mu.Unlock()
 		return why
 	}
+	if signed {
+		b.keyLocked(s, false, now)
+	}
 	restarted := !s.seen.IsZero() && h.UptimeS < s.last.UptimeS
 	before, had := s.was, s.said
-	s.last, s.seen = h, now
-	s.beats.used++
+	s.last, s.seen, s.keyed = h, now, !signed
 	s.was, _ = s.health(now)
 	if restarted {
 		s.drop() // what ran there ended with it; it says what it knows
@@ -256,6 +199,30 @@ func (b *Bus) takeBeat(subject string, data []byte) string {
 		b.changed()
 	}
 	return ""
+}
+
+// reads reads a heartbeat of a satellite: whether a MAC or a signature is over it, and why it is
+// none of its; last is the number of the last one.
+func (r *record) reads(data []byte, mac *remote.Key, last uint64) (why string, h remote.Heartbeat, signed bool) {
+	h, over, sig, err := remote.ReadHeartbeat(data)
+	switch {
+	case err != nil:
+		return "malformed", h, false
+	case h.Satellite != string(r.id) || h.Service != r.service:
+		return "other", h, false
+	case h.Seq <= last:
+		return "repeated", h, false // or out of order
+	case len(sig) != remote.MACSize:
+		if verify(r.key, over, sig) != nil {
+			return "forged", h, true
+		}
+		return "", h, true
+	case mac == nil:
+		return "unkeyed", h, false
+	case !mac.Made(over, sig):
+		return "forged", h, false
+	}
+	return "", h, false
 }
 
 // fetch asks a satellite what it says of its tools, until ctx ends.

@@ -83,6 +83,7 @@ type record struct {
 type satellite struct {
 	record
 	life
+	beatsAt string // the subject of its heartbeats
 }
 
 // in reports whether it is none that was put out.
@@ -149,7 +150,7 @@ func moment(ms int64) time.Time {
 
 // put adds a satellite to the maps.
 func (b *Bus) put(s *satellite) {
-	s.life.lost = make(chan struct{})
+	s.life.lost, s.beatsAt = make(chan struct{}), remote.Heartbeats(s.service, string(s.id))
 	b.roster[s.id], b.byKey[s.key] = s, s
 }
 
@@ -315,7 +316,8 @@ type View struct {
 	UptimeS   int64
 	Manifest  string // hash
 	Problem   string // why its tools are not taken
-	Refused   uint64 // its heartbeats that were refused
+	Refused   uint64 // heartbeats at its subject that were refused
+	Keyed     bool   // its last heartbeat had a MAC in place of a signature
 	Breaker   bool   // calls go to others for a moment
 }
 
@@ -355,7 +357,7 @@ func (b *Bus) viewLocked(s *satellite) View {
 	return View{
 		ID: s.id, Service: s.service, State: s.state, Profile: s.profile, Key: s.key, JoinedAt: s.joinedAt, DecidedAt: s.decidedAt, DecidedBy: s.decidedBy,
 		Reason: s.reason, Health: h, Why: why, Seen: s.seen, Active: s.last.Active, Load: s.last.Load, UptimeS: s.last.UptimeS, Manifest: s.last.Manifest,
-		Problem: s.problem, Refused: s.refused, Breaker: now.Before(s.openUntil),
+		Problem: s.problem, Refused: s.refused, Keyed: s.keyed, Breaker: now.Before(s.openUntil),
 	}
 }
 

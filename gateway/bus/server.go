@@ -136,7 +136,7 @@ func (b *Bus) admit(key string) (pass, bool) {
 		}
 		id := string(s.id)
 		return pass{
-			publish: []string{remote.Heartbeats(s.service), remote.Inbox(id) + ".>"}, hear: []string{remote.Own(s.service, id)}, of: s,
+			publish: []string{remote.Heartbeats(s.service, id), remote.Inbox(id) + ".>"}, hear: []string{remote.Own(s.service, id)}, of: s,
 		}, true
 	}
 	i := b.invites[key]

@@ -3,6 +3,7 @@ package satellites
 import (
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,12 +67,17 @@ func (x *hostile) connect(h *house) (*nats.Conn, error) {
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { x.denied <- err }))
 }
 
-func (x *hostile) beat(seq uint64, change func(*remote.Heartbeat), sign nkeys.KeyPair) []byte {
-	x.t.Helper()
-	b := remote.Heartbeat{
+// says is a heartbeat, in the gateway's time.
+func (x *hostile) says(seq uint64) remote.Heartbeat {
+	return remote.Heartbeat{
 		Contract: 1, Satellite: x.id, Service: x.service, Host: "box", Manifest: "sha256:" + strings.Repeat("0", 64), Ready: true, Connected: true,
 		TS: time.Now().UTC().Format(time.RFC3339Nano), Seq: seq,
 	}
+}
+
+func (x *hostile) beat(seq uint64, change func(*remote.Heartbeat), sign nkeys.KeyPair) []byte {
+	x.t.Helper()
+	b := x.says(seq)
 	if change != nil {
 		change(&b)
 	}
@@ -92,12 +98,13 @@ func (h *house) refusals(why string, n uint64) {
 	within(h.T.(*testing.T), why, func() bool { return h.Gateway.Bus.Refused()[why] >= n })
 }
 
-// Heartbeats that are forged, replayed, out of order, of another time or service, or of 10,000
-// satellites that do not exist change nothing but a count.
+// Heartbeats that are forged, replayed, out of order, of another time, service or satellite change
+// nothing but a count, nor does a flood of them.
 func TestHeartbeatsThatDoNotCount(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil)
 	x := h.intrude("voice")
-	at := remote.Heartbeats("voice")
+	at := remote.Heartbeats("voice", x.id)
 	view := func() bus.View {
 		v, err := h.Gateway.Bus.View(capabilities.NodeID(x.id))
 		must(t, err)
@@ -110,54 +117,63 @@ func TestHeartbeatsThatDoNotCount(t *testing.T) {
 	other, err := nkeys.CreateUser()
 	must(t, err)
 
-	x.publish(at, first)                   // again
-	x.publish(at, x.beat(99, nil, x.pair)) // out of order
-	h.refusals("repeated", 2)
-	x.publish(at, x.beat(101, nil, other)) // by another key
-	h.refusals("forged", 1)
 	tampered := strings.Replace(string(x.beat(102, nil, x.pair)), `"ready":true`, `"ready":false`, 1)
-	x.publish(at, []byte(tampered))
-	h.refusals("forged", 2)
-	x.publish(at, x.beat(103, func(b *remote.Heartbeat) { b.TS = time.Now().Add(-2 * time.Minute).UTC().Format(time.RFC3339Nano) }, x.pair))
-	h.refusals("clock", 1)
-	x.publish(at, x.beat(104, func(b *remote.Heartbeat) { b.Service = "image" }, x.pair))
-	h.refusals("other_service", 1)
-	time.Sleep(1100 * time.Millisecond) // beyond a few each second none of a service is read
-	for _, bad := range []string{`{`, `[]`, `{"contract_version":1,"privileged":true}`, strings.Repeat("a", remote.MaxHeartbeat+1)} {
-		x.publish(at, []byte(bad))
+	for _, bad := range []struct {
+		why  string
+		data []byte
+	}{
+		{"repeated", first},
+		{"repeated", x.beat(99, nil, x.pair)}, // out of order
+		{"forged", x.beat(101, nil, other)},   // by another key
+		{"forged", []byte(tampered)},
+		{"unkeyed", x.sealed(103, &remote.Key{1})},
+		{"clock", x.beat(104, func(b *remote.Heartbeat) { b.TS = time.Now().Add(-2 * time.Minute).UTC().Format(time.RFC3339Nano) }, x.pair)},
+		{"other", x.beat(105, func(b *remote.Heartbeat) { b.Service = "image" }, x.pair)},
+		{"other", x.beat(106, func(b *remote.Heartbeat) { b.Satellite = "t7k2m9qxw3dz8tch5" }, x.pair)},
+		{"malformed", []byte(`{`)},
+		{"malformed", []byte(`[]`)},
+		{"malformed", []byte(`{"contract_version":1,"privileged":true}`)},
+		{"malformed", []byte(strings.Repeat("a", remote.MaxHeartbeat+1))},
+		{"malformed", []byte(strings.Replace(string(x.beat(107, nil, x.pair)), "{", `{"approved":true,`, 1))},
+	} {
+		h.late.Add(int64(time.Second)) // a heartbeat each second is read
+		n := h.Gateway.Bus.Refused()[bad.why]
+		x.publish(at, bad.data)
+		h.refusals(bad.why, n+1)
 	}
-	h.refusals("malformed", 4)
-	for i := range 10_000 {
-		must(t, x.conn.Publish(at, x.fake(i)))
+	for range 10_000 {
+		must(t, x.conn.Publish(at, first))
 	}
 	must(t, x.conn.Flush())
-	within(t, "all of them to be refused", func() bool {
-		r := h.Gateway.Bus.Refused()
-		return r["unknown"]+r["too_many"] >= 10_000
-	})
+	h.refusals("too_many", 9_000)
 	if v := view(); !v.Seen.Equal(seen) || len(h.Gateway.Bus.Views()) != 1 {
 		t.Errorf("they counted: %+v, %d satellites", v, len(h.Gateway.Bus.Views()))
 	}
-	time.Sleep(1100 * time.Millisecond)
-	x.publish(at, x.beat(105, nil, x.pair))
+	h.late.Add(int64(5 * time.Second))
+	x.publish(at, x.beat(108, nil, x.pair))
 	within(t, "a good one after them", func() bool { return view().Seen.After(seen) })
 }
 
-// fake is a heartbeat of a satellite that there is not; it costs no signature to refuse.
-func (x *hostile) fake(i int) []byte {
-	return fmt.Appendf(nil, `{"contract_version":1,"satellite_id":"t%016d","service":"voice","host":"x","subjects":[],"manifest_set_hash":"sha256:%064d","ready":true,"active":0,"load":0,"connected":true,"uptime_s":1,"ts":"2026-11-26T22:00:00Z","seq":1,"sig":"AA"}`, i, i)
+// sealed is a heartbeat with a MAC.
+func (x *hostile) sealed(seq uint64, key *remote.Key) []byte {
+	x.t.Helper()
+	b := x.says(seq)
+	data, err := b.Sign(key.MAC)
+	must(x.t, err)
+	return data
 }
 
 // A satellite hears and says its own subjects only: not requests to others, not the plane, not
 // replies of others, nor joins.
 func TestASatelliteSpeaksForItselfOnly(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil)
 	e := &echo{}
 	run(t, satellite.Options{Name: "image", Dir: t.TempDir(), Paste: h.invite("image"), Tools: []satellite.Tool{e.tool()}})
 	p := h.approve("image")
 	h.callable("tool.image.say")
 	x := h.intrude("voice")
-	for _, subject := range []string{tools.AllTools, ">", remote.Own("image", string(p.Host)), remote.AllInboxes, remote.AllJoins, remote.Inbox(string(p.Host)) + ".>", remote.Heartbeats("image")} {
+	for _, subject := range []string{tools.AllTools, ">", remote.Own("image", string(p.Host)), remote.AllInboxes, remote.AllJoins, remote.Inbox(string(p.Host)) + ".>", remote.Heartbeats("image", string(p.Host)), remote.Heartbeats("voice", x.id)} {
 		sub, err := x.conn.SubscribeSync(subject)
 		must(t, err)
 		must(t, x.conn.Flush())
@@ -173,7 +189,7 @@ func TestASatelliteSpeaksForItselfOnly(t *testing.T) {
 	}
 	order, err := remote.Write(remote.Request{Op: remote.OpCall, Call: "c1", Tool: "say", Args: json.RawMessage(`{"text":"stolen"}`), DeadlineMS: 1000})
 	must(t, err)
-	for _, subject := range []string{remote.Own("image", string(p.Host)), remote.Heartbeats("image"), remote.Inbox(string(p.Host)) + ".x", "handrail.join.x"} {
+	for _, subject := range []string{remote.Own("image", string(p.Host)), remote.Heartbeats("image", string(p.Host)), remote.Heartbeats("voice", "t7k2m9qxw3dz8tch5"), remote.Inbox(string(p.Host)) + ".x", "handrail.join.x"} {
 		x.publish(subject, order)
 		select {
 		case err := <-x.denied:
@@ -204,6 +220,7 @@ func TestASatelliteSpeaksForItselfOnly(t *testing.T) {
 // A manifest that is too large, has fields about security that nobody knows, is of another service,
 // or is not what the heartbeat says makes no provider.
 func TestManifestsThatAreNotTaken(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil)
 	many := &tools.ToolManifest{Provider: "voice"}
 	for i := range 300 {
@@ -215,20 +232,20 @@ func TestManifestsThatAreNotTaken(t *testing.T) {
 		must(t, err)
 		return string(data)
 	}
-	for name, c := range map[string]struct{ hash, reply string }{
-		"many":     {many.Hash(), marshal(many)},
-		"unknown":  {good.Hash(), strings.Replace(marshal(good), `"name":"a"`, `"name":"a","requires_approval":false`, 1)},
-		"other":    {(&tools.ToolManifest{Provider: "image", Tools: good.Tools}).Hash(), strings.Replace(marshal(good), "voice", "image", 1)},
-		"not said": {"sha256:" + strings.Repeat("1", 64), marshal(good)},
-		"no json":  {good.Hash(), "{"},
+	for name, c := range map[string]struct{ hash, reply, why string }{
+		"many":     {many.Hash(), marshal(many), "1 to 200 tools"},
+		"unknown":  {good.Hash(), strings.Replace(marshal(good), `"name":"a"`, `"name":"a","requires_approval":false`, 1), "requires_approval"},
+		"other":    {(&tools.ToolManifest{Provider: "image", Tools: good.Tools}).Hash(), strings.Replace(marshal(good), "voice", "image", 1), "not of voice"},
+		"not said": {"sha256:" + strings.Repeat("1", 64), marshal(good), "not the one that its heartbeat names"},
+		"no json":  {good.Hash(), "{", ""},
 	} {
 		x := h.intrude("voice")
 		_, err := x.conn.Subscribe(remote.Own("voice", x.id), func(m *nats.Msg) { _ = m.Respond([]byte(c.reply)) })
 		must(t, err)
-		x.publish(remote.Heartbeats("voice"), x.beat(1, func(b *remote.Heartbeat) { b.Manifest = c.hash }, x.pair))
+		x.publish(remote.Heartbeats("voice", x.id), x.beat(1, func(b *remote.Heartbeat) { b.Manifest = c.hash }, x.pair))
 		within(t, name, func() bool {
 			v, err := h.Gateway.Bus.View(capabilities.NodeID(x.id))
-			return err == nil && v.Problem != ""
+			return err == nil && v.Problem != "" && strings.Contains(v.Problem, c.why)
 		})
 		if _, err := h.Gateway.Providers.Get("voice"); err == nil {
 			t.Errorf("%s: there is a provider", name)
@@ -237,14 +254,61 @@ func TestManifestsThatAreNotTaken(t *testing.T) {
 		must(t, err)
 	}
 	x := h.intrude("voice")
-	if err := x.conn.Publish(remote.Heartbeats("voice"), make([]byte, remote.MaxPayload+1)); !errors.Is(err, nats.ErrMaxPayload) {
+	if err := x.conn.Publish(remote.Heartbeats("voice", x.id), make([]byte, remote.MaxPayload+1)); !errors.Is(err, nats.ErrMaxPayload) {
 		t.Errorf("a payload beyond the bound: %v", err)
+	}
+}
+
+// A key is one satellite's: nobody joins by it a second time, nor by one that is another's. Of two
+// that connect by it the later has the place of the other.
+func TestAKeyIsOneSatellites(t *testing.T) {
+	t.Parallel()
+	h := start(t, nil)
+	x := h.intrude("voice")
+	paste, err := remote.ParsePaste(h.invite("image"))
+	must(t, err)
+	holder, err := nkeys.FromSeed([]byte(paste.Seed))
+	must(t, err)
+	holds, err := holder.PublicKey()
+	must(t, err)
+	conn, err := nats.Connect("tls://"+h.Gateway.Bus.Listening(), nats.Nkey(holds, holder.Sign), nats.Secure(&tls.Config{InsecureSkipVerify: true}),
+		nats.NoReconnect(), nats.CustomInboxPrefix(remote.Inbox(holds)))
+	must(t, err)
+	t.Cleanup(conn.Close)
+	for name, c := range map[string]struct {
+		signs nkeys.KeyPair
+		over  string
+		code  capabilities.Code
+	}{
+		"the same key again":   {x.pair, holds, capabilities.CodeConflict},
+		"a key of another":     {holder, holds, capabilities.CodePasteInvalid},
+		"a proof of something": {x.pair, x.key, capabilities.CodePasteInvalid},
+	} {
+		sig, err := c.signs.Sign([]byte(c.over))
+		must(t, err)
+		ask, err := remote.Write(remote.Ask{Key: x.key, Host: "box", Platform: "linux/amd64", Sig: base64.RawURLEncoding.EncodeToString(sig)})
+		must(t, err)
+		m, err := conn.Request(remote.Join(holds), ask, 10*time.Second)
+		must(t, err)
+		var v remote.Verdict
+		must(t, json.Unmarshal(m.Data, &v))
+		if v.Code != c.code || v.Satellite != "" {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+	second, err := x.connect(h)
+	must(t, err)
+	defer second.Close()
+	within(t, "the first one to be cut off", x.conn.IsClosed)
+	if second.IsClosed() || len(h.Gateway.Bus.Views()) != 1 {
+		t.Errorf("the second is closed: %v; %d satellites", second.IsClosed(), len(h.Gateway.Bus.Views()))
 	}
 }
 
 // A satellite that is revoked loses its connection at once, its tools with it, and does not come
 // in again; nor does anybody by a paste that was used.
 func TestARevokedSatelliteStaysOut(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil)
 	e, dir := &echo{}, t.TempDir()
 	paste := h.invite("voice")

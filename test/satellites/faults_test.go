@@ -34,11 +34,17 @@ func (e *echo) plain() satellite.Tool {
 // Ready after one heartbeat, stale after 15 s, gone after 30 s (S3-11): what stands behind it may
 // run as it likes.
 func TestASilentSatellite(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil)
 	r := run(t, satellite.Options{Name: "voice", Dir: t.TempDir(), Paste: h.invite("voice"), Tools: []satellite.Tool{(&echo{}).tool()}})
 	p := h.approve("voice")
 	h.callable("tool.voice.say")
 	r.end()
+	// A call that leaves while the connection ends might be heard by nobody and answered by nobody.
+	within(t, "its connection to end", func() bool {
+		_, err := h.Gateway.Bus.Manifest(context.Background(), p.Host)
+		return capabilities.CodeOf(err) == capabilities.CodeNodeDisconnected
+	})
 	for _, c := range []struct {
 		late time.Duration
 		is   bus.Health
@@ -59,6 +65,7 @@ func TestASilentSatellite(t *testing.T) {
 
 // The heartbeat comes from the adapter and says whether the backing service answers (S3-10, S3-11).
 func TestTheBackingServiceIsSilent(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil)
 	var mu sync.Mutex
 	var down error
@@ -79,6 +86,7 @@ func TestTheBackingServiceIsSilent(t *testing.T) {
 // A satellite that is killed in a call is an unknown outcome once it is back and cannot tell, and
 // nothing ran twice.
 func TestAKilledSatellite(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil)
 	dir := t.TempDir()
 	log := filepath.Join(dir, "ran")
@@ -108,6 +116,7 @@ func TestAKilledSatellite(t *testing.T) {
 // Ten calls in flight survive a restart of the gateway: each is carried out once and its result is
 // what the satellite says when it is asked.
 func TestARestartWithCallsInFlight(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil)
 	e := &echo{gate: make(chan struct{})}
 	run(t, satellite.Options{Name: "voice", Dir: t.TempDir(), Paste: h.invite("voice"), Capacity: 16, Tools: []satellite.Tool{e.plain()}})
@@ -141,6 +150,7 @@ func TestARestartWithCallsInFlight(t *testing.T) {
 // A cut between satellite and gateway ends no call: the satellite comes back by itself and tells
 // what became of it.
 func TestAPartition(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil)
 	way := cable(t)
 	e := &echo{gate: make(chan struct{})}
@@ -246,6 +256,7 @@ func (w *wire) heal() {
 // Interchangeable satellites share the calls by how busy each is, and one that is gone costs none
 // of the next; without that word a second one is not let in.
 func TestInterchangeable(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil)
 	a, b := &echo{gate: make(chan struct{})}, &echo{gate: make(chan struct{})}
 	ra := run(t, satellite.Options{Name: "voice", Dir: t.TempDir(), Paste: h.invite("voice"), Interchangeable: true, Tools: []satellite.Tool{a.tool()}})
@@ -309,6 +320,7 @@ func (e *echo) all() []string {
 // A satellite that says something else of a tool than was approved is not called (S4's lifecycle is
 // that of every provider).
 func TestAChangedSatellite(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil)
 	e, dir := &echo{}, t.TempDir()
 	r := run(t, satellite.Options{Name: "voice", Dir: dir, Paste: h.invite("voice"), Tools: []satellite.Tool{e.tool()}})

@@ -3,7 +3,9 @@ package satellites
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
@@ -41,13 +43,19 @@ func start(t testing.TB, door func(*gateway.Options)) *house {
 	return h
 }
 
-// freePort returns an address that stays the same over restarts.
+// freePort returns an address that stays the same over restarts. It is none that the system gives
+// to anybody else meanwhile: tests run beside each other, and their clients take ports, too.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	for range 100 {
+		at := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))
+		if l, err := net.Listen("tcp", at); err == nil {
+			must(t, l.Close())
+			return at
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
 }
 
 // running is a satellite at work.

@@ -4,12 +4,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+	"github.com/handrail-dev/handrail/capabilities/catalog/tools/remote"
 	"github.com/handrail-dev/handrail/gateway/bus"
 	"github.com/handrail-dev/handrail/satellite"
 )
@@ -24,6 +27,7 @@ const httpManifest = `{"check":"/health","tools":[
 // An HTTP service is a backing service, and the satellite in front of it the provider (S3-10): each
 // call is a POST, and the heartbeat says whether the service answers.
 func TestAnHTTPService(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil)
 	var down atomic.Bool
 	var asked atomic.Value
@@ -86,6 +90,7 @@ func TestAnHTTPService(t *testing.T) {
 // A domain of plumbing may have a tool, on its own subjects, and stays plumbing (S3-22, S3-23,
 // S3-25, S3-29).
 func TestPlumbingStaysPlumbing(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil)
 	e := &echo{}
 	list := e.tool()
@@ -94,6 +99,16 @@ func TestPlumbingStaysPlumbing(t *testing.T) {
 	p := h.approve("gh")
 	h.callable("tool.gh.list-prs")
 	want(t, h.call("tool.gh.list-prs", `{"text":"x"}`, ""), capabilities.StatusOK, "")
+	// All ten have their subjects, and none of them is a tool's.
+	plumbing := tools.PlumbingDomains()
+	if want := []string{"audit", "blob", "cli", "event", "gh", "jobs", "llm", "outbound", "turns", "verify"}; !slices.Equal(plumbing, want) {
+		t.Errorf("plumbing is %q", plumbing)
+	}
+	for _, domain := range plumbing {
+		if at := remote.Heartbeats(domain, "x"); at != "factory."+domain+".heartbeat-x" || !slices.Contains(remote.Discovery(), "factory."+domain+".*") {
+			t.Errorf("%s is at %s", domain, at)
+		}
+	}
 	if d := p.Tools[0].Descriptor; d.Nature != catalog.NaturePlumbing || d.Layer != catalog.LayerRemote {
 		t.Errorf("it is %s of %s", d.Nature, d.Layer)
 	}

@@ -49,10 +49,15 @@ func (h *house) speaks(name string, program string, args ...string) {
 		return err == nil && v.Seen.After(ended)
 	})
 	want(t, h.call(tool, `{"text":"again"}`, ""), capabilities.StatusOK, "")
+	within(t, "a heartbeat with a MAC", func() bool {
+		v, err := h.Gateway.Bus.View(p.Host)
+		return err == nil && v.Keyed
+	})
 }
 
 // The wire format can be spoken from Python with nothing but a socket and a library for signatures.
 func TestPythonSpeaks(t *testing.T) {
+	t.Parallel()
 	desk.Need(t, "python3")
 	h := start(t, nil)
 	script, err := filepath.Abs("../../examples/satellites/echo.py")
@@ -62,6 +67,7 @@ func TestPythonSpeaks(t *testing.T) {
 
 // The same from Node with NATS's own client, where '.ci/conformance' installed it.
 func TestJavaScriptSpeaks(t *testing.T) {
+	t.Parallel()
 	packages := os.Getenv("HANDRAIL_CONFORMANCE")
 	if packages == "" {
 		t.Skip("needs Node.js packages: run make conformance")
@@ -82,6 +88,7 @@ func TestJavaScriptSpeaks(t *testing.T) {
 // The domains that are shipped (S3-36): voice by espeak-ng, pictures by ImageMagick, each through
 // the adapter of the built program, behind its walls.
 func TestShippedSatellites(t *testing.T) {
+	t.Parallel()
 	desk.Need(t, "espeak-ng", "convert")
 	program := filepath.Join(t.TempDir(), "handrail")
 	site.Program(t, program)

@@ -13,6 +13,7 @@ import (
 // A satellite that says later that others may serve its calls lets none in by that: a person looks
 // at it first, and its tools wait for the look.
 func TestASecondSatelliteWaitsForAPerson(t *testing.T) {
+	t.Parallel()
 	h, e, ctx := start(t, nil), &echo{}, context.Background()
 	o := satellite.Options{Name: "voice", Dir: t.TempDir(), Paste: h.invite("voice"), Tools: []satellite.Tool{e.tool()}}
 	first := run(t, o)
@@ -62,6 +63,7 @@ func TestASecondSatelliteWaitsForAPerson(t *testing.T) {
 // That others serve its calls, too, is a satellite's own word until a person approved it: a second
 // one waits. An approval of one tool is no word about that, and a look anew takes nothing back.
 func TestAFirstManifestIsNoApproval(t *testing.T) {
+	t.Parallel()
 	h, e, ctx := start(t, nil), &echo{}, context.Background()
 	o := satellite.Options{Name: "voice", Dir: t.TempDir(), Paste: h.invite("voice"), Tools: []satellite.Tool{e.tool()}, Interchangeable: true}
 	run(t, o)

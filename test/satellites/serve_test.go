@@ -23,6 +23,7 @@ func (h *house) packets(call capabilities.CallID) []ledger.Packet {
 // its heartbeat (S3-32) whatever its name is (S3-34), and its tools are called once a person
 // approved them, with the result, the policy and the packets of every call (S3-17 … S3-20).
 func TestASatelliteServes(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil)
 	if at := h.Gateway.Bus.Listening(); at != "" {
 		t.Fatalf("the bus listens at %s before anybody was invited", at)
@@ -63,6 +64,7 @@ func TestASatelliteServes(t *testing.T) {
 // The same request twice runs once: the gateway joins it, and a request that comes to the satellite
 // twice is answered from what it remembers.
 func TestACallRunsOnce(t *testing.T) {
+	t.Parallel()
 	h := start(t, nil)
 	e := &echo{}
 	run(t, satellite.Options{Name: "voice", Dir: t.TempDir(), Paste: h.invite("voice"), Tools: []satellite.Tool{e.tool()}})

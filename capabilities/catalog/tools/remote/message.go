@@ -18,6 +18,7 @@ const (
 	OpCall     Op = "call"     // carry one call out
 	OpCancel   Op = "cancel"   // end a call; no reply
 	OpAsk      Op = "ask"      // what became of calls
+	OpKey      Op = "key"      // agree on a Key for heartbeats
 )
 
 // Bounds of messages.
@@ -43,6 +44,7 @@ type Request struct {
 	Args       json.RawMessage       `json:"args,omitempty"`
 	DeadlineMS int                   `json:"deadline_ms,omitempty"` // how long it may run
 	Calls      []capabilities.CallID `json:"calls,omitempty"`       // of OpAsk
+	Key        string                `json:"key,omitempty"`         // of OpKey: the gateway's half
 }
 
 // ReadRequest reads a request.
@@ -64,8 +66,12 @@ func ReadRequest(data []byte) (r Request, err error) {
 		if len(r.Calls) == 0 || len(r.Calls) > MaxAsk {
 			return Request{}, bad("calls", "1 to 64")
 		}
+	case OpKey:
+		if _, err := readHalf(r.Key); err != nil {
+			return Request{}, err
+		}
 	default:
-		return Request{}, bad("op", "manifest, call, cancel or ask")
+		return Request{}, bad("op", "manifest, call, cancel, ask or key")
 	}
 	return r, nil
 }
@@ -123,6 +129,7 @@ type Reply struct {
 	Fates    []Fate              `json:"fates,omitempty"`
 	Result   *Result             `json:"result,omitempty"`
 	Bytes    int                 `json:"bytes,omitempty"`
+	Key      *KeyAnswer          `json:"key,omitempty"`
 }
 
 // codes are what a satellite may say went wrong. It has no say about people and policies.
@@ -138,14 +145,14 @@ func ReadReply(data []byte) (r Reply, err error) {
 		return Reply{}, err
 	}
 	set := 0
-	for _, is := range []bool{r.Progress != nil, r.Manifest != nil, r.Fates != nil, r.Result != nil} {
+	for _, is := range []bool{r.Progress != nil, r.Manifest != nil, r.Fates != nil, r.Result != nil, r.Key != nil} {
 		if is {
 			set++
 		}
 	}
 	switch {
 	case set != 1:
-		return Reply{}, bad("reply", "one of progress, manifest, fates and result")
+		return Reply{}, bad("reply", "one of progress, manifest, fates, result and key")
 	case r.Bytes < 0 || r.Bytes > MaxBytes || r.Bytes > 0 && r.Result == nil:
 		return Reply{}, bad("bytes", "at most 16 MiB, of a result")
 	case len(r.Fates) > MaxAsk:

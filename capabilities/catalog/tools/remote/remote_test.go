@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +43,89 @@ func TestHeartbeatsAreSigned(t *testing.T) {
 	}
 }
 
+// A key is agreed on by both halves and the satellite's signature; nobody between them has it, and
+// no other half, satellite or signature leads to one.
+func TestKeysAreAgreedOn(t *testing.T) {
+	pub, own, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sign := func(b []byte) ([]byte, error) { return ed25519.Sign(own, b), nil }
+	verify := func(data, sig []byte) error {
+		if !ed25519.Verify(pub, data, sig) {
+			return errors.New("another's")
+		}
+		return nil
+	}
+	begin := func(id string) *Agreement {
+		t.Helper()
+		a, err := NewAgreement(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	a := begin("t1aaa")
+	answer, theirs, err := AnswerKey("t1aaa", a.Request().Key, sign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, err := a.Take(answer, verify)
+	if err != nil || *ours != *theirs {
+		t.Fatalf("two keys (%v)", err)
+	}
+	asJSON, err := json.Marshal(ours)
+	if s := fmt.Sprintf("%v %x %+v %s %s", *ours, *ours, struct{ K *Key }{ours}, *ours, asJSON); err != nil || strings.Contains(s, fmt.Sprintf("%x", ours[:])) || !strings.Contains(s, "hidden") {
+		t.Errorf("a key prints: %s", s)
+	}
+	data, err := sample().Sign(ours.MAC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, signed, mac, err := ReadHeartbeat(data)
+	if err != nil || len(mac) != MACSize || !theirs.Made(signed, mac) || h.Seq != 7 {
+		t.Fatalf("%+v %v", h, err)
+	}
+	if theirs.Made(append(signed, ' '), mac) {
+		t.Error("a MAC of something else")
+	}
+	// Somebody between them puts a half of theirs in the place of the gateway's: the satellite
+	// shares a key with them, and the gateway takes none.
+	between := begin("t1aaa")
+	moved, _, err := AnswerKey("t1aaa", between.Request().Key, sign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stranger, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, _, err := AnswerKey("t1aaa", a.Request().Key, func(b []byte) ([]byte, error) { return ed25519.Sign(stranger, b), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		a    *Agreement
+		with KeyAnswer
+		code capabilities.Code
+	}{
+		"a half that was put in between": {a, moved, capabilities.CodeUnauthenticated},
+		"another's signature":            {a, other, capabilities.CodeUnauthenticated},
+		"an answer from before":          {begin("t1aaa"), answer, capabilities.CodeUnauthenticated},
+		"of another satellite":           {&Agreement{"t2aaa", a.own}, answer, capabilities.CodeUnauthenticated},
+		"no key":                         {a, KeyAnswer{Key: "AAAA", Sig: answer.Sig}, capabilities.CodeInvalidRequest},
+		"a key of one form more":         {a, KeyAnswer{Key: answer.Key + "=", Sig: answer.Sig}, capabilities.CodeInvalidRequest},
+	} {
+		if k, err := c.a.Take(c.with, verify); capabilities.CodeOf(err) != c.code || k != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// A point that leads to one secret with everybody.
+	if _, k, err := AnswerKey("t1aaa", strings.Repeat("A", 43), sign); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest || k != nil {
+		t.Errorf("the point of order one: %v", err)
+	}
+}
+
 // Fields that nobody here knows are refused, those about security before all: a reader that passes
 // them by would heed less than the sender meant.
 func TestUnknownFieldsAreRefused(t *testing.T) {
@@ -52,6 +137,15 @@ func TestUnknownFieldsAreRefused(t *testing.T) {
 		bad := append([]byte("{"+more+","), data[1:]...)
 		if _, _, _, err := ReadHeartbeat(bad); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest {
 			t.Errorf("%s: %v", more, err)
+		}
+	}
+	for field, other := range map[string]string{
+		`"ready":true`: `"ready":"true"`, `"seq":7`: `"seq":7.5`, `"active":1`: `"active":-1`, `"uptime_s":5`: `"uptime_s":1e13`, `"load":0.25`: `"load":null`,
+		`"host":"box"`: `"host":["box"]`, `["factory.tool.voice.t7k2m9qxw3dz8tch5"]`: `[1]`, `"contract_version":1`: `"contract_version":2`,
+	} {
+		bad := bytes.Replace(data, []byte(field), []byte(other), 1)
+		if h, _, _, err := ReadHeartbeat(bad); bytes.Equal(bad, data) || capabilities.CodeOf(err) != capabilities.CodeInvalidRequest || h.Seq != 0 {
+			t.Errorf("%s: %v", other, err)
 		}
 	}
 	for _, bad := range []string{
@@ -94,8 +188,13 @@ func TestPastesAreReadBack(t *testing.T) {
 
 // Subjects are as S3-24, S3-25, S3-26 and S3-29 have them.
 func TestSubjects(t *testing.T) {
-	if Own("voice", "t1") != "factory.tool.voice.t1" || Own("gh", "t1") != "factory.gh.t1" || Heartbeats("camoufox") != "factory.tool.camoufox.heartbeat" {
-		t.Error(Own("voice", "t1"), Own("gh", "t1"), Heartbeats("camoufox"))
+	if Own("voice", "t1") != "factory.tool.voice.t1" || Own("gh", "t1") != "factory.gh.t1" || Heartbeats("camoufox", "t1") != "factory.tool.camoufox.heartbeat-t1" {
+		t.Error(Own("voice", "t1"), Own("gh", "t1"), Heartbeats("camoufox", "t1"))
+	}
+	for subject, id := range map[string]string{Heartbeats("gh", "t1"): "t1", Heartbeats("voice", "t1"): "t1", Own("voice", "t1"): "", "factory.tool.voice.heartbeat": "", "heartbeat-x": "x", "": ""} {
+		if got := HeartbeatOf(subject); got != id {
+			t.Errorf("%q is of %q", subject, got)
+		}
 	}
 	all := Discovery()
 	if all[0] != tools.AllTools || len(all) != 1+len(tools.PlumbingDomains()) {
@@ -142,6 +241,7 @@ func FuzzHeartbeat(f *testing.F) {
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(`{"op":"call","call":"c1","tool":"tts","hash":"sha256:00","args":{"text":"a"},"deadline_ms":60000}`))
 	f.Add([]byte(`{"op":"ask","calls":["c1","c2"]}`))
+	f.Add([]byte(`{"op":"key","key":"CQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}`))
 	f.Fuzz(func(t *testing.T, data []byte) { fuzzed(t, data, ReadRequest) })
 }
 
@@ -150,6 +250,7 @@ func FuzzReply(f *testing.F) {
 	f.Add([]byte(`{"fates":[{"call":"c1","state":"finished","result":{"status":"error","code":"cancelled"}}]}`))
 	f.Add([]byte(`{"manifest":{"provider":"voice","tools":[{"name":"tts","input":{"type":"object"}}],"interchangeable":true}}`))
 	f.Add([]byte(`{"progress":{"done":1,"total":2,"message":"half"}}`))
+	f.Add([]byte(`{"key":{"key":"CQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","sig":"AA"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) { fuzzed(t, data, ReadReply) })
 }
 

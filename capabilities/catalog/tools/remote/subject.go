@@ -9,20 +9,21 @@ import (
 // The subjects of one satellite (S3-24, S3-25). <domain> is factory.tool.<service>, or
 // factory.<service> where the service is plumbing:
 //
-//	<domain>.heartbeat      satellite → gateway   every Period
-//	<domain>.<id>           gateway → satellite   requests; only this satellite hears them
-//	_INBOX.<id>.<token>     satellite → gateway   replies to one request
-//	handrail.join.<key>     who holds a paste → gateway, by the paste's key alone
+//	<domain>.heartbeat-<id>  satellite → gateway   every Period; only this satellite may say it
+//	<domain>.<id>            gateway → satellite   requests; only this satellite hears them
+//	_INBOX.<id>.<token>      satellite → gateway   replies to one request
+//	handrail.join.<key>      who holds a paste → gateway, by the paste's key alone
 const (
-	heartbeat  = ".heartbeat"
+	heartbeat  = ".heartbeat-"
 	inbox      = "_INBOX."
 	join       = "handrail.join."
 	AllInboxes = inbox + ">" // what the gateway hears replies by
 	AllJoins   = join + "*"  // and those who join
 )
 
-// Heartbeats is where the satellites of a service say that they are there.
-func Heartbeats(service string) string { return tools.Subject(service) + heartbeat }
+// Heartbeats is where one satellite says that it is there. It is a subject of its own, so that the
+// server of the bus can keep others from it, and none spends what another may say.
+func Heartbeats(service, id string) string { return tools.Subject(service) + heartbeat + id }
 
 // Own is where one satellite hears requests.
 func Own(service, id string) string { return tools.Subject(service) + "." + id }
@@ -52,5 +53,13 @@ func Discovery() []string {
 	return all
 }
 
-// IsHeartbeat reports whether a subject of Discovery is one of heartbeats.
-func IsHeartbeat(subject string) bool { return strings.HasSuffix(subject, heartbeat) }
+// HeartbeatOf returns the ID of the satellite that a subject of Discovery is the heartbeats of;
+// "" for any other subject.
+func HeartbeatOf(subject string) string {
+	last := subject[strings.LastIndexByte(subject, '.')+1:]
+	id, ok := strings.CutPrefix(last, heartbeat[1:])
+	if !ok {
+		return ""
+	}
+	return id
+}
