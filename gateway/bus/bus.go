@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -68,6 +69,8 @@ type Bus struct {
 	running context.Context
 	stop    context.CancelFunc
 	works   sync.WaitGroup
+
+	strangers atomic.Pointer[strangers] // at srv
 
 	changing sync.Mutex // one change of the roster at a time; taken before mu
 

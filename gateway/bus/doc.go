@@ -3,8 +3,8 @@
 // machine of somebody's (S3-08): here it stands where a node's session stands for devices.
 //
 // The story in the order of reading: bus.go (what there is, and when it starts), roster.go (who is
-// in), join.go (how one gets in), server.go (the server in this process), external.go
-// (one elsewhere), heartbeat.go (who is
+// in), join.go (how one gets in), server.go (the server in this process), strangers.go (who is
+// connected there and proves no key), external.go (a server elsewhere), heartbeat.go (who is
 // there), key.go (by what a heartbeat is known to be whose), snapshot.go (what routing sees, and
 // who is less busy), call.go (a call and what became of it).
 //

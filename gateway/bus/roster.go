@@ -98,6 +98,7 @@ type invite struct {
 	created time.Time
 	expires time.Time
 	usedBy  capabilities.NodeID
+	client  uint64 // of the server in this process; under Bus.mu
 }
 
 func (i *invite) open(now time.Time) bool { return i.usedBy == "" && now.Before(i.expires) }

@@ -44,22 +44,24 @@ func (b *Bus) serve() error {
 		return err
 	}
 	b.sum = sum
-	o := &server.Options{
+	srv, err := server.NewServer(&server.Options{
 		ServerName: "handrail", Host: host, Port: number, NoSigs: true, NoLog: true, NoSystemAccount: true,
-		MaxPayload: remote.MaxPayload, MaxPending: 256 << 20, MaxControlLine: 1024, MaxConn: 2*maxSatellites + maxPending, MaxSubs: 64,
-		AuthTimeout: 5, TLSTimeout: 5, PingInterval: 20 * time.Second, MaxPingsOut: 2, WriteDeadline: 10 * time.Second,
+		MaxPayload: remote.MaxPayload, MaxPending: 256 << 20, MaxControlLine: 1024, MaxConn: 2*maxSatellites + maxInvites + strangersRoom, MaxSubs: 64, MaxClosedClients: 64,
+		AuthTimeout: strangerTime.Seconds(), TLSTimeout: strangerTime.Seconds(), PingInterval: 20 * time.Second, MaxPingsOut: 2, WriteDeadline: 10 * time.Second,
 		AlwaysEnableNonce: true, CustomClientAuthentication: door{b},
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13},
-	}
-	srv, err := server.NewServer(o)
+	})
 	if err != nil {
 		return err
 	}
 	b.srv = srv
+	strangers := &strangers{srv: srv, log: b.opts.Log, known: map[uint64]struct{}{}}
+	b.strangers.Store(strangers)
 	srv.Start()
 	if !srv.ReadyForConnections(5 * time.Second) {
 		return fmt.Errorf("nobody can connect at %s", b.opts.Listen)
 	}
+	b.works.Go(func() { strangers.run(b.running) })
 	return nil
 }
 
@@ -100,7 +102,17 @@ func (d door) Check(c server.ClientAuthentication) bool {
 		}
 	}
 	c.RegisterUser(user)
-	return p.of == nil || d.b.work(func() { d.b.entered(p.of, c.GetID()) })
+	id := c.GetID()
+	if s := d.b.strangers.Load(); s != nil {
+		s.prove(id)
+	}
+	return p.all || d.b.work(func() {
+		if p.of != nil {
+			d.b.entered(p.of, id)
+		} else {
+			d.b.holds(p.by, id)
+		}
+	})
 }
 
 // work runs f as one of the works that Close waits for; false: the bus is closed, and nothing more
@@ -121,6 +133,7 @@ type pass struct {
 	publish, hear []string
 	until         time.Time // zero: as long as it lasts
 	of            *satellite
+	by            *invite // who holds a paste
 }
 
 // admit says what the holder of a key may do; false: nothing.
@@ -155,7 +168,7 @@ func (b *Bus) admit(key string) (pass, bool) {
 	if !now.Before(until) {
 		return pass{}, false
 	}
-	return pass{publish: []string{remote.Join(key)}, hear: []string{remote.Inbox(key) + ".>"}, until: until.Add(joinTime)}, true
+	return pass{publish: []string{remote.Join(key)}, hear: []string{remote.Inbox(key) + ".>"}, until: until.Add(joinTime), by: i}, true
 }
 
 // entered takes over that a satellite connected. There is one connection of each: who comes later
@@ -174,6 +187,17 @@ func (b *Bus) entered(s *satellite, client uint64) {
 	}
 	if out {
 		b.disconnect(client)
+	}
+}
+
+// holds takes over that who holds a paste connected: there is one connection of each paste, too.
+func (b *Bus) holds(i *invite, client uint64) {
+	b.mu.Lock()
+	before := i.client
+	i.client = client
+	b.mu.Unlock()
+	if before != 0 && before != client {
+		b.disconnect(before)
 	}
 }
 
