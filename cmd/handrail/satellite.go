@@ -268,8 +268,22 @@ func newSatelliteKeysCmd() *cobra.Command {
 			if commonOf(cmd).json {
 				return printJSON(cmd.OutOrStdout(), k)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "max_payload: 1MB\nauthorization {\n  users: [ { nkey: %s } ]\n  auth_callout { issuer: %s, auth_users: [ %s ] }\n}\n", plain(k.Gateway), plain(k.Issuer), plain(k.Gateway))
+			fmt.Fprintf(cmd.OutOrStdout(), busConfig, plain(k.Gateway), plain(k.Issuer), plain(k.System))
 			return nil
 		},
 	}
 }
+
+// busConfig is what a NATS server elsewhere has in its configuration: the keys of the gateway, of
+// who signs, and of who may end connections.
+const busConfig = `max_payload: 1MB
+authorization {
+  users: [ { nkey: %[1]s } ]
+  auth_callout { issuer: %[2]s, auth_users: [ %[1]s, %[3]s ] }
+}
+# By this the gateway ends the connection of a satellite that is revoked at once.
+accounts {
+  SYS { users: [ { nkey: %[3]s, permissions: { publish: [ "$SYS.REQ.SERVER.*.KICK" ], subscribe: [ "_INBOX.>" ] } } ] }
+}
+system_account: SYS
+`

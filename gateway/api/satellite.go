@@ -56,4 +56,5 @@ type DecideSatellite struct {
 type BusKeys struct {
 	Gateway string `json:"gateway"` // user nkey of the gateway
 	Issuer  string `json:"issuer"`  // account nkey that signs who may connect
+	System  string `json:"system"`  // user nkey that may end connections, where the server lets it
 }

@@ -3,7 +3,9 @@ package bus
 import (
 	"crypto/ed25519"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/url"
@@ -13,10 +15,12 @@ import (
 	"time"
 
 	"github.com/nats-io/jwt/v2"
+	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/route"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -24,36 +28,48 @@ import (
 // gateway's key and the key that answers are signed with, and nothing of satellites.
 const authSubject = "$SYS.REQ.USER.AUTH"
 
-// passTime is how long a server elsewhere lets somebody in without asking again: a satellite that
-// is revoked gets no call from then on, and its connection ends within this time.
+// passTime is how long a server elsewhere lets somebody in without asking again. A satellite that
+// is revoked gets no call from then on and nothing that it says counts; where the gateway may not
+// end its connection, that ends within this time.
 const passTime = 5 * time.Minute
+
+// kickSubject is where a server takes the order to end a connection, in its system account.
+const kickSubject = "$SYS.REQ.SERVER.%s.KICK"
 
 // Keys are the public keys that a server elsewhere has to know.
 type Keys struct {
 	Gateway string // user nkey of the gateway
 	Issuer  string // account nkey that signs who may connect
+	System  string // user nkey that may end connections, where the server lets it
 }
 
 // Keys returns the keys for a server elsewhere; they are made at the first time.
-func (b *Bus) Keys() (Keys, error) {
-	own, issuer, err := b.keys()
-	if err != nil {
-		return Keys{}, err
+func (b *Bus) Keys() (k Keys, err error) {
+	for _, one := range []struct {
+		into *string
+		load func() (nkeys.KeyPair, error)
+	}{{&k.Gateway, b.gatewayPair}, {&k.Issuer, b.issuerPair}, {&k.System, b.systemPair}} {
+		pair, err := one.load()
+		if err != nil {
+			return Keys{}, err
+		}
+		if *one.into, err = pair.PublicKey(); err != nil {
+			return Keys{}, err
+		}
 	}
-	user, err := own.PublicKey()
-	if err != nil {
-		return Keys{}, err
-	}
-	account, err := issuer.PublicKey()
-	return Keys{user, account}, err
+	return k, nil
 }
 
-func (b *Bus) keys() (own, issuer nkeys.KeyPair, err error) {
-	if own, err = loadPair(filepath.Join(b.opts.Dir, "bus.nk"), nkeys.PrefixByteUser); err != nil {
-		return nil, nil, err
-	}
-	issuer, err = loadPair(filepath.Join(b.opts.Dir, "bus-issuer.nk"), nkeys.PrefixByteAccount)
-	return own, issuer, err
+func (b *Bus) gatewayPair() (nkeys.KeyPair, error) {
+	return loadPair(filepath.Join(b.opts.Dir, "bus.nk"), nkeys.PrefixByteUser)
+}
+
+func (b *Bus) issuerPair() (nkeys.KeyPair, error) {
+	return loadPair(filepath.Join(b.opts.Dir, "bus-issuer.nk"), nkeys.PrefixByteAccount)
+}
+
+func (b *Bus) systemPair() (nkeys.KeyPair, error) {
+	return loadPair(filepath.Join(b.opts.Dir, "bus-system.nk"), nkeys.PrefixByteUser)
 }
 
 func loadPair(path string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
@@ -76,20 +92,48 @@ func loadPair(path string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
 }
 
 // elsewhere adds what a connection to a server elsewhere needs.
-func (b *Bus) elsewhere(options []nats.Option) ([]nats.Option, error) {
-	own, issuer, err := b.keys()
+func (b *Bus) elsewhere(options []nats.Option) (_ []nats.Option, err error) {
+	if b.own, err = b.gatewayPair(); err != nil {
+		return nil, err
+	}
+	if b.issuer, err = b.issuerPair(); err != nil {
+		return nil, err
+	}
+	if b.id, err = b.own.PublicKey(); err != nil {
+		return nil, err
+	}
+	return append(append(options, nats.Timeout(5*time.Second)), b.secure()...), nil
+}
+
+func (b *Bus) secure() []nats.Option {
+	if b.opts.TLS == nil {
+		return nil
+	}
+	return []nats.Option{nats.Secure(b.opts.TLS)}
+}
+
+// kickElsewhere has the server elsewhere end a connection of a satellite. It is asked in its system
+// account, with a key that may do nothing else, over a connection for this one order.
+func (b *Bus) kickElsewhere(server string, client uint64) error {
+	pair, err := b.systemPair()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	b.own, b.issuer = own, issuer
-	if b.id, err = own.PublicKey(); err != nil {
-		return nil, err
+	key, err := pair.PublicKey()
+	if err != nil {
+		return err
 	}
-	options = append(options, nats.Timeout(5*time.Second))
-	if b.opts.TLS != nil {
-		options = append(options, nats.Secure(b.opts.TLS))
+	conn, err := nats.Connect(b.opts.URL, append(b.secure(), nats.Nkey(key, pair.Sign), nats.Name("gateway, ends a connection"), nats.NoReconnect(), nats.Timeout(2*time.Second))...)
+	if err != nil {
+		return err
 	}
-	return options, nil
+	defer conn.Close()
+	order, err := json.Marshal(natsserver.KickClientReq{CID: client})
+	if err != nil {
+		return err
+	}
+	_, err = conn.Request(fmt.Sprintf(kickSubject, server), order, 2*time.Second)
+	return err // what it answers is that it did, or that there is no such connection
 }
 
 func hostOf(address string) string {
@@ -145,10 +189,15 @@ func (b *Bus) passFor(ask *jwt.AuthorizationRequestClaims) (string, error) {
 	}
 	if p.of != nil {
 		b.mu.Lock()
+		out := p.of.state != route.StateApproved // decided meanwhile
+		p.of.server, p.of.client = ask.Server.ID, ask.ClientInformation.ID
 		if !p.of.seen.IsZero() {
 			p.of.drop() // it was here before: what it answered in between went nowhere
 		}
 		b.mu.Unlock()
+		if out {
+			return "", capabilities.Errorf(capabilities.CodeForbidden, "this satellite was put out")
+		}
 	}
 	user := jwt.NewUserClaims(ask.UserNkey)
 	user.Name, user.Audience = key, "$G"

@@ -37,7 +37,8 @@ type life struct {
 	asking  bool
 	asked   time.Time
 	problem string // why its tools are not taken
-	client  uint64 // of the server in this process
+	server  string // elsewhere, that has its connection
+	client  uint64 // its connection there, or at the server in this process
 	// lost is closed when the calls under way there are lost, and made anew.
 	lost chan struct{}
 

@@ -204,10 +204,17 @@ func (b *Bus) holds(i *invite, client uint64) {
 // kick ends the connection of a satellite.
 func (b *Bus) kick(s *satellite) {
 	b.mu.Lock()
-	client := s.client
+	server, client := s.server, s.client
 	b.mu.Unlock()
-	if client != 0 {
+	if client == 0 {
+		return
+	}
+	if b.opts.URL == "" {
 		b.disconnect(client)
+		return
+	}
+	if err := b.kickElsewhere(server, client); err != nil {
+		b.opts.Log.Warn("bus.kick", "satellite", s.id, "err", err, "ends_within", passTime)
 	}
 }
 

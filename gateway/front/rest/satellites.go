@@ -75,7 +75,7 @@ func (s *Server) decideSatellite(state string) func(*visit, api.DecideSatellite)
 
 func (s *Server) busKeys(*visit, none) (api.BusKeys, error) {
 	k, err := s.opts.Satellites.Keys()
-	return api.BusKeys{Gateway: k.Gateway, Issuer: k.Issuer}, err
+	return api.BusKeys{Gateway: k.Gateway, Issuer: k.Issuer, System: k.System}, err
 }
 
 // hosts are nodes and satellites.
