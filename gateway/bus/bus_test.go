@@ -268,7 +268,7 @@ func TestARestartIsNoChange(t *testing.T) {
 	})
 }
 
-// What one heartbeat costs the gateway once it is here.
+// The cost of one heartbeat to the gateway once it is here.
 func BenchmarkHeartbeat(b *testing.B) {
 	for name, mac := range map[string]*remote.Key{"mac": {1}, "signed": nil} {
 		b.Run(name, func(b *testing.B) {

@@ -10,9 +10,9 @@
 //
 // Promises: nothing of NATS starts and no port opens before somebody is invited; a satellite
 // publishes and hears its own subjects only; a heartbeat counts only if it has the satellite's
-// signature or a MAC by a key that it agreed on, and only once; what arrives is bounded before it
-// is kept; a call that may have arrived and has no answer is an unknown outcome, never a second try;
-// who is revoked is cut off at once and stays out.
+// signature or a MAC by a key that it agreed on, and only once; what arrives is bounded before
+// it is kept; a call that may have arrived and has no answer is an unknown outcome, never a
+// second try; who is revoked is cut off at once and stays out.
 //
 // It must never import a surface (gateway/front), the pipeline or a provider's record: the gateway
 // hands in what it has to ask. No other package of the gateway may import NATS.

@@ -91,8 +91,8 @@ type elsewhere struct {
 // there, as whoever operates it may.
 const insiders = "insider"
 
-// startElsewhere starts a gateway whose bus is a server elsewhere. kicks: the server has the lines by which
-// the gateway may end connections.
+// startElsewhere starts a gateway whose bus is a server elsewhere. kicks: the server has the
+// lines by which the gateway may end connections.
 func startElsewhere(t *testing.T, a *authority, kicks bool) (*house, *elsewhere) {
 	t.Helper()
 	x := &elsewhere{t: t, at: freePort(t), dir: t.TempDir()}
@@ -218,11 +218,11 @@ func TestARevokedSatelliteElsewhere(t *testing.T) {
 	}
 }
 
-// Whoever is on the bus with every right there, as the operator of a server elsewhere is, makes no
-// heartbeat count: not one that was seen, not one by a key that they gave the satellite in the
-// gateway's place, and none of 10,000 satellites that there are not. One subscription shows them all
-// tools (S3-26, S3-32), also of a domain that nobody compiled in (S3-34); plumbing has its own
-// subjects (S3-24, S3-25).
+// Whoever is on the bus with every right there, as the operator of a server elsewhere is, makes
+// no heartbeat count: not one that was seen, not one by a key that they gave the satellite in
+// the gateway's place, and none of 10,000 satellites that there are not. One subscription shows
+// them all tools (S3-26, S3-32), also of a domain that nobody compiled in (S3-34); plumbing has
+// its own subjects (S3-24, S3-25).
 func TestAnInsiderOnTheBus(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
