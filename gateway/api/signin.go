@@ -35,7 +35,9 @@ type BeginSignIn struct {
 type StartedSignIn struct {
 	Address  string    `json:"address"` // of the authorization server, for the person's browser
 	Issuer   string    `json:"issuer"`
-	Redirect string    `json:"redirect_uri"` // where it sends the browser back
+	Host     string    `json:"host"`             // where the person is sent
+	Scopes   []string  `json:"scopes,omitempty"` // what is asked for, as the server calls it
+	Redirect string    `json:"redirect_uri"`     // where it sends the browser back
 	Until    time.Time `json:"expires_at"`
 }
 

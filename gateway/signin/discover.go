@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
 // found is an authorization server, and what a server wants of a token.
@@ -46,6 +47,9 @@ func (w *way) discover(ctx context.Context, server *url.URL) (*found, error) {
 			return nil, err
 		}
 	}
+	if err := w.own(issuer, meta.AuthorizationEndpoint); err != nil {
+		return nil, err
+	}
 	for what, raw := range map[string]string{"registration endpoint": meta.RegistrationEndpoint, "revocation endpoint": meta.RevocationEndpoint} {
 		if raw == "" {
 			continue
@@ -62,6 +66,25 @@ func (w *way) discover(ctx context.Context, server *url.URL) (*found, error) {
 		f.Scopes = append(slices.Clip(f.Scopes), "offline_access") // a token that can be refreshed
 	}
 	return f, nil
+}
+
+// own refuses an authorization endpoint that is not at its issuer: a server could name another
+// one's, where a person would say yes to what they were not told, and its answer would come here
+// (RFC 9700, 4.4).
+func (w *way) own(issuer, endpoint string) error {
+	at, err := w.parse("authorization server", issuer)
+	if err != nil {
+		return err
+	}
+	leads, err := w.parse("authorization endpoint", endpoint)
+	if err != nil {
+		return err
+	}
+	if !egress.SameOrigin(at, leads) {
+		return capabilities.Errorf(capabilities.CodeForbidden, "the authorization server %.200s sends people to %.200s, which is another site", egress.HostOf(at), egress.HostOf(leads)).
+			WithHint("Ask whoever runs the server: its authorization endpoint has to be at its issuer.")
+	}
+	return nil
 }
 
 // resource reads what a server says of itself, at the address that its refusal names or at one

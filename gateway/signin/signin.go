@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/url"
 	"regexp"
@@ -30,6 +31,8 @@ const (
 	maxSignIns = 200
 	maxCode    = 4 << 10
 	maxNet     = 8
+	// maxShownScopes are those that a person is shown one by one.
+	maxShownScopes = 24
 )
 
 // Secrets are the stored secrets; gateway/secret implements it.
@@ -115,7 +118,9 @@ type Wish struct {
 type Started struct {
 	Address string
 	Issuer  string
-	Back    string // the redirect address, for who registers a client by hand
+	Host    string   // where the person is sent
+	Scopes  []string // what is asked for, as the servers call it; safe to show
+	Back    string   // the redirect address, for who registers a client by hand
 	Until   time.Time
 }
 
@@ -182,7 +187,17 @@ func (b *Book) Begin(ctx context.Context, in Wish) (Started, error) {
 		return Started{}, err
 	}
 	address := one.config.AuthCodeURL(state, oauth2.S256ChallengeOption(one.verifier), oauth2.SetAuthURLParam("resource", f.Resource))
-	return Started{Address: address, Issuer: f.meta.Issuer, Back: back, Until: one.until}, nil
+	started := Started{Address: address, Issuer: f.meta.Issuer, Back: back, Until: one.until}
+	if leads, err := url.Parse(f.meta.AuthorizationEndpoint); err == nil { // it was read before
+		started.Host = leads.Host
+	}
+	for _, scope := range f.Scopes[:min(len(f.Scopes), maxShownScopes)] {
+		started.Scopes = append(started.Scopes, capabilities.Clip(capabilities.Escape(scope), 200))
+	}
+	if more := len(f.Scopes) - maxShownScopes; more > 0 {
+		started.Scopes = append(started.Scopes, fmt.Sprintf("and %d more", more))
+	}
+	return started, nil
 }
 
 // taken refuses a name under which another server's token lies: who was approved with that

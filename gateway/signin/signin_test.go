@@ -340,6 +340,26 @@ func TestWhereTheGatewayAsks(t *testing.T) {
 	}
 }
 
+// An authorization server that sends people to another site is refused, also where both are named
+// (RFC 9700, 4.4); what is asked for, and where, is told before anybody goes there.
+func TestAuthorizationEndpointElsewhere(t *testing.T) {
+	h, p := newHouse(t), signintest.Start(t)
+	elsewhere := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(elsewhere.Close)
+	in := wish(p, "wiki", "s1")
+	in.Net = append(in.Net, strings.TrimPrefix(elsewhere.URL, "http://"))
+	p.Change = func(m map[string]any) { m["authorization_endpoint"] = elsewhere.URL + "/authorize" }
+	if s, err := h.Begin(t.Context(), in); capabilities.CodeOf(err) != capabilities.CodeForbidden {
+		t.Errorf("%+v, %v", s, err)
+	}
+	p.Change = nil
+	s, err := h.Begin(t.Context(), in)
+	must(t, err)
+	if s.Host != strings.TrimPrefix(p.Auth.URL, "http://") || !slices.Contains(s.Scopes, "openid") {
+		t.Errorf("%+v", s)
+	}
+}
+
 // A token endpoint that redirects gets no code and no secret to another place, and its words reach
 // nobody.
 func TestTokenEndpointsThatRedirect(t *testing.T) {

@@ -37,7 +37,7 @@ func (c *Console) beginSignIn(v *visit) {
 		v.showProviders(capabilities.Errorf(capabilities.CodeInternal, "the authorization server has no address for browsers"))
 		return
 	}
-	v.w.Header().Set("Refresh", "1; url="+started.Address)
+	v.w.Header().Set("Refresh", "5; url="+started.Address)
 	v.show(page{name: "leaving", title: "Sign in", here: "/console/providers", data: leaving{v, started}})
 }
 

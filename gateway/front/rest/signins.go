@@ -51,7 +51,7 @@ func (s *Server) beginSignIn(c *visit, in api.BeginSignIn) (api.StartedSignIn, e
 	started, err := s.opts.SignIns.Begin(c.r.Context(), signin.Wish{
 		Name: in.Name, Server: in.Server, Client: in.Client, Net: in.Net, Back: front.Origin(c.r) + front.SignInPath, Session: c.who.TokenID, By: c.who.Principal,
 	})
-	return api.StartedSignIn{Address: started.Address, Issuer: started.Issuer, Redirect: started.Back, Until: started.Until}, err
+	return api.StartedSignIn{Address: started.Address, Issuer: started.Issuer, Host: started.Host, Scopes: started.Scopes, Redirect: started.Back, Until: started.Until}, err
 }
 
 func (s *Server) finishSignIn(c *visit, in api.FinishSignIn) (api.SignIn, error) {
