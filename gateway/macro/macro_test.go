@@ -355,6 +355,60 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
+// A macro's effect is what its steps' effects add up to, never more than the worst of them, and the
+// evidence names the steps; a run that failed after it changed something is partial.
+func TestEffect(t *testing.T) {
+	const text = "description: d\nargs: {go: {type: string}}\nsteps:\n" +
+		"  - {id: first, tool: tool.fs.write, if: {at: /args/go, not_equals: nothing}, with: {path: a, content: b}, undo: {tool: tool.fs.write, with: {path: a, content: c}}}\n" +
+		"  - {id: second, tool: tool.fs.read, if: {at: /args/go, not_equals: nothing}, with: {path: a}}\n"
+	const (
+		confirmed = capabilities.EffectConfirmed
+		unseen    = capabilities.EffectUnverifiable
+		partial   = capabilities.EffectPartial
+		noop      = capabilities.EffectSuspectNoop
+	)
+	for _, c := range []struct {
+		effects  [2]capabilities.Effect
+		args     string
+		want     capabilities.Effect
+		evidence string
+	}{
+		{[2]capabilities.Effect{confirmed, confirmed}, `{}`, confirmed, "that of each step: first, second"},
+		{[2]capabilities.Effect{confirmed, ""}, `{}`, confirmed, "that of each step: first"},
+		{[2]capabilities.Effect{"", ""}, `{}`, "", ""},
+		{[2]capabilities.Effect{confirmed, unseen}, `{}`, unseen, "confirmed: first; not verified: second"},
+		{[2]capabilities.Effect{unseen, noop}, `{}`, partial, "not verified: first; doubtful: second"},
+		{[2]capabilities.Effect{partial, confirmed}, `{}`, partial, "confirmed: second; doubtful: first"},
+		{args: `{"go":"nothing"}`, want: noop, evidence: "every step was skipped"},
+	} {
+		run := calls{}
+		run.answer = func(registry.Nested) capabilities.Result {
+			r := ok(`{}`)
+			r.Effect = c.effects[len(run.made)-1]
+			return r
+		}
+		out, err := run.run(t, t.Context(), text, c.args)
+		if err != nil || out.Effect != c.want || out.Evidence != c.evidence {
+			t.Errorf("%v: %q %q %v, want %q %q", c.effects, out.Effect, out.Evidence, err, c.want, c.evidence)
+		}
+	}
+	run := calls{}
+	run.answer = func(registry.Nested) capabilities.Result {
+		if len(run.made) == 2 {
+			return failed(capabilities.CodeExecutionFailed)
+		}
+		return ok(`{}`)
+	}
+	out, err := run.run(t, t.Context(), text, `{}`)
+	if err == nil || out.Effect != partial || out.Evidence != "carried out: first; failed: second; undone: first" {
+		t.Errorf("%q %q %v", out.Effect, out.Evidence, err)
+	}
+	run = calls{answer: func(registry.Nested) capabilities.Result { return failed(capabilities.CodeExecutionFailed) }}
+	if out, err := run.run(t, t.Context(), text, `{}`); err == nil || out.Effect != "" {
+		t.Errorf("%q %q %v: nothing was changed", out.Effect, out.Evidence, err)
+	}
+}
+
 // Before anything was changed a step's error is the macro's, with what the call waits for.
 func TestFirstFailureIsItself(t *testing.T) {
 	waits := capabilities.Pending{Approval: "ask_1"}

@@ -58,6 +58,7 @@ type run struct {
 	changed   bool   // a call that is not known to read alone was carried out
 	did       []deed // in order
 	taken     []Taken
+	seen      effects
 }
 
 // deed is a call that ended well and that something may undo.
@@ -80,16 +81,17 @@ func (m Runner) Execute(ctx context.Context, o registry.Order) (capabilities.Out
 	for i := range m.Steps {
 		s := &m.Steps[i]
 		if err := r.step(ctx, s); err != nil {
-			return capabilities.Output{}, r.fail(ctx, s, err)
+			return r.fail(ctx, s, err)
 		}
 		o.Progress(capabilities.Progress{Done: float64(i + 1), Total: float64(len(m.Steps)), Message: s.ID})
 	}
-	out := capabilities.Output{Untrusted: r.untrusted, Effect: capabilities.EffectUnverifiable, Evidence: fmt.Sprintf("%d calls ended well", r.calls)}
+	out := capabilities.Output{Untrusted: r.untrusted}
+	out.Effect, out.Evidence = r.sum()
 	result := map[string]any{}
 	if m.Output != nil {
 		data, err := m.Output.eval(w)
 		if err != nil {
-			return capabilities.Output{}, r.fail(ctx, &Step{ID: "output"}, err)
+			return r.fail(ctx, &Step{ID: "output"}, err)
 		}
 		result[tools.FieldData] = data
 	}
@@ -177,6 +179,7 @@ func (r *run) call(ctx context.Context, s *Step) (any, error) {
 	if result.Status != capabilities.StatusOK {
 		return nil, refused(&result)
 	}
+	r.seen.add(s.ID, result.Effect)
 	if d, ok := r.Tools(s.Tool); !ok || d.SideEffects != catalog.EffectsNone {
 		r.changed = true
 	}
@@ -221,8 +224,9 @@ func ended(ctx context.Context) *capabilities.Error {
 
 // fail undoes what was done and says where the run failed. While nothing was changed the step's
 // error is the macro's: what waits for a person, say, is then called again as it is. After that
-// no code may invite to a repetition, which would begin with the first step.
-func (r *run) fail(ctx context.Context, s *Step, err error) error {
+// no code may invite to a repetition, which would begin with the first step. The effect is then
+// partial: a part of the macro was carried out, and the evidence names it.
+func (r *run) fail(ctx context.Context, s *Step, err error) (left capabilities.Output, _ error) {
 	cause := capabilities.AsError(err)
 	if ctx.Err() != nil {
 		cause = ended(ctx)
@@ -236,12 +240,13 @@ func (r *run) fail(ctx context.Context, s *Step, err error) error {
 	out.Message = fmt.Sprintf("The step %s of the macro failed: %s", s.ID, cause.PublicMessage())
 	out.Hint, out.Action = cause.PublicHint(), cause.PublicAction()
 	if cause.Code == capabilities.CodeApprovalPending && !r.changed {
-		return &out // with what it waits for
+		return left, &out // with what it waits for
 	}
 	out.Details = f
 	if !r.changed && len(f.NotUndone) == 0 {
-		return &out
+		return left, &out
 	}
+	left.Effect, left.Evidence = capabilities.EffectPartial, partly(&f)
 	switch cause.Code {
 	case capabilities.CodeUnknownOutcome, capabilities.CodeCancelled, capabilities.CodeStopped, capabilities.CodeUnauthenticated, capabilities.CodeDeadlineExceeded:
 	default:
@@ -252,7 +257,7 @@ func (r *run) fail(ctx context.Context, s *Step, err error) error {
 	if len(f.NotUndone) > 0 {
 		out.Message += " Not undone: " + strings.Join(f.NotUndone, ", ") + "."
 	}
-	return &out
+	return left, &out
 }
 
 // undo makes the calls that undo what was done, the last first. After a stop and for a caller
