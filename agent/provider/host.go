@@ -376,6 +376,9 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 	if err != nil {
 		return out, kept.Error(err)
 	}
+	if t.Annotations.ReadOnly && out.Effect == capabilities.EffectUnverifiable {
+		out.Effect = capabilities.EffectConfirmed // as for every kind: its answer is all that it does
+	}
 	for _, key := range t.of.record.Keys() {
 		inv.Observe(key, t.of.record.Name)
 	}
