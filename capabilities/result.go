@@ -37,6 +37,9 @@ const (
 	// SelectHost is for tools of a provider: the node is the one that hosts the provider,
 	// which is a fact of the provider's record and no choice.
 	SelectHost SelectionMode = "provider_host"
+	// SelectGateway is for tools that the gateway carries out by itself, macros and skills among
+	// them: no node was chosen.
+	SelectGateway SelectionMode = "gateway"
 )
 
 // NodeSummary is the bounded description of a node that routing metadata may
@@ -47,11 +50,11 @@ type NodeSummary struct {
 	Trust    string `json:"trust_level,omitempty"`
 }
 
-// Routing is recorded apart from the payload (S0-28, S0-32). It is absent for
-// tools that no node carries out.
+// Routing is recorded apart from the payload (S0-28, S0-32). It has no node for a tool that the
+// gateway carries out, and is absent where a call did not come so far.
 type Routing struct {
 	Requested NodeID        `json:"requested_node_id,omitempty"`
-	Selected  NodeID        `json:"selected_node_id"`
+	Selected  NodeID        `json:"selected_node_id,omitempty"`
 	Mode      SelectionMode `json:"selection_mode"`
 	Node      *NodeSummary  `json:"selected_node,omitempty"`
 }

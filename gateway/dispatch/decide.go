@@ -105,7 +105,7 @@ func (n *routed) seal(v *policy.Decision, g grant) (*policy.Sealed, *capabilitie
 	if err := n.req.inside.attenuate(&in, n.desc.Narrows()); err != nil {
 		return nil, err
 	}
-	if n.routing != nil {
+	if n.routing != nil && n.routing.Selected != "" {
 		in.Selected, in.Mode = n.routing.Selected, n.routing.Mode
 	}
 	sealed, err := policy.BuildEnvelope(in)

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -33,17 +34,29 @@ func (d *Dispatcher) place(ctx context.Context, q *resolved) (*routed, *capabili
 	q.looksAt(n.engine, n.taint)
 	capability := q.desc.NodeCapability()
 	if capability == "" {
+		q.staysHere()
 		q.passed(capabilities.HopPlace)
 		return n, nil
 	}
 	for {
 		changed := d.opts.Nodes.Changed()
 		roster := d.opts.Nodes.Snapshot()
-		selection, err := route.Select(route.Input{
+		in := route.Input{
 			Requested: q.args.NodeID, Attached: d.opts.Lanes.Attached(q.lane), Capability: capability,
 			Implicit: q.desc.Routing.Implicit, Hosts: d.opts.Nodes.Order(d.opts.Registry.Now().Hosts(q.desc.Provider)), Nodes: roster,
 			PolicyDenied: func(id capabilities.NodeID) bool { return n.judge(nodeByID(roster, id)).Effect == policy.Deny },
-		})
+		}
+		selection, err := route.Select(in)
+		if err != nil && slices.Contains(q.desc.Routing.Implicit, capabilities.SelectHost) {
+			// The host of a provider is no choice of a node: what policy denies there is refused by
+			// the decision, as a tool without a node is.
+			if _, byPolicy := n.placeError(err); byPolicy {
+				in.PolicyDenied = func(capabilities.NodeID) bool { return false }
+				if at, none := route.Select(in); none == nil {
+					selection, err = at, nil
+				}
+			}
+		}
 		if err == nil {
 			n.node = nodeByID(roster, selection.Node)
 			n.ready = n.node.Readiness[capability]

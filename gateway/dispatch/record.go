@@ -168,7 +168,9 @@ func (c *openCall) conclude(e opencalls.End) (r capabilities.Result) {
 		if e.Cut {
 			return c.failure(c.afterStart(e.Err))
 		}
-		return c.failure(e.Err)
+		r = c.failure(e.Err)
+		r.Effect, r.Evidence = e.Answer.Effect, e.Answer.Evidence
+		return r
 	}
 	a := &e.Answer
 	// The result of a tool that is no longer in the catalog cannot be checked, so it is

@@ -93,7 +93,8 @@ func (d *Dispatcher) provide(ctx context.Context, o *order, progress func(capabi
 	}
 	out, err := p.Execute(ctx, work)
 	if err != nil {
-		return opencalls.End{Err: capabilities.AsError(err), Cut: ctx.Err() != nil}
+		said := wire.Answer{Effect: out.Effect, Evidence: out.Evidence}
+		return opencalls.End{Err: capabilities.AsError(err), Cut: ctx.Err() != nil, Answer: said}
 	}
 	body, err := canonical.Marshal(out.Result)
 	if err != nil {

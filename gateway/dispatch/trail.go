@@ -70,6 +70,12 @@ func (t *trail) goesTo(n *route.Node, ready capabilities.Readiness, routing *cap
 	t.decision.Given, t.decision.Labels, t.decision.Routing = ready.Isolation, n.Labels, routing
 }
 
+// staysHere notes that no node is needed: a result says where a call went whatever its layer is.
+func (t *trail) staysHere() {
+	t.routing = &capabilities.Routing{Mode: capabilities.SelectGateway}
+	t.decision.Routing = t.routing
+}
+
 // judged notes the verdict that the call stands or falls by.
 func (t *trail) judged(v *policy.Decision) {
 	t.decision.Policies, t.decision.LogOnly, t.decision.Errors, t.decision.Withheld = v.Determining, v.LogOnly, v.Errors, v.Withheld

@@ -60,7 +60,7 @@ type End struct {
 	Blobs  []capabilities.Blob
 	// Artifacts are those of the answer, each there or with why not.
 	Artifacts []capabilities.Artifact
-	Err       *capabilities.Error // set: Answer counts for nothing
+	Err       *capabilities.Error // set: of Answer only Effect and Evidence count
 	// Cut: Err ended it here after its ticket had left, and the node may have run it.
 	Cut bool
 	// Gone: the node says that it ended well, and its output is no longer there.

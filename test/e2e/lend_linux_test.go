@@ -83,6 +83,15 @@ func (p *person) leaves(first any, args ...string) {
 	}
 }
 
+// stays starts a command that runs until the test ends and prints nothing of its own.
+func (p *person) stays(args ...string) {
+	p.t.Helper()
+	cmd := exec.Command(p.program, args...)
+	cmd.Env = p.env
+	must(p.t, cmd.Start())
+	p.t.Cleanup(func() { _ = cmd.Process.Signal(os.Interrupt); _ = cmd.Wait() })
+}
+
 // watch keeps what the gateway's stream of events says.
 type watch struct {
 	mu  sync.Mutex

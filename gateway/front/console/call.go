@@ -314,13 +314,16 @@ func (t told) hops() []hop {
 	if ran && t.dis.Target == "node" && t.fin.Status != capabilities.StatusOK { // whether it ran then is in the device's journal
 		all[8].Says, all[9].Says = "the ledger does not say; the device's journal does", "the ledger does not say; the device's journal does"
 	}
+	if ran && t.dis.Target == "gateway" {
+		all[8].Says, all[8].Reached, all[9].Says = "no device has a part in it", true, "in the gateway itself"
+	}
 	if t.dec.Code == capabilities.CodeApprovalPending {
 		all[5].Says, all[5].Reached = "a person has to answer", true
 	}
-	if r := t.dec.Routing; r != nil {
+	if r := t.dec.Routing; r != nil && r.Selected != "" {
 		all[2].Says = t.device()
 		all[2].Facts = []detail{{Name: "Chosen", Text: string(r.Mode)}, {Name: "Node", Codes: some(string(r.Selected))}}
-	} else if t.dispatch != nil {
+	} else if r != nil || t.dispatch != nil {
 		all[2] = hop{Name: "Node", Says: "none is needed", Reached: true}
 	}
 	for i := range all[1:] {

@@ -66,7 +66,7 @@ func (d *Decision) append(o *object) bool {
 			o.text("trust_level", n.Trust)
 			o.close()
 		}
-		o.must("selected_node_id", string(r.Selected))
+		o.text("selected_node_id", string(r.Selected))
 		o.must("selection_mode", string(r.Mode))
 		o.close()
 	}
