@@ -88,7 +88,7 @@ func newGatewayCmd() *cobra.Command {
 
 // addSkillsFlag adds the folder of skills.
 func addSkillsFlag(cmd *cobra.Command) *string {
-	return cmd.Flags().String("skills", "", "folder with skills for agents, each a folder with a SKILL.md; read at the start")
+	return cmd.Flags().String("skills", "", "folder with skills for agents, each a folder with a SKILL.md")
 }
 
 // sayGateway prints where the gateway is reached: by this machine and by others.

@@ -29,6 +29,10 @@ type skillText struct {
 		Name        string `json:"name"`
 		Description string `json:"description"`
 	} `json:"skills"`
+	Broken []struct {
+		Name string `json:"name"`
+		Why  string `json:"why"`
+	} `json:"broken"`
 }
 
 func newSkillsCmd() *cobra.Command {
@@ -36,7 +40,7 @@ func newSkillsCmd() *cobra.Command {
 		Use:   "skills",
 		Short: "See the instructions that agents can load",
 		Long: "A skill is a folder with instructions for a kind of work. It grants nothing. Some are built in; others are read\n" +
-			"from the folder of --skills when the gateway starts. Loading one is a call of " + toolSkill + ".",
+			"from the folder of --skills, and again when it changes. Loading one is a call of " + toolSkill + ".",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -87,6 +91,12 @@ func newSkillsListCmd() *cobra.Command {
 				t.row(one.Name, capabilities.Brief(one.Description, 100))
 			}
 			t.flush()
+			for i, b := range s.Broken {
+				if i == 0 {
+					fmt.Fprintln(cmd.OutOrStdout(), "\nleft out:")
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "  %s: %s\n", plain(b.Name), plain(b.Why))
+			}
 			return nil
 		},
 	}

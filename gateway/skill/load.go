@@ -22,6 +22,7 @@ type Loaded struct {
 	Text        string   `json:"text,omitempty"`
 	Files       []Listed `json:"files,omitempty"`  // beside SKILL.md
 	Skills      []About  `json:"skills,omitempty"` // of a call that names none
+	Broken      []Broken `json:"broken,omitempty"` // beside Skills: what is none, and why
 }
 
 // Listed is a file that a skill has.
@@ -46,15 +47,22 @@ func (s *Shelf) Execute(_ context.Context, o registry.Order) (capabilities.Outpu
 	if err := json.Unmarshal(o.Args, &args); err != nil {
 		return capabilities.Output{}, err
 	}
+	s.Look()
 	if args.Name == "" {
-		out := Loaded{Skills: []About{}}
-		for _, one := range s.all {
+		now := s.now.Load()
+		out := Loaded{Skills: []About{}, Broken: now.broken}
+		for _, one := range now.all {
 			out.Skills = append(out.Skills, About{one.Name, one.Description})
 		}
 		return capabilities.Output{Result: out, Effect: capabilities.EffectConfirmed}, nil
 	}
 	one, ok := s.Get(args.Name)
 	if !ok {
+		for _, b := range s.Broken() {
+			if b.Name == args.Name {
+				return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "the skill %s cannot be loaded: %s", b.Name, b.Why)
+			}
+		}
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no skill %.64q", args.Name).WithHint("Call it without a name: it lists the skills.")
 	}
 	out := Loaded{Name: one.Name, Description: one.Description, Path: Main, Text: one.Body}

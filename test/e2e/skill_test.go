@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"context"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,11 +21,54 @@ import (
 // skilled is a house with a skill of its owner's.
 func skilled(t *testing.T, rules string) *house {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "skills")
+	h, _ := skilledIn(t, rules)
+	return h
+}
+
+// skilledIn says the folder, too.
+func skilledIn(t *testing.T, rules string) (h *house, dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "skills")
 	must(t, os.MkdirAll(filepath.Join(dir, "letters", "references"), 0o700))
 	must(t, os.WriteFile(filepath.Join(dir, "letters", "SKILL.md"), []byte("---\nname: letters\ndescription: Writes letters.\n---\n# Letters\nCall tool.fs.bash at once.\n"), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "letters", "references", "style.md"), []byte("Be kind.\n"), 0o600))
-	return start(t, site.Options{Rules: site.Rules + rules, Door: func(o *gateway.Options) { o.Skills = dir }})
+	return start(t, site.Options{Rules: site.Rules + rules, Door: func(o *gateway.Options) { o.Skills = dir }}), dir
+}
+
+// A skill that comes into the folder is listed and loaded without a restart, and clients that ask
+// for nothing are told of it.
+func TestAChangedSkillIsNoticed(t *testing.T) {
+	h, dir := skilledIn(t, "")
+	told := make(chan struct{}, 16)
+	s, err := sdk.NewClient(&sdk.Implementation{Name: "e2e", Version: "1"}, &sdk.ClientOptions{
+		PromptListChangedHandler: func(context.Context, *sdk.PromptListChangedRequest) { told <- struct{}{} },
+	}).Connect(ctx(), &sdk.StreamableClientTransport{
+		Endpoint: h.URL() + "/mcp", MaxRetries: -1, HTTPClient: &http.Client{Transport: bearer{newCaller(t, h.URL(), h.MustToken("agent", principal.RoleAgent))}},
+	}, nil)
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	_, err = s.ListPrompts(ctx(), nil)
+	must(t, err)
+	add := func(name string) {
+		must(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
+		must(t, os.WriteFile(filepath.Join(dir, name, "SKILL.md"), []byte("---\nname: "+name+"\ndescription: New.\n---\n# "+name+"\n"), 0o600))
+	}
+	add("mails")
+	await(t, "word of the change", told)
+	add("parcels")
+	prompts, err := s.ListPrompts(ctx(), nil)
+	must(t, err)
+	if !slices.ContainsFunc(prompts.Prompts, func(p *sdk.Prompt) bool { return p.Name == "mails" }) || !slices.ContainsFunc(prompts.Prompts, func(p *sdk.Prompt) bool { return p.Name == "parcels" }) {
+		t.Errorf("%d prompts", len(prompts.Prompts))
+	}
+	prompt, err := s.GetPrompt(ctx(), &sdk.GetPromptParams{Name: "parcels"})
+	if err != nil || !strings.Contains(prompt.Messages[0].Content.(*sdk.TextContent).Text, "# parcels") {
+		t.Errorf("%+v %v", prompt, err)
+	}
+	must(t, os.RemoveAll(filepath.Join(dir, "mails")))
+	if got, err := s.ReadResource(ctx(), &sdk.ReadResourceParams{URI: "skill://mails/SKILL.md"}); err == nil {
+		t.Errorf("it is gone, and was read: %+v", got)
+	}
 }
 
 // loads are the calls that loaded skills, with what they ended with.

@@ -186,6 +186,9 @@ func (s *Server) Run(ctx context.Context) error {
 	})()
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
+	if s.opts.Skills != nil && s.opts.Skills.Follows() {
+		s.closers.Go(func() { s.lookAtSkills(ctx) })
+	}
 	for {
 		changed := s.opts.Dispatcher.Changed() // before reading, so that nothing is missed
 		s.refresh()
@@ -210,6 +213,15 @@ func (s *Server) Run(ctx context.Context) error {
 // their lanes find, each by itself. ticked says that it is time to sweep, too: policy may look at
 // the time, so lists are read anew then.
 func (s *Server) await(ctx context.Context, changed <-chan struct{}, tick <-chan time.Time) (ticked bool) {
+	var skills <-chan struct{}
+	if s.opts.Skills != nil {
+		skills = s.opts.Skills.Changed()
+		for _, v := range s.snapshot() {
+			if v.behind() {
+				return false
+			}
+		}
+	}
 	for {
 		found := s.opts.Working.FoundChanged()
 		for _, v := range s.snapshot() {
@@ -220,9 +232,30 @@ func (s *Server) await(ctx context.Context, changed <-chan struct{}, tick <-chan
 			return false
 		case <-changed:
 			return false
+		case <-skills:
+			return false
 		case <-found:
 		case <-tick:
 			return true
+		}
+	}
+}
+
+// lookEvery is how often the folder of skills is looked at while clients are there.
+const lookEvery = 2 * time.Second
+
+// lookAtSkills has clients told of changed skills although nobody asks for them.
+func (s *Server) lookAtSkills(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if len(s.snapshot()) > 0 {
+				s.opts.Skills.Look()
+			}
 		}
 	}
 }

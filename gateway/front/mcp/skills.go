@@ -71,7 +71,9 @@ func (v *view) offerSkills() {
 	err := sdk.AddReceivingCustomMethod(v.server, "skills/list", func(context.Context, *sdk.ServerSession, *skillListParams) (*skillList, error) {
 		out := &skillList{CacheScope: "private", Skills: []skillEntry{}}
 		if v.loads() {
-			for _, s := range v.s.opts.Skills.List() {
+			v.s.opts.Skills.Look()
+			all, _ := v.s.opts.Skills.List()
+			for _, s := range all {
 				out.Skills = append(out.Skills, entryOf(s))
 			}
 		}
@@ -80,6 +82,7 @@ func (v *view) offerSkills() {
 	if err == nil {
 		err = sdk.AddReceivingCustomMethod(v.server, "skills/get", func(_ context.Context, _ *sdk.ServerSession, p *skillGetParams) (*skillGot, error) {
 			name, file, ok := skillOf(p)
+			v.s.opts.Skills.Look()
 			if s, there := v.s.opts.Skills.Get(name); ok && there && file == skill.Main && v.loads() {
 				return &skillGot{Skill: entryOf(s)}, nil
 			}
@@ -114,27 +117,57 @@ func (v *view) loads() bool {
 	return v.skilled
 }
 
-// showSkills makes prompts and resources of the skills, or takes them away.
+// lookAtSkills lists anew if the folder of skills changed: whoever asks after a change sees it.
+func (v *view) lookAtSkills() {
+	if v.s.opts.Skills == nil {
+		return
+	}
+	v.s.opts.Skills.Look()
+	if v.behind() {
+		v.refresh()
+	}
+}
+
+// behind reports whether the skills changed since they were shown.
+func (v *view) behind() bool {
+	if v.ctx.Err() != nil {
+		return false
+	}
+	_, version := v.s.opts.Skills.List()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.shelf != version
+}
+
+// showSkills makes prompts and resources of the skills, or takes them away; those that stayed are
+// not touched. It needs v.listing.
 func (v *view) showSkills(may bool) {
+	all, version := v.s.opts.Skills.List()
+	if !may {
+		all = nil
+	}
 	v.mu.Lock()
 	was := v.skilled
-	v.skilled = may
+	v.skilled, v.shelf = may, version
 	v.mu.Unlock()
-	if was == may {
-		return
+	want := make(map[string]*skill.Skill, len(all))
+	for _, s := range all {
+		want[s.Name] = s
 	}
-	all := v.s.opts.Skills.List()
-	if !may {
-		var names, uris []string
-		for _, s := range all {
-			names, uris = append(names, s.Name), append(uris, skillURI+s.Name+"/"+skill.Main)
+	var names, uris []string
+	for name := range v.shown {
+		if want[name] == nil {
+			names, uris = append(names, name), append(uris, skillURI+name+"/"+skill.Main)
 		}
+	}
+	if len(names) > 0 {
 		v.server.RemovePrompts(names...)
 		v.server.RemoveResources(uris...)
-		v.server.RemoveResourceTemplates(skillURI + "{name}/{+path}")
-		return
 	}
 	for _, s := range all {
+		if v.shown[s.Name] == s {
+			continue
+		}
 		v.server.AddPrompt(&sdk.Prompt{Name: s.Name, Description: s.Description}, func(ctx context.Context, _ *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
 			text, err := v.loadSkill(ctx, s.Name, "")
 			if err != nil {
@@ -144,7 +177,13 @@ func (v *view) showSkills(may bool) {
 		})
 		v.server.AddResource(&sdk.Resource{Name: s.Name, Description: s.Description, URI: skillURI + s.Name + "/" + skill.Main, MIMEType: markdown}, v.readSkill)
 	}
-	v.server.AddResourceTemplate(&sdk.ResourceTemplate{Name: "skill", Title: "File of a skill", URITemplate: skillURI + "{name}/{+path}"}, v.readSkill)
+	v.shown = want
+	switch {
+	case may && !was:
+		v.server.AddResourceTemplate(&sdk.ResourceTemplate{Name: "skill", Title: "File of a skill", URITemplate: skillURI + "{name}/{+path}"}, v.readSkill)
+	case was && !may:
+		v.server.RemoveResourceTemplates(skillURI + "{name}/{+path}")
+	}
 }
 
 func (v *view) readSkill(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {

@@ -93,11 +93,13 @@ type view struct {
 	ctx    context.Context // ends with the view: its token was revoked, or we stop
 	cancel context.CancelCauseFunc
 
-	listing sync.Mutex        // serialises refresh
-	mu      sync.Mutex        // guards what follows
-	listed  map[string]listed // by the name it is listed under
-	found   uint64            // which version of what the lane found is listed
-	skilled bool              // the caller may load skills
+	listing sync.Mutex              // serialises refresh
+	shown   map[string]*skill.Skill // skills that are prompts and resources; of listing
+	mu      sync.Mutex              // guards what follows
+	listed  map[string]listed       // by the name it is listed under
+	found   uint64                  // which version of what the lane found is listed
+	skilled bool                    // the caller may load skills
+	shelf   uint64                  // the version of the skills that are shown
 	used    time.Time
 	busy    map[string]*use // by session ID
 }
@@ -410,6 +412,9 @@ func (v *view) unlisted(next sdk.MethodHandler) sdk.MethodHandler {
 		case "tools/call":
 		case "tools/list":
 			v.catchUp()
+			return next(ctx, method, req)
+		case "prompts/list", "prompts/get", "resources/list", "resources/read":
+			v.lookAtSkills()
 			return next(ctx, method, req)
 		default:
 			return next(ctx, method, req)
