@@ -25,7 +25,16 @@ type shownProvider struct {
 	api.Provider
 	Tools []shownTool
 	Waits int
+	On    string // the device that hosts it, or its satellite, by label and ID; empty: the gateway
 }
+
+// kindNames are the kinds of providers in words.
+var kindNames = map[string]string{
+	"command": "program", "mcp": "MCP server", "openapi": "HTTP API (OpenAPI)", "macro": "macro", "satellite": "satellite",
+}
+
+// KindName is what it is, in words.
+func (p shownProvider) KindName() string { return orElse(kindNames[p.Kind], p.Kind) }
 
 type shownTool struct {
 	api.ProviderTool
@@ -109,6 +118,7 @@ func (v *visit) showProviders(problem error) {
 	if shown.Satellites, err = v.satellites(); err != nil && problem == nil {
 		problem = err
 	}
+	v.nameHosts(&shown)
 	var signedIn struct {
 		SignIns []api.SignIn `json:"sign_ins"`
 	}
@@ -118,6 +128,32 @@ func (v *visit) showProviders(problem error) {
 		}
 	}
 	v.show(page{name: "providers", title: "Providers", here: "/console/providers", live: "packet", fault: problem, data: shown})
+}
+
+// nameHosts says where each provider is by the label of its device, or by the machine of its
+// satellite.
+func (v *visit) nameHosts(shown *providersPage) {
+	labels := map[capabilities.NodeID]string{}
+	var list struct {
+		Nodes []struct {
+			ID    capabilities.NodeID `json:"node_id"`
+			Label string              `json:"label"`
+		} `json:"nodes"`
+	}
+	if v.get(v1("nodes"), &list) == nil {
+		for _, n := range list.Nodes {
+			labels[n.ID] = n.Label
+		}
+	}
+	for _, s := range shown.Satellites {
+		labels[s.ID] = s.Host
+	}
+	for i := range shown.Providers {
+		p := &shown.Providers[i]
+		if p.On = string(p.Host); labels[p.Host] != "" {
+			p.On = labels[p.Host] + " (" + p.On + ")"
+		}
+	}
 }
 
 // changeProvider approves what waits of a provider, as the form says it of each tool, moves one
