@@ -349,6 +349,7 @@ func TestAChangedToolIsAskedAboutAnew(t *testing.T) {
 	}
 }
 
+// An answer comes from whoever may give it, and lasts for good only where that is safe (S2-34).
 func TestWhoMayAnswer(t *testing.T) {
 	r := fresh(t, time.Millisecond)
 	n := 0

@@ -248,6 +248,8 @@ func TestThousandSpendsOfFiveUses(t *testing.T) {
 	}
 }
 
+// A permission lasts as long as its tool's class lets it: once, for an hour, for a session, and for
+// good only what is safe (S2-34).
 func TestWhatCanNotBeGranted(t *testing.T) {
 	r := fresh(t, time.Millisecond)
 	good := consent.Spec{Principal: "agent", Tools: []string{"tool.desktop.act"}, Node: "n1", Lane: "l1", Approver: "anna"}

@@ -20,6 +20,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
+// A call is a name, arguments and who calls, and its request, its decision and its result are
+// recorded (S4-19, S4-23 … S4-25).
 func TestOneCall(t *testing.T) {
 	for request, kept := range map[capabilities.RequestID]opencalls.State{"": "", "r1": opencalls.Ended} {
 		nodes := nodestest.New("n1")

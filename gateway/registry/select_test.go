@@ -116,7 +116,7 @@ func TestWhyNamesWordsAsWritten(t *testing.T) {
 	}
 }
 
-// Nothing is selected that was not recorded.
+// Nothing is selected that was not recorded (S4-39).
 func TestSelectNeedsTheLedger(t *testing.T) {
 	r := New(embedded(t), quiet())
 	for _, failAt := range []int{1, 2} {

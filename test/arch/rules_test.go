@@ -43,6 +43,27 @@ func TestCitedRulesAreWritten(t *testing.T) {
 	}
 }
 
+// Every rule about the layers of tools and about the registry is proven by a test whose comment
+// names it; to name a rule in a test that does not prove it is worse than not to.
+func TestToolRulesAreProven(t *testing.T) {
+	all := readTree(t)
+	named := map[string]bool{}
+	for _, name := range all.files {
+		if strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "test/arch/rules_") {
+			for line := range strings.Lines(string(all.read(t, name))) {
+				for _, rule := range rulesIn(line) {
+					named[rule] = true
+				}
+			}
+		}
+	}
+	for _, m := range ruleRow.FindAllStringSubmatch(string(all.read(t, "docs/rules.md")), -1) {
+		if rule := m[1]; (strings.HasPrefix(rule, "S2-") || strings.HasPrefix(rule, "S3-") || strings.HasPrefix(rule, "S4-")) && !named[rule] {
+			t.Errorf("docs/rules.md has %s, which no test names", rule)
+		}
+	}
+}
+
 // rulesIn returns the rules that a line cites.
 func rulesIn(line string) (rules []string) {
 	for _, m := range ruleRange.FindAllStringSubmatch(line, -1) {

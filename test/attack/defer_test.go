@@ -9,6 +9,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/task"
 	"github.com/handrail-dev/handrail/test/site"
@@ -39,15 +40,27 @@ func (a *arena) allow() {
 	}
 }
 
-// A deferred call runs once when a person allows it, and the identical call gets
-// its result; other calls get nothing of it.
+// A deferred call is kept as a task, and its decision is recorded all the same (S4-27). It runs
+// once when a person allows it, and the identical call gets its result; others get nothing of it.
 func TestADeferredCallRunsOnce(t *testing.T) {
 	t.Parallel()
 	a := enter(t, site.Options{Rules: deferRules})
 	me := caller("agent", "main")
 	press := func(text string) capabilities.Result { return a.press(me, `{"text":"`+text+`"}`) }
-	if r := press("later"); r.Code != capabilities.CodeApprovalPending || r.Pending().Task == "" {
-		t.Fatalf("%+v", r)
+	first := press("later")
+	if first.Code != capabilities.CodeApprovalPending || first.Pending().Task == "" {
+		t.Fatalf("%+v", first)
+	}
+	packets, err := a.Ledger.Packets(t.Context(), ledger.Query{Call: first.Call, Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, p := range packets {
+		kinds = append(kinds, string(p.Kind))
+	}
+	if got := strings.Join(kinds, " "); !strings.Contains(got, "tool.call.request tool.call.decision") || !strings.Contains(got, string(ledger.KindCallPending)) {
+		t.Errorf("recorded: %s", got)
 	}
 	if r := press("later"); r.Code != capabilities.CodeApprovalPending || len(a.Consent.Approvals()) != 1 {
 		t.Fatalf("the identical call asks anew: %+v", r)

@@ -78,7 +78,7 @@ func TestAPersonAllows(t *testing.T) {
 	}
 }
 
-// Of a thousand calls at once, a lease of seven uses lets seven run.
+// Of a thousand calls at once, a lease of seven uses lets seven run, and none without one (S2-27).
 func TestUsesAreNotGainedByRaces(t *testing.T) {
 	s := site.Start(t, site.Options{})
 	h := site.NewHandler()

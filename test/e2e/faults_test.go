@@ -136,6 +136,7 @@ func TestNodeStopsMidCall(t *testing.T) {
 	}
 }
 
+// S4-31: whatever goes wrong in a handler has a code, and is recorded as a failure (S4-26).
 func TestHandlerFails(t *testing.T) {
 	h, handler, _ := one(t)
 	for code, c := range map[string]struct {

@@ -53,6 +53,8 @@ func violated(t *testing.T, details any) []string {
 	return paths
 }
 
+// Arguments that do not fit are refused by whichever door, before governance sees the call (S4-03,
+// S4-41).
 func TestArgumentsThatDoNotFit(t *testing.T) {
 	h, handler, _ := one(t)
 	rest, mcp := h.client(principal.RoleAgent), h.session(h.MustToken("mcp-agent", principal.RoleAgent))
@@ -150,6 +152,7 @@ func turnedAway(c *caller) {
 	}
 }
 
+// S4-30.
 func TestWrongToken(t *testing.T) {
 	h, handler, _ := one(t)
 	for _, token := range []string{"", "hrt_" + strings.Repeat("A", 43), h.MustToken("cut", principal.RoleAgent)[:40]} {

@@ -15,6 +15,7 @@ const (
 	askEcho  = site.Rules + `@id("ask-echo") forbid (principal, action == Action::"tool.fixture.echo", resource) unless { context.consent };`
 )
 
+// Each decision is recorded (S4-24), and where nobody can be asked the answer is no (S2-32).
 func TestPolicy(t *testing.T) {
 	for name, c := range map[string]struct {
 		rules  string

@@ -45,7 +45,7 @@ func embeddedOnly(o *gateway.Options) { o.Catalog = nil }
 
 // A tool that is registered while the gateway runs is one like any other: policy decides
 // about it by a rule that names it, both surfaces list it and clients are told, it is
-// carried out, and the ledger has it (S4-10, S4-14).
+// carried out, and the ledger has it (S2-20, S4-10, S4-14).
 func TestAToolRegisteredAtRunTime(t *testing.T) {
 	h := start(t, site.Options{Rules: "// nothing yet", Door: embeddedOnly})
 	token := h.MustToken("agent", principal.RoleAgent)
