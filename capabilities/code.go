@@ -50,6 +50,7 @@ const (
 	CodeResultExpired     Code = "result_expired"
 
 	CodeDeniedByNode   Code = "denied_by_node"
+	CodeDriftCritical  Code = "drift_critical"
 	CodeTicketInvalid  Code = "ticket_invalid"
 	CodeTicketReplayed Code = "ticket_replayed"
 	CodeTicketExpired  Code = "ticket_expired"
@@ -161,6 +162,7 @@ var codeTable = map[Code]CodeInfo{
 	CodeResultExpired:     {"The call was carried out, but its result is no longer kept.", "Do not repeat it: look at what it did. A call that only reads can be made again with a new request ID.", false, 410, StatusError, ""},
 
 	CodeDeniedByNode:   {"The device's owner does not allow this call.", "Ask the owner of the device.", false, 403, StatusDenied, ""},
+	CodeDriftCritical:  {"The call did something that it was never granted. It was ended, and its result is void.", "An admin looks at the drift event before the tool is used again.", false, 403, StatusError, ""},
 	CodeTicketInvalid:  {"The node refused the gateway's order: it does not match what was decided.", "Report this: it should not happen.", false, 502, StatusError, ""},
 	CodeTicketReplayed: {"The node refused an order it had seen before.", "Report this: it should not happen.", false, 502, StatusError, ""},
 	CodeTicketExpired:  {"The order reached the node too late; nothing was executed.", "Try again.", true, 503, StatusError, ""},

@@ -161,7 +161,7 @@ func (a *admitted) start(ctx context.Context) (*started, *capabilities.Error) {
 	}
 	s := &started{admitted: a}
 	s.recorder = observe.NewRecorder(a.t.Grants, func(key string) {
-		e := capabilities.Errorf(capabilities.CodeDeniedByNode, "the call did something it was never granted (%s) and was ended", key)
+		e := capabilities.Errorf(capabilities.CodeDriftCritical, "The call did something that it was never granted (%s). It was ended, and its result is void.", key)
 		s.drift.CompareAndSwap(nil, e)
 		a.cancel(e)
 	})

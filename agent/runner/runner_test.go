@@ -454,11 +454,11 @@ func TestDriftKillsTheCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, admit, handle)
 			a := b.serve(t.Context(), b.ticket())
-			want(t, a, capabilities.StatusDenied, capabilities.CodeDeniedByNode)
+			want(t, a, capabilities.StatusError, capabilities.CodeDriftCritical)
 			if a.Output != nil || a.Effect == "" || len(a.Observed) != 1 || !strings.Contains(a.Message, "privileged.input.inject") {
 				t.Errorf("%+v", a)
 			}
-			if st := b.state("c1"); st.State != wire.StateFinished || st.Answer.Code != capabilities.CodeDeniedByNode {
+			if st := b.state("c1"); st.State != wire.StateFinished || st.Answer.Code != capabilities.CodeDriftCritical {
 				t.Errorf("%+v", st)
 			}
 		})

@@ -72,6 +72,7 @@ type openCall struct {
 	key    outcome.DigestKey   // zero: gone, so nothing is digested
 	secret secret.Reference    // of a delivery of this process
 	task   string              // the deferred call that it carries out, of this process
+	events []ledger.Draft      // of its drift
 	again  execution.Key       // what its result may be used again for; zero: nothing
 }
 
@@ -144,7 +145,7 @@ func terminalKind(s capabilities.Status) ledger.Kind {
 
 // endIn writes the end of c, which was in state from, and what its fate leaves of it.
 func (d *Dispatcher) endIn(tx *store.Tx, c *openCall, from opencalls.State, last ledger.Draft, r *capabilities.Result, f opencalls.Fate) error {
-	if _, err := d.opts.Ledger.AppendIn(tx, last); err != nil {
+	if _, err := d.opts.Ledger.AppendIn(tx, append([]ledger.Draft{last}, c.events...)...); err != nil {
 		return err
 	}
 	if r.Untrusted {
@@ -173,6 +174,11 @@ func (c *openCall) conclude(e opencalls.End) (r capabilities.Result) {
 		return r
 	}
 	a := &e.Answer
+	if voided := c.drifted(a); voided != nil {
+		r = c.failure(voided)
+		r.Effect, r.Evidence = a.Effect, a.Evidence
+		return r
+	}
 	// The result of a tool that is no longer in the catalog cannot be checked, so it is
 	// not given out.
 	if a.Status == capabilities.StatusOK && (e.Gone || c.desc == nil) {

@@ -19,6 +19,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front/rest"
+	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/pairing"
@@ -39,6 +40,8 @@ type Site struct {
 	wait time.Duration
 	logs rest.NodeLogs
 	door func(*gateway.Options)
+
+	Drifts bool // the test has calls do what they are not granted
 }
 
 // Options of Start. The zero value is a gateway with the fixture family permitted.
@@ -74,8 +77,26 @@ func Start(t testing.TB, o Options) *Site {
 	must(t, os.WriteFile(filepath.Join(rules, "test.cedar"), []byte(o.Rules), 0o600))
 	s.http, s.quic = "127.0.0.1:0", "127.0.0.1:0"
 	s.open()
-	t.Cleanup(func() { s.stop() })
+	t.Cleanup(func() {
+		s.driftless()
+		s.stop()
+	})
 	return s
+}
+
+// driftless fails a test in which a call did what it was not granted, unless it is about that
+// (S1-43): the tests are the corpus in which nothing drifts.
+func (s *Site) driftless() {
+	if s.Drifts || s.T.Failed() || s.Gateway == nil {
+		return
+	}
+	packets, err := s.Gateway.Ledger.Packets(context.Background(), ledger.Query{Kind: "gateway.drift.event"})
+	if err != nil { // the test broke the store
+		return
+	}
+	for _, p := range packets {
+		s.T.Errorf("drift of %s: %s", p.Tool, p.Body)
+	}
 }
 
 func (s *Site) open() {

@@ -1,0 +1,88 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/drift"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
+	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
+)
+
+// Each difference between the node's observations and the grants leaves an event with the call's
+// end, and a critical one makes the result void (S1-43, S1-49, S1-51, S1-65).
+func TestDriftIsRecorded(t *testing.T) {
+	for name, c := range map[string]struct {
+		seen   []wire.Observation
+		given  capabilities.IsolationClass
+		events []string
+		code   capabilities.Code
+	}{
+		"nothing":         {seen: []wire.Observation{{Key: "network.browser.session", Detail: "example.com", Count: 2}}, given: capabilities.ClassT3},
+		"another key":     {seen: []wire.Observation{{Key: "data.write.workspace", Detail: "a.txt", Count: 1}}, given: capabilities.ClassT3, events: []string{"2 violation recorded data.write.workspace a.txt"}},
+		"a secret":        {seen: []wire.Observation{{Key: "privileged.secret.read", Count: 1}}, given: capabilities.ClassT3, events: []string{"3 critical killed privileged.secret.read "}, code: capabilities.CodeDriftCritical},
+		"below its class": {given: capabilities.ClassT0, events: []string{"5 critical killed isolation.t0 t0 where t2 was needed"}, code: capabilities.CodeDriftCritical},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes := nodestest.New("n1")
+			nodes.Carry = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+				return wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"result":"1"}`), Observed: c.seen, Isolation: c.given}, nil, nil
+			}
+			h := newHouse(t, nodes, nil)
+			r := h.evaluate("")
+			if r.Code != c.code || (r.Output == nil) != (c.code != "") {
+				t.Errorf("%+v", r)
+			}
+			var events []string
+			for _, p := range h.packets(r.Call) {
+				if p.Kind != kindDrift {
+					continue
+				}
+				var d packet.Drift
+				must(t, json.Unmarshal(p.Body, &d))
+				events = append(events, fmt.Sprintln(int(d.Signal), d.Severity, d.Response, d.Key, d.Evidence))
+				if d.ID == "" || len(d.EnvelopeHash) != 64 || d.Runner == "" || d.Snapshot == "" || p.Node != "n1" || p.Tool != toolEvaluate {
+					t.Errorf("%+v of %+v", d, p)
+				}
+			}
+			if len(events) != len(c.events) || len(events) == 1 && events[0] != c.events[0]+"\n" {
+				t.Errorf("events %q, want %q", events, c.events)
+			}
+			if last := h.packets(r.Call); len(last) < 4 || !last[3].Kind.Terminal() {
+				t.Errorf("%v", last)
+			}
+		})
+	}
+}
+
+// A flood of differences is bounded, and counted.
+func TestDriftIsBounded(t *testing.T) {
+	nodes := nodestest.New("n1")
+	nodes.Carry = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+		a := wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"result":"1"}`), Isolation: capabilities.ClassT3}
+		for i := range 40 {
+			a.Observed = append(a.Observed, wire.Observation{Key: "data.write.workspace", Detail: fmt.Sprint("file", i), Count: 1})
+		}
+		return a, nil, nil
+	}
+	h := newHouse(t, nodes, nil)
+	r := h.evaluate("")
+	events := 0
+	var rest packet.DriftUncounted
+	for _, p := range h.packets(r.Call) {
+		switch p.Kind {
+		case kindDrift:
+			events++
+		case ledger.Kind(kindDriftUncounted):
+			must(t, json.Unmarshal(p.Body, &rest))
+		}
+	}
+	if events != maxEvents || rest.Events != 24 || rest.Severity != drift.Violation {
+		t.Errorf("%d events, %+v", events, rest)
+	}
+}

@@ -1,0 +1,56 @@
+package drift
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Each of the signals that a node sees is told from what was granted, with its severity (S1-44,
+// S1-45, S1-46, S1-48, S1-50).
+func TestObserved(t *testing.T) {
+	s := Seen{
+		Grants:   []string{"network.browser.session", "network.egress.domain_allowlist:example.com", "data.read.screen"},
+		Declared: []string{"network.browser.session", "network.egress.https"}, Needed: capabilities.ClassT2, Given: capabilities.ClassT2,
+		Uses: []Use{{"network.browser.session", "a", 1}, {"network.egress.domain_allowlist", "", 1}, {"data.capture.screen", "", 1}, {"network.egress.https", "evil.example", 4}, {"data.write.workspace", "x", 1}, {"privileged.secret.read", "", 1}, {"data.read.location", "", 1}},
+	}
+	want := []Difference{
+		{Use: Use{"privileged.secret.read", "", 1}, Signal: Secret, Severity: Critical},
+		{Use: Use{"data.read.location", "", 1}, Signal: Worker, Severity: Violation},
+		{Use: Use{"data.write.workspace", "x", 1}, Signal: Write, Severity: Violation},
+		{Use: Use{"network.egress.https", "evil.example", 4}, Signal: Network, Severity: Violation, Declared: true},
+		{Use: Use{"data.capture.screen", "", 1}, Signal: Worker, Severity: Warning},
+	}
+	if got := Observed(s); !slices.Equal(got, want) {
+		t.Errorf("\n got %+v\nwant %+v", got, want)
+	}
+	s.Uses, s.Given = nil, capabilities.ClassT1
+	if got := Observed(s); len(got) != 1 || got[0].Severity != Critical || got[0].Signal != Worker {
+		t.Errorf("below its class: %+v", got)
+	}
+	s.Given = ""
+	if got := Observed(s); len(got) != 0 {
+		t.Errorf("nobody told: %+v", got)
+	}
+}
+
+// Nothing that is granted is a difference, and nothing else is none (S1-43).
+func TestObservedIsExact(t *testing.T) {
+	keys := []string{"network.egress.https", "data.write.workspace", "privileged.secret.read", "execution.proc.spawn", "data.read.location"}
+	rapid.Check(t, func(t *rapid.T) {
+		s := Seen{Grants: rapid.SliceOfDistinct(rapid.SampledFrom(keys), rapid.ID[string]).Draw(t, "grants")}
+		seen := rapid.SliceOfDistinct(rapid.SampledFrom(keys), rapid.ID[string]).Draw(t, "seen")
+		for _, k := range seen {
+			s.Uses = append(s.Uses, Use{Key: k, Count: 1})
+		}
+		got := Observed(s)
+		for _, k := range seen {
+			if slices.ContainsFunc(got, func(d Difference) bool { return d.Key == k }) == slices.Contains(s.Grants, k) {
+				t.Fatalf("%s granted %v: %+v", k, slices.Contains(s.Grants, k), got)
+			}
+		}
+	})
+}
