@@ -24,7 +24,10 @@ func (n *Nodes) Snapshot() []route.Node {
 	}
 	list := make([]route.Node, 0, len(n.roster))
 	for id, r := range n.roster {
-		p := n.presence[id]
+		p, session := n.presence[id], uint64(0)
+		if s := n.sessions[id]; s != nil {
+			session = s.epoch
+		}
 		list = append(list, route.Node{
 			ID:      id,
 			Summary: capabilities.NodeSummary{Label: r.label, Platform: r.profile.Platform, Trust: r.trust},
@@ -34,6 +37,7 @@ func (n *Nodes) Snapshot() []route.Node {
 			// A node counts as connected once it has said what it offers; until then
 			// nothing could be routed to it anyway.
 			Connected: n.sessions[id] != nil && p.readiness != nil,
+			Session:   session,
 			Stopped:   p.stopped,
 			Allow:     r.allows,
 			Readiness: p.readiness,

@@ -23,7 +23,10 @@ type Node struct {
 	Paired    string                   // roster state; only StateApproved is paired
 	Revoked   bool                     // wins over Paired
 	Connected bool
-	Stopped   bool // the owner's stop switch is on
+	// Session tells connections of the node apart: a process that starts again has another. 0 for a
+	// satellite, which holds nothing.
+	Session uint64
+	Stopped bool // the owner's stop switch is on
 	// Allow reports whether the admin's allowlist has the capability. nil allows
 	// nothing. AllowPatterns makes one.
 	Allow func(capabilities.CapabilityID) bool

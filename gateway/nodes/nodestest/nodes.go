@@ -36,7 +36,7 @@ func New(ids ...capabilities.NodeID) *Nodes {
 	n := &Nodes{Tell: Says(wire.StateRunning), changed: make(chan struct{})}
 	for _, id := range ids {
 		n.Roster = append(n.Roster, route.Node{
-			ID: id, Paired: route.StateApproved, Connected: true, Allow: route.AllowPatterns("*"),
+			ID: id, Paired: route.StateApproved, Connected: true, Session: 1, Allow: route.AllowPatterns("*"),
 			Readiness: map[capabilities.CapabilityID]capabilities.Readiness{
 				"tyrum.browser.evaluate": {Capability: "tyrum.browser.evaluate", Isolation: capabilities.ClassT2},
 			},
@@ -89,7 +89,14 @@ func (n *Nodes) Rebind() {
 }
 
 // Connect has the node at an index come or go.
-func (n *Nodes) Connect(at int, on bool) { n.Change(func() { n.Roster[at].Connected = on }) }
+func (n *Nodes) Connect(at int, on bool) {
+	n.Change(func() {
+		n.Roster[at].Connected = on
+		if on {
+			n.Roster[at].Session++
+		}
+	})
+}
 
 // Sent returns the calls whose tickets were sent, in that order.
 func (n *Nodes) Sent() []capabilities.CallID {
