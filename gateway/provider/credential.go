@@ -97,38 +97,71 @@ func (p *Provider) delivers() bool { return p.calls() || len(p.Tools) == 0 }
 // deliver has the host get the credentials of a provider that was approved with them, each by a
 // call of its own: decided, recorded and sealed to that node as every delivery. One whose secret
 // or reference is gone has all of them taken back, whatever is called of it, and so has one whose
-// approver may approve no more. Run tries again after a failure.
-func (b *Book) deliver(ctx context.Context, p *Provider) error {
-	if len(p.Credentials()) == 0 || p.Approver.Principal == "" {
+// approver may approve no more. Each epoch is delivered once, whoever asks for it, and an earlier
+// one never after a later: the turn orders them. Run tries again after a failure.
+func (b *Book) deliver(ctx context.Context, at telling, epoch uint64) error {
+	done, err := b.turn(ctx, at)
+	if err != nil {
+		return err
+	}
+	defer done()
+	b.changing.Lock()
+	p, err := b.Get(at.provider)
+	if err != nil || p.Host != at.host || len(p.Credentials()) == 0 || p.Approver.Principal == "" {
+		b.changing.Unlock()
 		return nil
 	}
-	at := telling{p.Name, p.Host}
-	b.entrusted[at] = true // tried for this connection
-	who := b.opts.Teller(p.Approver)
-	if variable, gone := b.gone(p); gone {
-		if _, err := b.call(ctx, who, toolWithdraw, p.Host, map[string]any{"provider": p.Name}); err != nil {
-			b.later(at, true)
-			return err
+	l := b.lineOf(at)
+	variable, gone := b.gone(&p)
+	served := l.done >= epoch && l.withdrawn == gone
+	epoch = l.epoch
+	calls := b.deliveries(&p, gone)
+	b.changing.Unlock()
+
+	if !served {
+		for _, args := range calls {
+			if err = b.carry(ctx, &p, gone, args); err != nil {
+				break
+			}
 		}
-		b.withdrawn[at] = true
-		delete(b.again, at)
-		if !p.delivers() {
-			return nil
+		b.changing.Lock()
+		if err != nil {
+			pause := min(max(2*l.again.pause, firstRetry), lastRetry)
+			l.again = retry{time.Now().Add(pause), pause, gone}
+		} else {
+			l.done, l.withdrawn, l.again = epoch, gone, retry{}
 		}
+		b.changing.Unlock()
+		b.nudge()
+	}
+	if err == nil && gone && p.delivers() {
 		return capabilities.Errorf(capabilities.CodeSecretUnavailable, "the secret of the credential %s is gone, or was taken back from the provider %s, or who approved that is gone", variable, p.Name).
 			WithHint("Store it again if it is gone, and approve the provider.")
 	}
-	delete(b.withdrawn, at)
-	if p.delivers() {
+	return err
+}
+
+// deliveries are the arguments of the calls that a delivery makes.
+func (b *Book) deliveries(p *Provider, gone bool) (all []map[string]any) {
+	switch {
+	case gone:
+		return []map[string]any{{"provider": p.Name}}
+	case p.delivers():
 		for _, c := range p.Credentials() {
-			if _, err := b.call(ctx, who, toolCredential, p.Host, map[string]any{"provider": p.Name, "name": c.Name, "secret_ref_id": b.reference(p, c.Name)}); err != nil {
-				b.later(at, false)
-				return err
-			}
+			all = append(all, map[string]any{"provider": p.Name, "name": c.Name, "secret_ref_id": b.reference(p, c.Name)})
 		}
 	}
-	delete(b.again, at)
-	return nil
+	return all
+}
+
+// carry makes one of them.
+func (b *Book) carry(ctx context.Context, p *Provider, gone bool, args map[string]any) error {
+	tool := toolCredential
+	if gone {
+		tool = toolWithdraw
+	}
+	_, err := b.call(ctx, b.opts.Teller(p.Approver), tool, p.Host, args)
+	return err
 }
 
 // gone names a credential that was the approver's and is no more, or whose approver may approve no
@@ -143,67 +176,42 @@ func (b *Book) gone(p *Provider) (variable string, gone bool) {
 	return "", false
 }
 
-// retry is when a host is told again of credentials that it could not be given, or that it still
-// has: another roster need not come of what stood in the way, such as the stop switch.
-type retry struct {
-	at       time.Time
-	pause    time.Duration
-	withdraw bool // taking back failed; false: a delivery did
-}
-
-const (
-	firstRetry = time.Second
-	lastRetry  = time.Minute
-)
-
-func (b *Book) later(at telling, withdraw bool) {
-	pause := min(max(2*b.again[at].pause, firstRetry), lastRetry)
-	b.again[at] = retry{time.Now().Add(pause), pause, withdraw}
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Renewed has the hosts of providers get a secret that has another value now.
-func (b *Book) Renewed(ctx context.Context, name string) {
+// Renewed has the hosts of providers get a secret that has another value now. It does not wait for
+// them: Run delivers it, and a host that is away gets it when it connects.
+func (b *Book) Renewed(_ context.Context, name string) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	for _, p := range b.List() {
-		if !slices.ContainsFunc(p.Credentials(), func(c tools.Credential) bool { return c.Secret == name }) {
-			continue
-		}
-		if err := b.deliver(ctx, &p); err != nil { // a host that is away gets it when it connects
-			b.opts.Log.Warn("provider.credential", "provider", p.Name, "node", p.Host, "err", err)
+		if slices.ContainsFunc(p.Credentials(), func(c tools.Credential) bool { return c.Secret == name }) {
+			b.renew(&p)
 		}
 	}
+	b.nudge()
 }
 
-// due reports whether the credentials of a provider are to be delivered or taken back now.
-func (b *Book) due(p *Provider, host *route.Node) bool {
-	if b.secrets == nil || len(p.Credentials()) == 0 {
-		return false
+// due reports whether the credentials of a provider are to be delivered or taken back now, and
+// for which epoch; changing is held. The host's own word on them does not count: it may be from
+// before it was given them.
+func (b *Book) due(p *Provider, host *route.Node) (epoch uint64, due bool) {
+	if b.secrets == nil || len(p.Credentials()) == 0 || p.Approver.Principal == "" {
+		return 0, false
 	}
-	at := telling{p.Name, p.Host}
+	l := b.lineOf(telling{p.Name, p.Host})
+	if l.session != host.Session { // it forgot what it was given when it ended
+		l.session, l.withdrawn, l.again = host.Session, false, retry{}
+		l.epoch++
+	}
 	_, gone := b.gone(p)
-	failed, waits := b.again[at]
 	switch {
-	case !b.entrusted[at], gone && !b.withdrawn[at] && !failed.withdraw:
-		return true
-	case waits:
-		tool := toolCredential
-		if gone {
-			tool = toolWithdraw
-		}
-		d, ok := b.opts.Registry.Get(tool)
-		return !time.Now().Before(failed.at) && ok && route.Check(host, d.Capability, nil).Eligible()
+	case l.done >= l.epoch && l.withdrawn == gone:
+		return 0, false
+	case l.again.pause == 0, l.again.withdraw != gone:
+		return l.epoch, true
 	}
-	return !gone && p.lacks(host)
-}
-
-// lacks reports whether the host says that a credential of a tool that is called is not there.
-func (p *Provider) lacks(host *route.Node) bool {
-	return slices.ContainsFunc(p.Tools, func(t Tool) bool {
-		return t.Callable() && host.Readiness[t.Capability].Reason == capabilities.ReasonCredentialMissing
-	})
+	tool := toolCredential
+	if gone {
+		tool = toolWithdraw
+	}
+	d, ok := b.opts.Registry.Get(tool)
+	return l.epoch, !time.Now().Before(l.again.at) && ok && route.Check(host, d.Capability, nil).Eligible()
 }

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -68,13 +69,33 @@ type calls struct {
 	mu     sync.Mutex
 	made   []capabilities.ToolID
 	by     []capabilities.PrincipalID
+	args   []string
 	refuse capabilities.Code
+	silent map[capabilities.NodeID]chan struct{} // hosts that answer once it is closed
+	asked  chan capabilities.NodeID              // such a host was called
 }
 
-func (c *calls) Call(_ context.Context, r dispatch.Request) capabilities.Result {
+func (c *calls) Call(ctx context.Context, r dispatch.Request) capabilities.Result {
+	var to struct {
+		Node capabilities.NodeID `json:"node_id"`
+	}
+	if err := json.Unmarshal(r.Args, &to); err != nil {
+		panic(err)
+	}
+	c.mu.Lock()
+	silent := c.silent[to.Node]
+	c.mu.Unlock()
+	if silent != nil {
+		c.asked <- to.Node
+		select {
+		case <-silent:
+		case <-ctx.Done():
+			return capabilities.Result{Status: capabilities.StatusError, Code: capabilities.CodeUnknownOutcome}
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.made, c.by = append(c.made, r.Tool), append(c.by, r.Principal)
+	c.made, c.by, c.args = append(c.made, r.Tool), append(c.by, r.Principal), append(c.args, string(r.Args))
 	if c.refuse != "" {
 		return capabilities.Result{Status: capabilities.StatusDenied, Code: c.refuse}
 	}
@@ -89,7 +110,7 @@ func (c *calls) take() []capabilities.ToolID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	made := c.made
-	c.made, c.by = nil, nil
+	c.made, c.by, c.args = nil, nil, nil
 	return made
 }
 
@@ -115,6 +136,11 @@ func empty(t *testing.T) *store.Store {
 	return db
 }
 
+// noRules take every policy.
+type noRules struct{}
+
+func (noRules) Put(context.Context, dispatch.Caller, string, string, string) error { return nil }
+
 // entrusting is a book with one provider that anna approved with a credential, whose host is
 // connected.
 func entrusting(t *testing.T) (*Book, *kept, *calls, *nodestest.Nodes) {
@@ -130,7 +156,7 @@ func entrusting(t *testing.T) (*Book, *kept, *calls, *nodestest.Nodes) {
 	}
 	k := &kept{refs: map[capabilities.PrincipalID]map[string]string{}, meant: map[string]string{}}
 	c := &calls{}
-	b.Serve(c, c, nil, roster, k)
+	b.Serve(c, c, noRules{}, roster, k)
 	record := tools.Provider{Name: "words", Kind: tools.KindMCP, Command: []string{"x"}, Env: []tools.Credential{{Name: "TOKEN", Secret: "token"}}}
 	tool := described(t, record, tools.RemoteTool{Name: "look", Description: "Looks."})
 	tool.State, tool.Approved = Active, tool.Hash
@@ -142,7 +168,13 @@ func entrusting(t *testing.T) (*Book, *kept, *calls, *nodestest.Nodes) {
 	return b, k, c, roster
 }
 
-func follow(t *testing.T, b *Book) { t.Helper(); b.follow(t.Context(), b.hosts.Snapshot()) }
+// follow has everything done that is due.
+func follow(t *testing.T, b *Book) {
+	t.Helper()
+	var working sync.WaitGroup
+	b.follow(t.Context(), &working, b.hosts.Snapshot())
+	working.Wait()
+}
 
 // A secret that is gone is taken back from the program that runs with it, whether a tool of it is
 // called now or waits for a look (S0-42).

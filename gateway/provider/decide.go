@@ -23,17 +23,13 @@ type Choice struct {
 // by their ID, and as proposed for all others that are drafts or in review. hash is the
 // manifest that the person looked at: CodeConflict if there is another by now.
 func (b *Book) Approve(ctx context.Context, who dispatch.Caller, name, hash string, choices map[capabilities.ToolID]Choice) (Provider, error) {
-	b.changing.Lock()
-	defer b.changing.Unlock()
-	before, err := b.Get(name)
-	if err != nil {
-		return Provider{}, err
-	}
-	p, err := before.chosen(hash, choices)
-	if err != nil {
-		return before, err
-	}
-	return b.approve(ctx, who, &before, &p)
+	return b.approve(ctx, who, func() (before, p Provider, err error) {
+		if before, err = b.Get(name); err != nil {
+			return before, before, err
+		}
+		p, err = before.chosen(hash, choices)
+		return before, p, err
+	})
 }
 
 // Preview is the provider as Approve would leave it, with the same errors. Nothing changes: its
@@ -85,45 +81,76 @@ func (p *Provider) chosen(hash string, choices map[capabilities.ToolID]Choice) (
 	return next, nil
 }
 
-// approve settles a person's decision. An approval of a provider is one of its credentials, too.
-func (b *Book) approve(ctx context.Context, who dispatch.Caller, before, p *Provider) (Provider, error) {
+// approve settles a person's decision, which next works out of the record, and then has the host
+// hear of it. An approval of a provider is one of its credentials, too.
+func (b *Book) approve(ctx context.Context, who dispatch.Caller, next func() (before, p Provider, err error)) (Provider, error) {
+	after, epoch, err := b.decided(ctx, who, next)
+	if err != nil {
+		return after, err
+	}
+	return after, b.spread(ctx, &after, epoch)
+}
+
+// decided settles a decision, with the epoch of the credentials that it has delivered.
+func (b *Book) decided(ctx context.Context, who dispatch.Caller, next func() (before, p Provider, err error)) (after Provider, epoch uint64, err error) {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	before, p, err := next()
+	if err != nil {
+		return before, 0, err
+	}
 	if p.delivers() {
-		if err := b.entrust(ctx, who, p); err != nil {
-			return *before, err
+		if err := b.entrust(ctx, who, &p); err != nil {
+			return before, 0, err
 		}
 	}
-	after, err := b.settle(ctx, who, kindApproved, before, p)
-	switch {
-	case err == nil:
-		err = b.deliver(ctx, &after)
-	case after.Approver.Principal != p.Approver.Principal: // nothing was approved: no reference is left for another
-		err = errors.Join(err, b.distrust(ctx, who, p))
+	if after, err = b.settle(ctx, who, kindApproved, &before, &p); err != nil {
+		if after.Approver.Principal != p.Approver.Principal { // nothing was approved: no reference is left for another
+			err = errors.Join(err, b.distrust(ctx, who, &p))
+		}
+		return after, 0, err
 	}
-	return after, err
+	return after, b.renew(&after), nil
+}
+
+// spread has the host of a provider hear what was decided, and get its credentials.
+func (b *Book) spread(ctx context.Context, p *Provider, epoch uint64) error {
+	if p.Host == "" {
+		return nil // nobody hosts it
+	}
+	at := telling{p.Name, p.Host}
+	if err := b.tell(ctx, at); err != nil {
+		b.nudge()
+		return err
+	}
+	return b.deliver(ctx, at, epoch)
 }
 
 // Decide is Approve for one tool. hash is that of the tool, as the person looked at it; retiring
 // one needs no look. An effect that is not said stays where the tool's words did.
 func (b *Book) Decide(ctx context.Context, who dispatch.Caller, id capabilities.ToolID, hash string, c Choice) (Provider, error) {
-	b.changing.Lock()
-	defer b.changing.Unlock()
+	return b.approve(ctx, who, func() (before, p Provider, err error) { return b.moved(id, hash, c) })
+}
+
+// moved is a provider before and after a choice about one of its tools.
+func (b *Book) moved(id capabilities.ToolID, hash string, c Choice) (before, p Provider, err error) {
 	before, t, err := b.Tool(id)
 	if err != nil {
-		return Provider{}, err
+		return before, before, err
 	}
 	if hash != t.Hash && (hash != "" || c.State != Retired) {
-		return before, capabilities.Errorf(capabilities.CodeConflict, "the provider says other things of %s than you looked at", id).WithAction(capabilities.Action{Key: capabilities.ActionReviewTool, Tool: id}, "Look at the change.")
+		return before, before, capabilities.Errorf(capabilities.CodeConflict, "the provider says other things of %s than you looked at", id).WithAction(capabilities.Action{Key: capabilities.ActionReviewTool, Tool: id}, "Look at the change.")
 	}
 	if c.Effect == "" && !t.Changed() {
 		c.Effect = t.Effect
 	}
 	if err := t.choose(c); err != nil {
-		return before, err
+		return before, before, err
 	}
-	p := before
+	p = before
 	p.Tools = slices.Clone(p.Tools)
 	p.Tools[slices.IndexFunc(p.Tools, func(o Tool) bool { return o.Described.Tool == id })] = t
-	return b.approve(ctx, who, &before, &p)
+	return before, p, nil
 }
 
 // choose takes a choice over; what the provider says of the tool now is what is approved.

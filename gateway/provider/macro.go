@@ -18,7 +18,7 @@ import (
 // place of the one before, and its tool waits for a look if it says something else.
 func (b *Book) addMacro(ctx context.Context, who dispatch.Caller, record tools.Provider) (Provider, error) {
 	b.changing.Lock()
-	defer b.changing.Unlock()
+	defer b.changing.Unlock() // a macro has no host: nobody is called
 	if before, err := b.Get(record.Name); err == nil {
 		if before.Kind != tools.KindMacro {
 			return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "there is a provider %s already", record.Name).WithHint("Give the macro another name.")
@@ -28,7 +28,8 @@ func (b *Book) addMacro(ctx context.Context, who dispatch.Caller, record tools.P
 		if err := b.compose(&p); err != nil {
 			return before, err
 		}
-		return b.changed(ctx, who, &before, &p)
+		after, _, err := b.changed(ctx, who, &before, &p)
+		return after, err
 	}
 	var others []capabilities.ToolID
 	for _, p := range b.List() {
@@ -37,7 +38,7 @@ func (b *Book) addMacro(ctx context.Context, who dispatch.Caller, record tools.P
 		}
 	}
 	switch like := lookAlike(capabilities.ToolID("tool."+record.Name+".x"), others); {
-	case len(b.List()) >= maxProviders:
+	case len(b.List())+len(b.adding) >= maxProviders:
 		return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "a gateway has at most %d providers", maxProviders)
 	case like != "":
 		return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "the name %s could be taken for %s", record.Name, like.Family()).WithHint("Give it a name that does not look like another.")

@@ -45,20 +45,23 @@ func (b *Book) Add(ctx context.Context, who dispatch.Caller, p tools.Provider, h
 	if !p.Kind.Hosted() {
 		return Provider{}, capabilities.Errorf(capabilities.CodeNotSupported, "providers of the kind %s are not hosted by a node", p.Kind)
 	}
-	b.changing.Lock()
-	defer b.changing.Unlock()
-	if _, err := b.Get(p.Name); err == nil {
-		return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "there is a provider %s already", p.Name).WithAction(capabilities.Action{Key: capabilities.ActionRemoveProvider, Name: p.Name}, "Choose another name, or remove it first.")
-	}
-	if err := b.free(p.Name); err != nil {
-		return Provider{}, err
-	}
 	added := Provider{Provider: p, Host: host, By: who.Principal, Created: b.opts.Now().UTC()}
-	if err := b.known(ctx, &added); err != nil {
+	if err := b.reserve(ctx, &added); err != nil {
 		return Provider{}, err
 	}
+	defer b.unreserve(p.Name)
+	done, err := b.turn(ctx, telling{p.Name, host}) // an earlier one of the name may have to be dropped there
+	if err != nil {
+		return Provider{}, err
+	}
+	defer done()
 	if err := b.ask(ctx, who, &added); err != nil {
 		return Provider{}, err
+	}
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	if _, err := b.Get(p.Name); err == nil { // a satellite came meanwhile
+		return Provider{}, taken(p.Name)
 	}
 	if err := b.told(ctx, telling{added.Name, added.Host}); err != nil { // to drop an earlier one of the name
 		return Provider{}, err
@@ -73,6 +76,34 @@ func (b *Book) Add(ctx context.Context, who dispatch.Caller, p tools.Provider, h
 	return added, nil
 }
 
+// reserve takes a name that nobody has while its host is asked.
+func (b *Book) reserve(ctx context.Context, p *Provider) error {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	if _, err := b.Get(p.Name); err == nil || b.adding[p.Name] {
+		return taken(p.Name)
+	}
+	if err := b.free(p.Name); err != nil {
+		return err
+	}
+	if err := b.known(ctx, p); err != nil {
+		return err
+	}
+	b.adding[p.Name] = true
+	return nil
+}
+
+func (b *Book) unreserve(name string) {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	delete(b.adding, name)
+}
+
+// taken refuses a name that a provider has.
+func taken(name string) error {
+	return capabilities.Errorf(capabilities.CodeConflict, "there is a provider %s already", name).WithAction(capabilities.Action{Key: capabilities.ActionRemoveProvider, Name: name}, "Choose another name, or remove it first.")
+}
+
 // taken are the tools that a new name may not look like.
 func (b *Book) taken() []capabilities.ToolID {
 	var ids []capabilities.ToolID
@@ -82,6 +113,9 @@ func (b *Book) taken() []capabilities.ToolID {
 	for _, p := range b.List() {
 		ids = append(ids, capabilities.ToolID("tool."+p.Name+".x"))
 	}
+	for name := range b.adding {
+		ids = append(ids, capabilities.ToolID("tool."+name+".x"))
+	}
 	return ids
 }
 
@@ -89,27 +123,55 @@ func (b *Book) taken() []capabilities.ToolID {
 // changed go into review and are callable no more; those that are gone are what they were
 // should they come back.
 func (b *Book) Check(ctx context.Context, who dispatch.Caller, name string) (Provider, error) {
-	b.changing.Lock()
-	defer b.changing.Unlock()
+	after, epoch, err := b.checked(ctx, who, name)
+	if err != nil {
+		return after, err
+	}
+	return after, b.spread(ctx, &after, epoch)
+}
+
+// checked takes over what a host says of a provider. Its turn is held from the question to the
+// record, so that an earlier answer never follows a later one.
+func (b *Book) checked(ctx context.Context, who dispatch.Caller, name string) (after Provider, epoch uint64, err error) {
 	p, err := b.Get(name)
 	if err != nil {
-		return Provider{}, err
+		return p, 0, err
 	}
-	before := p
-	if p.Kind == tools.KindMacro {
-		err = b.compose(&p)
-	} else {
-		err = b.ask(ctx, who, &p)
+	said := p
+	if p.Kind != tools.KindMacro {
+		done, err := b.turn(ctx, telling{p.Name, p.Host})
+		if err != nil {
+			return p, 0, err
+		}
+		defer done()
+		if err := b.ask(ctx, who, &said); err != nil {
+			return p, 0, err
+		}
 	}
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	before, err := b.Get(name)
 	if err != nil {
-		return before, err
+		return before, 0, err
 	}
-	return b.changed(ctx, who, &before, &p)
+	if before.Host != p.Host || !before.Created.Equal(p.Created) {
+		return before, 0, capabilities.Errorf(capabilities.CodeConflict, "the provider %s was removed meanwhile", name).WithAction(capabilities.Action{Key: capabilities.ActionShowProvider, Name: name}, "Look at the one that there is now.")
+	}
+	now := before
+	if p.Kind == tools.KindMacro {
+		if err := b.compose(&now); err != nil {
+			return before, 0, err
+		}
+	} else { // what was decided meanwhile stays
+		now.Manifest, now.Tried, now.Checked = said.Manifest, said.Tried, said.Checked
+		now.Interchangeable = before.Interchangeable && said.Interchangeable
+	}
+	return b.changed(ctx, who, &before, &now)
 }
 
 // changed has what a provider says now be on record: what is another than was approved waits
-// for a look.
-func (b *Book) changed(ctx context.Context, who dispatch.Caller, before, p *Provider) (Provider, error) {
+// for a look. changing is held.
+func (b *Book) changed(ctx context.Context, who dispatch.Caller, before, p *Provider) (Provider, uint64, error) {
 	p.describe(before.lives())
 	wider := p.widens() && !before.widens() // what it said all along makes no decision another
 	for i := range p.Tools {
@@ -122,10 +184,10 @@ func (b *Book) changed(ctx context.Context, who dispatch.Caller, before, p *Prov
 		kind = ""
 	}
 	after, err := b.settle(ctx, who, kind, before, p)
-	if err == nil {
-		err = b.deliver(ctx, &after) // a secret may have another value by now
+	if err != nil {
+		return after, 0, err
 	}
-	return after, err
+	return after, b.renew(&after), nil // a secret may have another value by now
 }
 
 // ask has the host take the provider up, and takes over what it offers.
@@ -183,29 +245,36 @@ func (b *Book) call(ctx context.Context, who dispatch.Caller, tool capabilities.
 
 // Remove ends a provider: its tools are gone at once, whether its host can be told or not.
 func (b *Book) Remove(ctx context.Context, who dispatch.Caller, name string) error {
+	host, err := b.remove(ctx, who, name)
+	if err != nil || host == "" {
+		return err
+	}
+	return b.tell(ctx, telling{name, host})
+}
+
+// remove forgets a provider, and returns which host has to hear of it.
+func (b *Book) remove(ctx context.Context, who dispatch.Caller, name string) (capabilities.NodeID, error) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	p, err := b.Get(name)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := b.live(&p); err != nil {
-		return err
+		return "", err
 	}
-	u, err := b.owe(ctx, who, name, p.Host)
-	if err != nil {
-		return err
+	if err := b.owe(ctx, who, name, p.Host); err != nil {
+		return "", err
 	}
 	if err := b.rules.Put(ctx, who, RuleFile(name), "", "removed the provider "+name); err != nil {
-		return err
+		return "", err
 	}
 	if err := b.opts.Registry.Hosted(name, nil, nil, nil); err != nil {
-		return err
+		return "", err
 	}
 	if err := b.distrust(ctx, who, &p); err != nil {
-		return err
+		return "", err
 	}
-	b.forget(telling{name, p.Host})
 	err = b.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		for _, q := range []string{`DELETE FROM provider WHERE name = $1`, `DELETE FROM provider_tool WHERE provider = $1`} {
 			if _, err := tx.Exec(q, name); err != nil {
@@ -215,12 +284,12 @@ func (b *Book) Remove(ctx context.Context, who dispatch.Caller, name string) err
 		return b.opts.Record(tx, kindRemoved, who.Principal, map[string]any{"provider": name, "host": p.Host})
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	b.mu.Lock()
 	delete(b.all, name)
 	b.mu.Unlock()
-	return b.tell(ctx, u)
+	return p.Host, nil
 }
 
 // keep makes a provider durable, with its packet, and has everybody see it. kind "": nothing

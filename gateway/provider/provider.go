@@ -107,14 +107,15 @@ type Book struct {
 	secrets    Secrets    // nil: no provider gets credentials
 	satellites Satellites // nil: there are none
 
-	changing sync.Mutex // one change of a provider at a time; taken before mu
+	wake chan struct{} // Run is to look anew
+
+	// changing orders what is decided and recorded. It is taken before mu, and never held over a
+	// call to a host: those have the turns of lines.
+	changing sync.Mutex
 	late     map[telling]*untold
-	// entrusted are the hosts that were given the credentials of a provider since they connected.
-	entrusted map[telling]bool
-	withdrawn map[telling]bool             // a credential is gone, and the host has taken that in
-	again     map[telling]retry            // the last delivery, or taking back, failed
-	wake      chan struct{}                // there is another retry
-	fresh     map[capabilities.ToolID]bool // approved anew; their host may not have said so yet
+	lines    map[telling]*line
+	adding   map[string]bool              // names that are asked about before there is a record
+	fresh    map[capabilities.ToolID]bool // approved anew; their host may not have said so yet
 
 	mu  sync.Mutex
 	all map[string]*Provider
@@ -175,7 +176,7 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 	if o.Allow == nil {
 		o.Allow = func(context.Context, capabilities.PrincipalID, capabilities.NodeID, string) error { return nil }
 	}
-	b := &Book{opts: o, all: map[string]*Provider{}, late: map[telling]*untold{}, entrusted: map[telling]bool{}, withdrawn: map[telling]bool{}, again: map[telling]retry{}, wake: make(chan struct{}, 1), fresh: map[capabilities.ToolID]bool{}}
+	b := &Book{opts: o, all: map[string]*Provider{}, late: map[telling]*untold{}, lines: map[telling]*line{}, adding: map[string]bool{}, wake: make(chan struct{}, 1), fresh: map[capabilities.ToolID]bool{}}
 	if err := errors.Join(b.load(ctx), b.owed(ctx)); err != nil {
 		return nil, err
 	}

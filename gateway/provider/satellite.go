@@ -58,7 +58,7 @@ func (b *Book) hostsOf(p *Provider) []capabilities.NodeID {
 func (b *Book) Free(name string) error {
 	if p, err := b.Get(name); err == nil {
 		if p.Kind != tools.KindSatellite {
-			return capabilities.Errorf(capabilities.CodeConflict, "there is a provider %s already", name).WithAction(capabilities.Action{Key: capabilities.ActionRemoveProvider, Name: name}, "Choose another name, or remove it first.")
+			return taken(name)
 		}
 		return nil
 	}
@@ -70,7 +70,7 @@ func (b *Book) Free(name string) error {
 // free refuses a new name, with changing held.
 func (b *Book) free(name string) error {
 	switch like := lookAlike(capabilities.ToolID("tool."+name+".x"), b.taken()); {
-	case len(b.List()) >= maxProviders:
+	case len(b.List())+len(b.adding) >= maxProviders:
 		return capabilities.Errorf(capabilities.CodeConflict, "a gateway has at most %d providers", maxProviders)
 	case like != "":
 		return capabilities.Errorf(capabilities.CodeConflict, "the name %s could be taken for %s", name, like.Family()).WithHint("Give it a name that does not look like another.")

@@ -6,11 +6,11 @@ import (
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 )
 
-// settle makes a decision true everywhere: what narrows first and what widens last, so that a
-// fault between leaves less callable, not more. The gateway holds to it before its host is told.
+// settle makes a decision true at the gateway: what narrows first and what widens last, so that a
+// fault between leaves less callable, not more. The host has to be told afterwards, without the
+// lock that is held here.
 func (b *Book) settle(ctx context.Context, who dispatch.Caller, kind string, before, p *Provider) (Provider, error) {
-	u, err := b.owe(ctx, who, p.Name, p.Host)
-	if err != nil {
+	if err := b.owe(ctx, who, p.Name, p.Host); err != nil {
 		return *before, err
 	}
 	if err := b.rules.Put(ctx, who, RuleFile(p.Name), p.common(before), "the tools of the provider "+p.Name+" change"); err != nil {
@@ -38,5 +38,5 @@ func (b *Book) settle(ctx context.Context, who dispatch.Caller, kind string, bef
 	if err := b.rules.Put(ctx, who, RuleFile(p.Name), p.Rules(), "approved tools of the provider "+p.Name); err != nil {
 		return *p, err
 	}
-	return *p, b.tell(ctx, u)
+	return *p, nil
 }

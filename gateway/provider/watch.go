@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -17,11 +18,14 @@ type Hosts interface {
 }
 
 // Run follows the hosts until ctx ends: one that connects is told what it missed, and a tool of
-// which its host says that it changed goes into review, without a person.
+// which its host says that it changed goes into review, without a person. A host that does not
+// answer delays no other.
 func (b *Book) Run(ctx context.Context) error {
+	var telling sync.WaitGroup
+	defer telling.Wait()
 	for {
 		changed := b.hosts.Changed()
-		b.follow(ctx, b.hosts.Snapshot())
+		b.follow(ctx, &telling, b.hosts.Snapshot())
 		again := time.NewTimer(b.pause())
 		select {
 		case <-ctx.Done():
@@ -40,13 +44,16 @@ func (b *Book) pause() time.Duration {
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	pause := time.Hour
-	for _, r := range b.again {
-		pause = min(pause, max(time.Until(r.at), firstRetry)) // one that is due waits for its host
+	for _, l := range b.lines {
+		if l.again.pause > 0 {
+			pause = min(pause, max(time.Until(l.again.at), firstRetry)) // one that is due waits for its host
+		}
 	}
 	return pause
 }
 
-func (b *Book) follow(ctx context.Context, roster []route.Node) {
+// follow has each host told what it has to hear by now, each line by a goroutine of its own.
+func (b *Book) follow(ctx context.Context, working *sync.WaitGroup, roster []route.Node) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	host := func(id capabilities.NodeID) *route.Node {
@@ -56,39 +63,41 @@ func (b *Book) follow(ctx context.Context, roster []route.Node) {
 		}
 		return &roster[i]
 	}
-	for _, u := range b.late {
-		switch n := host(u.host); {
-		case n == nil:
-			u.tried = false
-		case !u.tried && b.hears(n, u): // what it can do it says a moment after it connects
-			u.who = b.opts.Teller(u.who)
-			_ = b.tell(ctx, u) // logged there
+	serve := func(at telling, what func() error) {
+		l := b.lineOf(at)
+		if l.serving {
+			return // it nudges when it is done
 		}
+		l.serving = true
+		working.Go(func() {
+			if err := what(); err != nil && ctx.Err() == nil {
+				b.opts.Log.Warn("provider.deliver", "provider", at.provider, "node", at.host, "err", err)
+			}
+			b.changing.Lock()
+			l.serving = false
+			b.changing.Unlock()
+			b.nudge()
+		})
 	}
-	for at := range b.entrusted {
-		if host(at.host) == nil {
-			b.forget(at) // it forgets what it was given when it ends
+	for at, u := range b.late {
+		if n := host(at.host); n != nil && u.tried != n.Session && b.hears(n, u) { // what it can do it says a moment after it connects
+			u.who = b.opts.Teller(u.who)
+			serve(at, func() error { return b.tell(ctx, at) })
 		}
 	}
 	for _, p := range b.List() {
-		if n := host(p.Host); n != nil {
-			if b.due(&p, n) {
-				if err := b.deliver(ctx, &p); err != nil {
-					b.opts.Log.Warn("provider.credential", "provider", p.Name, "node", p.Host, "err", err)
-				}
-			}
-			if err := b.review(ctx, &p, n); err != nil {
-				b.opts.Log.Error("provider.review", "provider", p.Name, "err", err)
-			}
+		n := host(p.Host)
+		if n == nil {
+			continue
+		}
+		if epoch, due := b.due(&p, n); due {
+			at := telling{p.Name, p.Host}
+			serve(at, func() error { return b.deliver(ctx, at, epoch) })
+		}
+		if err := b.review(ctx, &p, n); err != nil {
+			b.opts.Log.Error("provider.review", "provider", p.Name, "err", err)
 		}
 	}
-}
-
-// forget forgets what a host was given.
-func (b *Book) forget(at telling) {
-	delete(b.entrusted, at)
-	delete(b.withdrawn, at)
-	delete(b.again, at)
 }
 
 // review takes back the tools that the host says have changed. Nobody has to be asked for that,
