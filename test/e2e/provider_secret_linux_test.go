@@ -5,17 +5,24 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/test/desk"
 	"github.com/handrail-dev/handrail/test/site"
 )
 
@@ -95,6 +102,77 @@ func TestACredentialReachesItsProviderAndNothingElse(t *testing.T) {
 	})
 	if _, answer := v.ask(http.MethodGet, v.URL()+"/v1/providers/holder", v.admin, ""); !strings.Contains(string(answer), "API_TOKEN") {
 		t.Errorf("%s", answer)
+	}
+	v.folder(v.Dir)
+	v.folder(n.Dir)
+	v.log()
+}
+
+// A secret that is removed, or whose reference is revoked, while a program runs with it: the
+// program is ended, its call says why, the withdrawal is recorded, and the provider is not ready
+// for just that reason (S0-40, S0-42). Stored and approved again, it runs again.
+func TestACredentialIsTakenBackFromWhatRuns(t *testing.T) {
+	const value = "CANARY-running-token-2718"
+	walls, err := site.NewWalls()
+	if err != nil {
+		t.Skip(err)
+	}
+	v := newVault(t, value)
+	n := v.AddNodeWith("desk", hosts(t, walls), site.NewHandler())
+	n.AwaitReady("tyrum.provider.host")
+	admin := newCaller(t, v.URL(), v.admin)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "pid")
+	manifest, err := json.Marshal(map[string]any{"tools": []any{map[string]any{"name": "stay", "argv": []string{"bash", "-c", `test -n "$API_TOKEN" && echo $$ >"$0" && exec sleep 600`, file}}}})
+	must(t, err)
+	v.set("token", value)
+	add, err := json.Marshal(api.AddProvider{Name: "stayer", Kind: "command", Host: n.ID, Manifest: string(manifest), Write: []string{dir}, Env: []string{"API_TOKEN=token"}})
+	must(t, err)
+	var p api.Provider
+	admin.ok(http.MethodPost, "/v1/providers", string(add), &p)
+	withdrawals := func() int {
+		packets, err := v.Ledger.Packets(ctx(), ledger.Query{Tool: "tool.provider.withdraw", Kind: ledger.KindCallResult, Limit: 100})
+		must(t, err)
+		return len(packets)
+	}
+	for i, what := range []func() string{
+		func() string { return "token" },
+		func() string { return v.Secrets.Usable("anna", "tool.provider.credential")[0].ID },
+	} {
+		v.set("token", value)
+		approved(t, admin, p, "allow")
+		n.AwaitReady("tyrum.stayer.stay")
+		ended := make(chan capabilities.Result, 1)
+		go func() { ended <- v.as("agent", "main", "tool.stayer.stay", `{}`, "") }()
+		var pid int
+		desk.Await(t, "the program to run", func() bool {
+			select {
+			case r := <-ended:
+				t.Fatalf("%d: it ended with %s %s %s", i, r.Code, r.Message, r.Output)
+			default:
+			}
+			text, _ := os.ReadFile(file)
+			pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+			return pid > 0
+		})
+		if status, answer := v.ask(http.MethodDelete, v.URL()+"/v1/secrets/"+what(), v.admin, ""); status != http.StatusOK {
+			t.Fatalf("%d %s", status, answer)
+		}
+		if r := <-ended; r.Code != capabilities.CodeSecretUnavailable {
+			t.Errorf("%d: its call ended with %s %s", i, r.Code, r.Message)
+		}
+		desk.Await(t, "the program to be gone", func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
+		desk.Await(t, "the provider to say so", func() bool {
+			admin.ok(http.MethodGet, "/v1/providers/stayer", "", &p)
+			return !p.Ready && p.Reason == capabilities.ReasonCredentialMissing
+		})
+		if r := v.as("agent", "main", "tool.stayer.stay", `{}`, ""); r.Status == capabilities.StatusOK {
+			t.Errorf("%d: called without its credential: %+v", i, r)
+		}
+		if got := withdrawals(); got != i+1 {
+			t.Errorf("%d withdrawals are recorded after %d", got, i+1)
+		}
+		must(t, os.Remove(file))
 	}
 	v.folder(v.Dir)
 	v.folder(n.Dir)
