@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,13 +18,44 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/desktop"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/chrome"
+	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
 // hostFindings looks at this host, without changing it: the browser, its
 // sandbox, the desktop, and the data directory.
 func hostFindings(ctx context.Context, finder platform.BrowserFinder, data dataDir) []finding {
 	found := append(browserFindings(ctx, finder, data), desktopFindings(ctx, localDesktop(slog.New(slog.DiscardHandler)))...)
+	found = append(found, wallFindings(sandbox.New(nil).Walls())...)
 	return append(found, dataFindings(data)...)
+}
+
+// wallFindings says of each isolation class whether its walls stand here, and of each that does not
+// why. A host without them is no fault of its own: what needs the class is refused, and says so.
+func wallFindings(walls []sandbox.Standing) []finding {
+	var found []finding
+	for _, class := range sandbox.Classes {
+		f := finding{Part: "host", Name: "isolation " + string(class), OK: true}
+		var stand []string
+		for _, w := range walls {
+			switch {
+			case w.Class != class:
+			case w.Err != nil:
+				f.Code = string(capabilities.ReasonIsolationMissing)
+				found = append(found, finding{
+					Part: "host", Name: "isolation " + string(class) + ", " + string(w.Wall), OK: true, Code: string(capabilities.ReasonIsolationMissing),
+					Detail: "missing: " + w.Err.Error(), Fix: w.Fix,
+				})
+			default:
+				stand = append(stand, string(w.Wall)+" ("+w.By+")")
+			}
+		}
+		f.Detail = strings.Join(stand, ", ")
+		if f.Code != "" {
+			f.Detail = "what needs it is refused here; the walls that stand: " + cmp.Or(f.Detail, "none")
+		}
+		found = append(found, f)
+	}
+	return found
 }
 
 // desktopTime bounds opening the desktop for a look.

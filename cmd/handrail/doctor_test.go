@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/fake"
+	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
 // instead is a desktop of which a part is done in another way than usual.
@@ -63,5 +66,27 @@ n2 live (permission_missing)
 `
 	if told != want {
 		t.Errorf("%s\nwant\n%s", told, want)
+	}
+}
+
+// Each isolation class has a row, and each wall that is missing one of its own, with its fix
+// (S1-37).
+func TestDoctorNamesMissingWalls(t *testing.T) {
+	var walls []sandbox.Standing
+	for _, class := range sandbox.Classes {
+		walls = append(walls, sandbox.Standing{Class: class, Wall: sandbox.WallLimits, By: "rlimits"})
+	}
+	walls = append(walls, sandbox.Standing{Class: capabilities.ClassT2, Wall: sandbox.WallOneDoor, Err: errors.New("it has no hinges"), Fix: "Hang it."})
+	var rows []string
+	for _, f := range wallFindings(walls) {
+		rows = append(rows, strings.TrimSpace(f.Name+"|"+f.Code+"|"+f.Detail+"|"+f.Fix))
+	}
+	want := []string{
+		"isolation t0||limits (rlimits)|", "isolation t1||limits (rlimits)|",
+		"isolation t2, one door|isolation_unavailable|missing: it has no hinges|Hang it.",
+		"isolation t2|isolation_unavailable|what needs it is refused here; the walls that stand: limits (rlimits)|", "isolation t3||limits (rlimits)|",
+	}
+	if !slices.Equal(rows, want) {
+		t.Errorf("%s", strings.Join(rows, "\n"))
 	}
 }

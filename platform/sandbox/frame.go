@@ -21,7 +21,7 @@ const (
 	frameEnd     = 3 // standard input is over
 	frameExit    = 4 // the exit code, int32
 	frameWall    = 5 // the walls or the program could not be had: why; before frameStarted only
-	frameStarted = 6 // the program runs
+	frameStarted = 6 // the program runs: the walls around it, a JSON list
 	frameOrder   = 7 // a piece of the order
 	frameGo      = 8 // the order is whole
 	frameConnect = 9 // the program is about to be connected to its door, or was refused

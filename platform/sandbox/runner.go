@@ -4,10 +4,13 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
+	"runtime/debug"
 	"sync"
 )
 
@@ -18,7 +21,12 @@ func Main() {
 		// The program must not have them: what it wrote there would be the runner's word.
 		keepFromProgram(3)
 		keepFromProgram(4)
-		os.Exit(runner(os.NewFile(3, "orders"), os.NewFile(4, "reports")))
+		// The walls stand around a thread that is not the process's first, whom signals are for: the
+		// program has none for its runner.
+		runtime.LockOSThread()
+		code := make(chan int)
+		go func() { code <- runner(os.NewFile(3, "orders"), os.NewFile(4, "reports")) }()
+		os.Exit(<-code)
 	}
 }
 
@@ -40,17 +48,28 @@ func runner(in io.Reader, out io.Writer) int {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return fail(err)
 	}
-	doorkeeper, err := raise(o)
+	// The keeper answers the first calls while this thread waits for them in the kernel, where
+	// nobody can take its processor or stop it: it needs one of its own, and no collection.
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
+	collect := debug.SetGCPercent(-1)
+	_, _ = os.FindProcess(os.Getpid()) // what Go tries out about processes, it tries out now
+	keeper, err := raise(o)
 	if err != nil {
 		return fail(err)
 	}
+	go keeper.run(func(from uint16, to netip.AddrPort) error { return report.write(frameConnect, appendConnect(from, to)) })
 	if err := cmd.Start(); err != nil {
 		return fail(err)
 	}
-	_ = report.write(frameStarted, nil)
-	if doorkeeper != nil {
-		go doorkeeper.run(func(from uint16, to netip.AddrPort) error { return report.write(frameConnect, appendConnect(from, to)) })
-	}
+	debug.SetGCPercent(collect)
+	stand, _ := json.Marshal(required(o.Class, o.Door.IsValid()))
+	_ = report.write(frameStarted, stand)
+	go func() {
+		n := keeper.watch()
+		_ = report.write(frameError, fmt.Appendf(nil, "\nended by its runner: it has %d processes and may have %d\n", n, o.Limits.Processes))
+		_ = report.write(frameExit, binary.BigEndian.AppendUint32(nil, uint32(0xffffffff)))
+		os.Exit(1)
+	}()
 	go feed(in, stdin)
 	var readers sync.WaitGroup
 	readers.Go(func() { pass(report, frameData, stdout) })

@@ -24,6 +24,9 @@ type Program struct {
 	Dir   string   // where it starts; default: its scratch folder
 	Read  []string // absolute folders that it may read, beside the system's
 	Write []string // absolute folders that it may write
+	// Class is the row of walls and limits (S1-35). Default: t1, and t2 with a Door.
+	Class  capabilities.IsolationClass
+	Limits Limits // default: the class's
 	// Door is its way to the network; nil: none. It is closed when the program has ended, and
 	// when it could not be started.
 	Door Door
@@ -44,36 +47,55 @@ type Door interface {
 }
 
 // Sandbox starts programs. Safe for concurrent use.
-type Sandbox struct{ launcher platform.Launcher }
+type Sandbox struct {
+	launcher platform.Launcher
+	host     host
+}
+
+// host is what is used of this system.
+type host struct {
+	landlock int // the newest version of Landlock that is used
+}
 
 // New makes a Sandbox; it starts nothing. The launcher's binary calls Main first.
-func New(launcher platform.Launcher) *Sandbox { return &Sandbox{launcher} }
+func New(launcher platform.Launcher) *Sandbox {
+	return &Sandbox{launcher: launcher, host: host{landlock: newestLandlock}}
+}
+
+// HeldTo returns a Sandbox that uses no newer version of Landlock than this one, as on an older
+// kernel. Nothing else about it is weaker.
+func (s *Sandbox) HeldTo(landlock int) *Sandbox {
+	return &Sandbox{launcher: s.launcher, host: host{landlock: min(landlock, newestLandlock)}}
+}
+
+// newestLandlock is the newest version that is used: the first that scopes signals.
+const newestLandlock = 6
 
 // Class returns the class that programs get here: where all walls stand t1, and t2 with a way to
 // the network. The error says which wall this system does not have.
 func (s *Sandbox) Class(net bool) (capabilities.IsolationClass, error) {
-	if err := walls(); err != nil {
-		return capabilities.ClassNone, capabilities.Wrap(capabilities.CodeIsolationUnavailable, err, "Programs cannot be confined on this system: "+err.Error()).
-			WithHint("It takes a Linux kernel from 6.12 with Landlock switched on.")
+	class := capabilities.ClassT1
+	if net {
+		class = capabilities.ClassT2
 	}
-	if !net {
-		return capabilities.ClassT1, nil
+	if err := s.Check(class, net); err != nil {
+		return capabilities.ClassNone, err
 	}
-	if err := doors(); err != nil {
-		return capabilities.ClassNone, capabilities.Wrap(capabilities.CodeIsolationUnavailable, err, "Programs have no way to the network on this system: "+err.Error()).
-			WithHint("The account has to be let look at its own child processes (kernel.yama.ptrace_scope at most 1; in a container, the call pidfd_getfd).")
-	}
-	return capabilities.ClassT2, nil
+	return class, nil
 }
 
 // order is what the runner is told.
 type order struct {
-	Path  string   `json:"path"`
-	Argv  []string `json:"argv"`
-	Env   []string `json:"env"`
-	Dir   string   `json:"dir"`
-	Read  []string `json:"read"`
-	Write []string `json:"write"`
+	Path   string                      `json:"path"`
+	Argv   []string                    `json:"argv"`
+	Env    []string                    `json:"env"`
+	Dir    string                      `json:"dir"`
+	Class  capabilities.IsolationClass `json:"class"`
+	Limits Limits                      `json:"limits"`
+	Read   []string                    `json:"read"`
+	Write  []string                    `json:"write"`
+	// Landlock is the newest version of it that is used.
+	Landlock int `json:"landlock"`
 	// Door is the address of its way to the network, Direct what it connects to without a proxy.
 	Door   netip.AddrPort   `json:"door,omitzero"`
 	Direct []netip.AddrPort `json:"direct,omitempty"`
@@ -93,8 +115,16 @@ func (s *Sandbox) Start(ctx context.Context, p Program) (*Process, error) {
 }
 
 func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
-	if _, err := s.Class(p.Door != nil); err != nil {
+	if p.Class == "" {
+		if p.Class = capabilities.ClassT1; p.Door != nil {
+			p.Class = capabilities.ClassT2
+		}
+	}
+	if err := s.Check(p.Class, p.Door != nil); err != nil {
 		return nil, err
+	}
+	if err := p.contract(); err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeIsolationUnavailable, err, "The program does not fit its class: "+err.Error()+".")
 	}
 	path, err := exec.LookPath(p.Argv[0])
 	if err == nil {
@@ -116,7 +146,10 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program could not be started.")
 	}
-	o := order{Path: path, Argv: p.Argv, Env: environment(child.Scratch(), p.Door, p.Env), Dir: p.Dir, Read: p.Read, Write: append(slices.Clone(p.Write), child.Scratch())}
+	o := order{
+		Path: path, Argv: p.Argv, Env: environment(child.Scratch(), p.Door, p.Env), Dir: p.Dir, Read: p.Read, Write: append(slices.Clone(p.Write), child.Scratch()),
+		Class: p.Class, Limits: p.Limits.over(rows[p.Class]), Landlock: s.host.landlock,
+	}
 	if o.Dir == "" {
 		o.Dir = child.Scratch()
 	}
@@ -182,6 +215,7 @@ type Process struct {
 	stderr []byte
 	code   int
 	wall   string
+	stand  []Wall
 }
 
 const maxStderr = 16 << 10
@@ -215,6 +249,11 @@ func (p *Process) listen(to *io.PipeWriter) {
 		switch kind {
 		case frameStarted:
 			started = true
+			p.mu.Lock()
+			if json.Unmarshal(data, &p.stand) != nil || len(p.stand) > len(everyWall) {
+				p.stand = nil
+			}
+			p.mu.Unlock()
 		case frameData:
 			_, _ = to.Write(data) // whoever does not read any more does not want it
 		case frameError:
@@ -248,6 +287,13 @@ func (p *Process) listen(to *io.PipeWriter) {
 			return
 		}
 	}
+}
+
+// Walls are those around it, as its runner reported once it had put them up; none before.
+func (p *Process) Walls() []Wall {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.stand)
 }
 
 // Stdin is its standard input; closing ends it.

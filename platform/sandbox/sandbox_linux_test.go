@@ -3,12 +3,15 @@ package sandbox_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
@@ -33,6 +37,9 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(m)
 }
+
+// landlock holds the tests to an older Landlock.
+var landlock = flag.Int("landlock", 0, "the newest version of Landlock to use")
 
 func try(what string, args []string) error {
 	pid := func() int { n, _ := strconv.Atoi(args[0]); return n }
@@ -54,6 +61,63 @@ func try(what string, args []string) error {
 		return syscall.Kill(pid(), 0)
 	case "limit":
 		return unix.Prlimit(pid(), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: 64}, nil)
+	case "fchmod", "futimes":
+		f, err := os.Open(args[0])
+		if err != nil {
+			return err
+		}
+		if what == "fchmod" {
+			return f.Chmod(0o666)
+		}
+		return unix.UtimesNanoAt(int(f.Fd()), "", []unix.Timespec{{Sec: 1}, {Sec: 1}}, unix.AT_EMPTY_PATH)
+	case "touch":
+		return os.Chtimes(args[0], time.Unix(1, 0), time.Unix(1, 0))
+	case "tgkill":
+		return unix.Tgkill(pid(), pid(), 0)
+	case "parent":
+		return syscall.Kill(os.Getppid(), 0)
+	case "child":
+		sleeper := exec.Command("sleep", "60")
+		if err := sleeper.Start(); err != nil {
+			return err
+		}
+		err := syscall.Kill(sleeper.Process.Pid, syscall.SIGTERM)
+		_ = sleeper.Wait()
+		if err == nil && sleeper.ProcessState.Success() {
+			err = errors.New("it was not ended")
+		}
+		return err
+	case "begin": // many, which stay a while
+		var all []*exec.Cmd
+		for range pid() {
+			c := exec.Command("sleep", "2")
+			if err := c.Start(); err != nil {
+				return err
+			}
+			all = append(all, c)
+		}
+		for _, c := range all {
+			_ = c.Wait()
+		}
+		return nil
+	case "exec":
+		return syscall.Exec("/bin/true", []string{"true"}, nil)
+	case "memory":
+		_, err := unix.Mmap(-1, 0, pid()<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+		return err
+	case "owner":
+		r, _, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		_, err = unix.FcntlInt(r.Fd(), unix.F_SETOWN, pid())
+		return err
+	case "names":
+		_, _, errno := unix.RawSyscall6(unix.SYS_CLONE, unix.CLONE_NEWUTS|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+		if errno == 0 {
+			return nil
+		}
+		return errno
 	case "priority":
 		return unix.Setpriority(unix.PRIO_PROCESS, pid(), 19)
 	case "affinity":
@@ -379,7 +443,16 @@ func TestADoorIsFound(t *testing.T) {
 
 func box(t *testing.T) *sandbox.Sandbox {
 	t.Helper()
+	return heldTo(t, *landlock)
+}
+
+// heldTo is a sandbox with that version of Landlock at most; 0: with the kernel's.
+func heldTo(t *testing.T, landlock int) *sandbox.Sandbox {
+	t.Helper()
 	s := sandbox.New(procguard.New(procguard.Options{}))
+	if landlock > 0 {
+		s = s.HeldTo(landlock)
+	}
 	if _, err := s.Class(false); err != nil {
 		t.Skip(err)
 	}
@@ -389,12 +462,17 @@ func box(t *testing.T) *sandbox.Sandbox {
 // tried starts this program behind walls and returns what it says.
 func tried(t *testing.T, p sandbox.Program) string {
 	t.Helper()
+	return triedIn(t, box(t), p)
+}
+
+func triedIn(t *testing.T, s *sandbox.Sandbox, p sandbox.Program) string {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Argv = append([]string{self, "try"}, p.Argv...)
-	child, err := box(t).Start(t.Context(), p)
+	child, err := s.Start(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -409,10 +487,24 @@ func tried(t *testing.T, p sandbox.Program) string {
 	return strings.TrimSpace(string(out))
 }
 
+// The same walls stand with the kernel's Landlock and with the oldest that will do, whose place
+// seccomp takes (S1-37).
 func TestWalls(t *testing.T) {
-	inside, outside := t.TempDir(), t.TempDir()
-	file := filepath.Join(outside, "a")
-	if err := os.WriteFile(file, []byte("seen"), 0o600); err != nil {
+	for _, landlock := range []int{0, 4} {
+		t.Run(fmt.Sprint("Landlock ", landlock), func(t *testing.T) { testWalls(t, heldTo(t, landlock)) })
+	}
+}
+
+func testWalls(t *testing.T, s *sandbox.Sandbox) {
+	inside, outside, readable := t.TempDir(), t.TempDir(), t.TempDir()
+	file, seen := filepath.Join(outside, "a"), filepath.Join(readable, "a")
+	for _, name := range []string{file, seen, filepath.Join(inside, "a")} {
+		if err := os.WriteFile(name, []byte("seen"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := os.Stat(seen)
+	if err != nil {
 		t.Fatal(err)
 	}
 	own := strconv.Itoa(os.Getpid())
@@ -420,30 +512,139 @@ func TestWalls(t *testing.T) {
 		argv []string
 		ok   bool
 	}{
-		"reads outside":             {[]string{"read", file}, false},
-		"writes outside":            {[]string{"write", filepath.Join(outside, "b")}, false},
-		"empties a file outside":    {[]string{"truncate", file}, false},
-		"changes a mode outside":    {[]string{"chmod", file}, false},
-		"changes an owner outside":  {[]string{"chown", file}, false},
-		"sets an attribute outside": {[]string{"xattr", file}, false},
-		"writes inside":             {[]string{"write", filepath.Join(inside, "b")}, true},
-		"signals us":                {[]string{"kill", own}, false},
-		"bounds us":                 {[]string{"limit", own}, false},
-		"slows us":                  {[]string{"priority", own}, false},
-		"asks about itself":         {[]string{"affinity"}, true},
-		"datagrams":                 {[]string{"datagrams"}, false},
-		"a pair of streams":         {[]string{"streams"}, true},
-		"a socket":                  {[]string{"socket"}, false},
-		"a queue of others":         {[]string{"queue"}, false},
-		"its runner's environment":  {[]string{"environment"}, false},
+		"reads outside":                    {[]string{"read", file}, false},
+		"writes outside":                   {[]string{"write", filepath.Join(outside, "b")}, false},
+		"empties a file outside":           {[]string{"truncate", file}, false},
+		"changes a mode outside":           {[]string{"chmod", file}, false},
+		"changes an owner outside":         {[]string{"chown", file}, false},
+		"sets an attribute outside":        {[]string{"xattr", file}, false},
+		"reads what it may":                {[]string{"read", seen}, true},
+		"changes a mode by an open file":   {[]string{"fchmod", seen}, false},
+		"changes a time":                   {[]string{"touch", seen}, false},
+		"changes a time by an open file":   {[]string{"futimes", seen}, false},
+		"writes inside":                    {[]string{"write", filepath.Join(inside, "b")}, true},
+		"changes a mode inside":            {[]string{"chmod", filepath.Join(inside, "a")}, true},
+		"by an open file inside":           {[]string{"fchmod", filepath.Join(inside, "a")}, true},
+		"changes a time inside":            {[]string{"touch", filepath.Join(inside, "a")}, true},
+		"by an open file inside, too":      {[]string{"futimes", filepath.Join(inside, "a")}, true},
+		"signals us":                       {[]string{"kill", own}, false},
+		"signals us as a group":            {[]string{"kill", "-" + own}, false},
+		"signals our thread":               {[]string{"tgkill", own}, false},
+		"signals its runner":               {[]string{"parent"}, false},
+		"signals itself":                   {[]string{"kill", "0"}, true},
+		"signals what it started":          {[]string{"child"}, true},
+		"has us signalled by a descriptor": {[]string{"owner", own}, false},
+		"bounds us":                        {[]string{"limit", own}, false},
+		"slows us":                         {[]string{"priority", own}, false},
+		"asks about itself":                {[]string{"affinity"}, true},
+		"datagrams":                        {[]string{"datagrams"}, false},
+		"a pair of streams":                {[]string{"streams"}, true},
+		"a socket":                         {[]string{"socket"}, false},
+		"a queue of others":                {[]string{"queue"}, false},
+		"a namespace for names":            {[]string{"names"}, false},
+		"its runner's environment":         {[]string{"environment"}, false},
 	} {
-		said := tried(t, sandbox.Program{Argv: c.argv, Write: []string{inside}})
+		said := triedIn(t, s, sandbox.Program{Argv: c.argv, Read: []string{readable}, Write: []string{inside}})
 		if (said == "<nil>") != c.ok {
 			t.Errorf("%s: %s", name, said)
 		}
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 || info.Size() != 4 {
 		t.Errorf("the file outside is %v", info)
+	}
+	if info, err := os.Stat(seen); err != nil || info.Mode() != before.Mode() || !info.ModTime().Equal(before.ModTime()) {
+		t.Errorf("the file that could be read is %v", info)
+	}
+	if info, err := os.Stat(filepath.Join(inside, "a")); err != nil || info.Mode().Perm() != 0o666 || info.ModTime().Unix() != 1 {
+		t.Errorf("the file inside is %v of %v", info.Mode(), info.ModTime())
+	}
+}
+
+// A program of class t0 starts nothing, has no folder, and little of everything (S1-13, S1-35).
+func TestPure(t *testing.T) {
+	for _, landlock := range []int{0, 4} {
+		s := heldTo(t, landlock)
+		for name, c := range map[string]struct {
+			argv []string
+			ok   bool
+		}{
+			"reads a file":      {[]string{"read", "/proc/self/mounts"}, false},
+			"starts a program":  {[]string{"child"}, false},
+			"becomes a program": {[]string{"exec"}, false},
+			"a little memory":   {[]string{"memory", "16"}, true},
+			"much memory":       {[]string{"memory", "512"}, false},
+			"a pair of streams": {[]string{"streams"}, true},
+		} {
+			if said := triedIn(t, s, sandbox.Program{Argv: c.argv, Class: capabilities.ClassT0}); (said == "<nil>") != c.ok {
+				t.Errorf("%s: %s", name, said)
+			}
+		}
+		for name, p := range map[string]sandbox.Program{
+			"a folder":           {Class: capabilities.ClassT0, Write: []string{t.TempDir()}},
+			"a network":          {Class: capabilities.ClassT0, Door: newEcho(t)},
+			"t1 with a network":  {Class: capabilities.ClassT1, Door: newEcho(t)},
+			"a person's session": {Class: capabilities.ClassSession},
+		} {
+			p.Argv = []string{"true"}
+			if _, err := s.Start(t.Context(), p); capabilities.AsError(err).Code != capabilities.CodeIsolationUnavailable {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+// A program that has more processes than it may is ended, and as root, too.
+func TestProcesses(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for most, ended := range map[uint64]bool{20: true, 60: false} {
+		p, err := box(t).Start(t.Context(), sandbox.Program{Argv: []string{self, "try", "begin", "40"}, Limits: sandbox.Limits{Processes: most}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.ReadAll(p.Stdout())
+		code, err := p.Wait()
+		if err != nil || (code == -1) != ended || strings.Contains(p.Stderr(), "may have 20") != ended {
+			t.Errorf("of %d: %d %v %s", most, code, err, p.Stderr())
+		}
+	}
+}
+
+// Each start says which walls stand; a class whose walls do not stand is refused with the wall's
+// name and its fix (S1-37).
+func TestWallsAreReported(t *testing.T) {
+	s := box(t)
+	p, err := s.Start(t.Context(), sandbox.Program{Argv: []string{"true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Walls(); !slices.Contains(got, sandbox.WallFiles) || !slices.Contains(got, sandbox.WallNoConnection) || slices.Contains(got, sandbox.WallOneDoor) {
+		t.Errorf("%v", got)
+	}
+	older := s.HeldTo(3)
+	refused := capabilities.AsError(older.Check(capabilities.ClassT1, false))
+	if refused.Code != capabilities.CodeIsolationUnavailable || !strings.Contains(refused.PublicMessage(), "files: the kernel's Landlock has version 3") || refused.PublicHint() == "" {
+		t.Errorf("%v: %s", refused, refused.PublicHint())
+	}
+	if _, err := older.Start(t.Context(), sandbox.Program{Argv: []string{"true"}}); capabilities.AsError(err).Code != capabilities.CodeIsolationUnavailable {
+		t.Errorf("it was started: %v", err)
+	}
+	lacking := map[capabilities.IsolationClass]int{}
+	for _, w := range older.Walls() {
+		if (w.Err != nil) != (w.Wall == sandbox.WallFiles) || (w.Err == nil) != (w.Fix == "") {
+			t.Errorf("%+v", w)
+		}
+		if w.Err != nil {
+			lacking[w.Class]++
+		}
+	}
+	if len(lacking) != len(sandbox.Classes) {
+		t.Errorf("%v", lacking)
 	}
 }
 

@@ -9,3 +9,6 @@ var olderRefused []uint32
 // chmods are the calls that change a mode by name, with the place of the path's folder among their
 // arguments: -1 for none.
 var chmods = map[int32]int{unix.SYS_FCHMODAT: 0, unix.SYS_FCHMODAT2: 0}
+
+// forks are the calls beside clone that make a process.
+var forks = []int32{}

@@ -12,14 +12,16 @@ var errNoWalls = errors.New("walls around programs are written for Linux on amd6
 
 func attributes() *syscall.SysProcAttr { return nil }
 
-func walls() error { return errNoWalls }
+func (host) stands(Wall) (by, fix string, err error) {
+	return "", "Run such programs on a device with Linux.", errNoWalls
+}
 
 func keepFromProgram(int) {}
 
-func doors() error { return errNoWalls }
+func raise(*order) (*keeper, error) { return nil, errNoWalls }
 
-func raise(*order) (*doorkeeper, error) { return nil, errNoWalls }
+type keeper struct{}
 
-type doorkeeper struct{}
+func (*keeper) run(func(from uint16, to netip.AddrPort) error) {}
 
-func (*doorkeeper) run(func(from uint16, to netip.AddrPort) error) {}
+func (*keeper) watch() int { select {} }

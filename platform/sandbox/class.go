@@ -1,0 +1,112 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Wall is one wall around a program.
+type Wall string
+
+const (
+	WallFiles        Wall = "files"        // Landlock: the folders that it names and no others
+	WallCalls        Wall = "system calls" // seccomp: no sockets, no tracing, no mounts, no other modes
+	WallSignals      Wall = "signals"      // to what the program started, and to nobody else
+	WallPrivileges   Wall = "privileges"   // none is gained, and root's are dropped
+	WallLimits       Wall = "limits"       // memory, files, processor time of each process
+	WallProcesses    Wall = "processes"    // how many there may be; in t0 the program alone
+	WallOneDoor      Wall = "one door"     // connections to its proxy alone
+	WallNoConnection Wall = "no network"   // it opens no connection
+)
+
+var everyWall = []Wall{WallFiles, WallCalls, WallSignals, WallPrivileges, WallLimits, WallProcesses, WallOneDoor, WallNoConnection}
+
+// Classes are those that programs run in here, the weakest first (S1-35). The class of a person's
+// session is none of them: no wall of this package is around it.
+var Classes = []capabilities.IsolationClass{capabilities.ClassT0, capabilities.ClassT1, capabilities.ClassT2, capabilities.ClassT3}
+
+// Limits bound each process of a program; 0: the class's.
+type Limits struct {
+	CPU    uint64 // seconds of processor time; 0 in the class's row, too: none
+	Memory uint64 // bytes of its data
+	File   uint64 // bytes of a file that it writes
+	// Processes is how many there may be at once, with the program itself.
+	Processes uint64
+}
+
+// rows are the limits of the classes. A server works in t1 and t2 for days, so their processor time
+// is bounded by the call's deadline alone.
+var rows = map[capabilities.IsolationClass]Limits{
+	capabilities.ClassT0: {CPU: 1, Memory: 128 << 20, File: 16 << 20, Processes: 1},
+	capabilities.ClassT1: {Memory: 4 << 30, File: 1 << 30, Processes: 512},
+	capabilities.ClassT2: {Memory: 4 << 30, File: 1 << 30, Processes: 512},
+	capabilities.ClassT3: {CPU: 60, Memory: 4 << 30, File: 1 << 30, Processes: 512},
+}
+
+// over returns l with the class's row in place of what it leaves open.
+func (l Limits) over(row Limits) Limits {
+	pick := func(own, class uint64) uint64 {
+		if own > 0 {
+			return own
+		}
+		return class
+	}
+	return Limits{pick(l.CPU, row.CPU), pick(l.Memory, row.Memory), pick(l.File, row.File), pick(l.Processes, row.Processes)}
+}
+
+// Standing says whether a wall of a class stands here.
+type Standing struct {
+	Class capabilities.IsolationClass
+	Wall  Wall
+	By    string // what it stands on
+	Err   error  // why it cannot stand; nil: it does
+	Fix   string // with Err
+}
+
+// required are the walls of a class with or without a way to the network.
+func required(class capabilities.IsolationClass, net bool) []Wall {
+	list := []Wall{WallFiles, WallCalls, WallSignals, WallPrivileges, WallLimits, WallProcesses}
+	if net {
+		return append(list, WallOneDoor)
+	}
+	return append(list, WallNoConnection)
+}
+
+// Walls says of each class which of its walls stand here. Nothing is started.
+func (s *Sandbox) Walls() []Standing {
+	var all []Standing
+	for _, class := range Classes {
+		for _, w := range required(class, class == capabilities.ClassT2) {
+			by, fix, err := s.host.stands(w)
+			all = append(all, Standing{Class: class, Wall: w, By: by, Err: err, Fix: fix})
+		}
+	}
+	return all
+}
+
+// Check says which wall of a class is missing here: CodeIsolationUnavailable (S1-37).
+func (s *Sandbox) Check(class capabilities.IsolationClass, net bool) error {
+	if !slices.Contains(Classes, class) {
+		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "programs do not run in the class %q", class)
+	}
+	for _, w := range required(class, net) {
+		if _, fix, err := s.host.stands(w); err != nil {
+			return capabilities.Wrap(capabilities.CodeIsolationUnavailable, err, fmt.Sprintf("Programs of class %s cannot be confined on this system: %s: %v.", class, w, err)).WithHint(fix)
+		}
+	}
+	return nil
+}
+
+// contract refuses a program that asks for more than its class has.
+func (p *Program) contract() error {
+	switch {
+	case p.Class == capabilities.ClassT0 && len(p.Read)+len(p.Write) > 0:
+		return errors.New("a program of class t0 has no folders")
+	case p.Door != nil && (p.Class == capabilities.ClassT0 || p.Class == capabilities.ClassT1):
+		return fmt.Errorf("a program of class %s has no network", p.Class)
+	}
+	return nil
+}
