@@ -99,13 +99,19 @@ func (r *Rules) Held() bool { return r.gate.shut() }
 // list.
 func (r *Rules) checkHost(host, port string, granted Domains) error {
 	host = plainHost(host)
+	return r.narrowed(host, r.named[net.JoinHostPort(host, port)], granted)
+}
+
+// narrowed decides on a host, as plainHost returns it, by the lists alone; named: its owner named
+// it with its port.
+func (r *Rules) narrowed(host string, named bool, granted Domains) error {
 	switch {
 	case inFiles(host):
 		return errFilesDomain
 	case r.block.match(host):
 		return capabilities.Errorf(capabilities.CodeURLBlocked, "%.253s may not be reached: the node's owner blocks it.", host).
 			WithHint("Ask the owner of the node, or do without it.")
-	case r.allow != nil && !r.allow.match(host) && !r.named[net.JoinHostPort(host, port)]:
+	case r.allow != nil && !r.allow.match(host) && !named:
 		return capabilities.Errorf(capabilities.CodeURLBlocked, "%.253s may not be reached: the node's owner allows other hosts only.", host).
 			WithHint("Ask the owner of the node to allow this host.")
 	case granted != nil && !granted.match(host):

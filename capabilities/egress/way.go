@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/address"
 )
 
 // Way is where one provider, workspace or client may connect: the hosts that were named, and
@@ -86,6 +87,38 @@ func NewPublicWay(hosts []string, flag string) (*Way, error) {
 	return w, err
 }
 
+// Name adds origins that its owner named, such as "http://127.0.0.1:8080". To be called, as Narrow
+// is, before the way is used.
+func (w *Way) Name(origins []string) error {
+	if _, err := NewRules(origins); err != nil {
+		return err
+	}
+	for _, origin := range origins {
+		to := address.Classify(origin)
+		h, err := readHost(net.JoinHostPort(to.Host, strconv.Itoa(to.Port)))
+		if err != nil {
+			return err
+		}
+		w.hosts = append(w.hosts, h)
+	}
+	return nil
+}
+
+// Narrow adds the owner's domains, which hold for every connection; an entry that is none is an
+// error that names it.
+func (w *Way) Narrow(allow, block []string) error { return w.rules.Narrow(allow, block) }
+
+// Allows decides on a target by its name and port, for a call whose grants leave those hosts (nil:
+// all). A Dial may still refuse its address.
+func (w *Way) Allows(host, port string, granted Domains) error {
+	host = plainAddr(host)
+	_, named := w.named(host, port)
+	if err := w.rules.narrowed(host, named, granted); err != nil {
+		return err
+	}
+	return w.Check(host, port)
+}
+
 func readHost(entry string) (h namedHost, err error) {
 	bad := func() (namedHost, error) {
 		return namedHost{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "%.200q is no host: want example.com, *.example.com, example.com:8443 or 127.0.0.1:8080", entry)
@@ -141,7 +174,11 @@ func (w *Way) Empty() bool { return w == nil || len(w.hosts) == 0 && !w.public }
 // Check decides on a target by its name and port alone; a Dial may still refuse its address.
 func (w *Way) Check(host, port string) error {
 	host = plainAddr(host)
-	if _, ok := w.named(host, port); ok || w.public {
+	_, named := w.named(host, port)
+	if err := w.rules.narrowed(host, named, nil); err != nil {
+		return err
+	}
+	if named || w.public {
 		return nil
 	}
 	return w.refuse(host, port, "nobody named it")
