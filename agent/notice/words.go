@@ -22,6 +22,7 @@ var words = []struct{ key, what string }{
 	{"data.write.workspace", "the files of your workspace"},
 	{"data.read.workspace", "the files of your workspace"},
 	{"privileged.admin.mutate_policy", "the providers of this device"},
+	{"network.egress.http", "web pages"},
 	{"network.browser.session", "a browser"},
 	{"execution.browser.script", "a browser"},
 }

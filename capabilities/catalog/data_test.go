@@ -52,6 +52,8 @@ var contract = map[string]string{
 	"skill": "load",
 	// S3-12: the built-in tools for files.
 	"fs": "read list glob grep write edit apply-patch bash",
+	// S3-12: the built-in tool for pages.
+	"web": "fetch",
 }
 
 func TestExactlyTheContractIsModelFacing(t *testing.T) {

@@ -145,7 +145,7 @@ func (c Categories) Has(key string) bool {
 // Narrows returns what begins the keys by which an envelope confines the tool to hosts, or "" for
 // a tool that no envelope confines so.
 func (d *Descriptor) Narrows() string {
-	if d.Manifest.Has(capabilities.KeyPages) {
+	if d.Manifest.Has(capabilities.KeyPages) || d.Provider == "" && d.Manifest.Has(capabilities.KeyFetch) {
 		return capabilities.NarrowDomains
 	}
 	return ""

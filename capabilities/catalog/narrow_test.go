@@ -7,7 +7,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// An envelope confines to hosts what works in pages, by its declared key, and no other tool.
+// An envelope confines to hosts what works in pages or fetches them, by its declared key, and no
+// other tool.
 func TestNarrows(t *testing.T) {
 	all, err := Embedded()
 	if err != nil {
@@ -16,6 +17,7 @@ func TestNarrows(t *testing.T) {
 	confined := 0
 	for _, d := range all.All() {
 		pages := strings.Contains(" "+strings.Join(d.Manifest.Keys(), " ")+" ", " "+capabilities.KeyPages+" ")
+		pages = pages || d.Tool == "tool.web.fetch"
 		if got := d.Narrows(); (got == capabilities.NarrowDomains) != pages || (got == "") == pages {
 			t.Errorf("%s: %q", d.Tool, got)
 		}

@@ -28,8 +28,8 @@ func DefaultSource() []byte { return append([]byte(nil), defaultSource...) }
 // DefaultOwnerSource is the shipped policy of a node, commented for its owner.
 func DefaultOwnerSource() []byte { return append([]byte(nil), ownerSource...) }
 
-// OriginPermit is the text of a policy file that lets the isolated browser open
-// one origin that the shipped policy denies, such as "http://127.0.0.1:3000".
+// OriginPermit is the text of a policy file that lets the isolated browser open, and pages be
+// fetched from, one origin that the shipped policy denies, such as "http://127.0.0.1:3000".
 // why is one line that says who wanted it and for what.
 func OriginPermit(origin, why string) ([]byte, error) { return originPermit(origin, why, time.Time{}) }
 
@@ -56,11 +56,11 @@ func originPermit(origin, why string, until time.Time) ([]byte, error) {
 		when = fmt.Sprintf(" && context.time < %d", until.Unix())
 	}
 	return fmt.Appendf(nil, `// %s
-// Lets the isolated browser open %s%s. Delete this file to take it back.
+// Lets the isolated browser open %s%s, and pages be fetched there. Delete this file to take it back.
 @id("%s")
 permit (
   principal,
-  action in [Action::"tool.browser.navigate", Action::"tool.browser.tabs"],
+  action in [Action::"tool.browser.navigate", Action::"tool.browser.tabs", Action::"tool.web.fetch"],
   resource
 )
 when { context.given != "session" && context.args.origin == %q%s };

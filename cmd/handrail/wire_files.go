@@ -7,6 +7,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/folder"
 	"github.com/handrail-dev/handrail/capabilities/fs"
+	"github.com/handrail-dev/handrail/capabilities/web"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
@@ -14,6 +15,12 @@ import (
 // openFiles makes the handler of files over the workspace, which may be none.
 func openFiles(workspace string, owner ownerFolders, launcher platform.Launcher) (*fs.Handler, error) {
 	return fs.New(fs.Options{Workspace: workspace, Check: owner.read, Whole: owner.whole, Start: shell{sandbox.New(launcher)}})
+}
+
+// openWeb makes the handler that fetches pages. What the owner said about the browser's ways is
+// said about all of the web.
+func openWeb(c browserConfig) (*web.Handler, error) {
+	return web.New(web.Options{Origins: c.AllowOrigins, Allow: c.AllowDomains, Block: c.BlockDomains})
 }
 
 // apart refuses a workspace from which the data directory can be reached, or the other way round:
@@ -46,8 +53,10 @@ func (d dataDir) folders() []string {
 	return all
 }
 
-// filesOffered lists the file family, for a device that is about to join.
-func filesOffered() []capabilities.CapabilityID { return (&fs.Handler{}).Capabilities() }
+// filesOffered lists the families of files and of the web, for a device that is about to join.
+func filesOffered() []capabilities.CapabilityID {
+	return append((&fs.Handler{}).Capabilities(), (&web.Handler{}).Capabilities()...)
+}
 
 // shell starts commands in this system's sandbox.
 type shell struct{ box *sandbox.Sandbox }

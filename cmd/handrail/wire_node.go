@@ -306,7 +306,11 @@ func openNode(data dataDir, flags nodeFlags, addrs, gateway []string, warm bool,
 	if err != nil {
 		return nil, err
 	}
-	hs = append(hs, hosted, files)
+	pages, err := openWeb(config.Browser)
+	if err != nil {
+		return nil, err
+	}
+	hs = append(hs, hosted, files, pages)
 	a, err := agent.New(agent.Options{Dir: data.node(), Handlers: hs, Hosted: hosted, HostedChanged: hostedChanged, HearAnswers: hear, Yes: yes, No: no, Addrs: addrs, Version: programVersion(), UploadRoots: config.Browser.UploadRoots, OnState: onState, Warm: warm, Log: log, Notifier: localNotices(config.Desktop, log), HotKey: config.Desktop.hotKey()})
 	if err != nil {
 		return nil, err

@@ -376,7 +376,7 @@ func spaced(text []byte) string {
 
 // pageOf is the page of each family that has one of its own.
 var pageOf = map[string]string{
-	"desktop": "desktop.md", "camera": "sensors.md", "audio": "sensors.md", "fs": "files.md", "location": "location.md", "secret": "secrets.md",
+	"desktop": "desktop.md", "camera": "sensors.md", "audio": "sensors.md", "fs": "files.md", "location": "location.md", "secret": "secrets.md", "web": "web.md",
 }
 
 // others lists the families that have a page of their own, and the gateway's tools.
