@@ -56,7 +56,8 @@ func originPermit(origin, why string, until time.Time) ([]byte, error) {
 		when = fmt.Sprintf(" && context.time < %d", until.Unix())
 	}
 	return fmt.Appendf(nil, `// %s
-// Lets the isolated browser open %s%s, and pages be fetched there. Delete this file to take it back.
+// Lets the isolated browser open %s%s, and pages be fetched there.
+// Delete this file to take it back.
 @id("%s")
 permit (
   principal,

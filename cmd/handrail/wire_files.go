@@ -17,8 +17,8 @@ func openFiles(workspace string, owner ownerFolders, launcher platform.Launcher)
 	return fs.New(fs.Options{Workspace: workspace, Check: owner.read, Whole: owner.whole, Start: shell{sandbox.New(launcher)}})
 }
 
-// openWeb makes the handler that fetches pages. What the owner said about the browser's ways is
-// said about all of the web.
+// openWeb makes the handler that fetches pages. The owner's word about the browser's ways holds
+// for all of the web.
 func openWeb(c browserConfig) (*web.Handler, error) {
 	return web.New(web.Options{Origins: c.AllowOrigins, Allow: c.AllowDomains, Block: c.BlockDomains})
 }

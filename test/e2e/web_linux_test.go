@@ -17,8 +17,9 @@ import (
 )
 
 // The built-in tool for pages is there without a word of anybody's (S3-12), mirrors its capability
-// (S0-13), and reaches by the command line and over MCP what its owner named and no other address of this
-// machine: policy denies it by the call's argument, before anything is sent (S1-19).
+// (S0-13), and reaches by the command line and over MCP what its owner named and no other
+// address of this machine: policy denies it by the call's argument, before anything is sent
+// (S1-19).
 func TestAPageIsFetchedByTheProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the program")
