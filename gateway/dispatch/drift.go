@@ -30,6 +30,9 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 		return nil
 	}
 	s := drift.Seen{Grants: c.sealed.Grants, Needed: c.sealed.Isolation, Given: a.Isolation}
+	if g := c.decision.Given; g != "" && g.Rank() < s.Needed.Rank() { // policy let it run so, on record
+		s.Needed = g
+	}
 	for _, part := range [...]struct {
 		category string
 		keys     []string

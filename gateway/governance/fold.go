@@ -27,7 +27,7 @@ const (
 	decisions   fact = "decisions"   // allow, allow by a person, ask or deny; code, rule
 	profiles    fact = "profiles"    // decisions; profile, policy snapshot
 	privileged  fact = "privileged"  // calls sent with any privileged key; principal
-	mismatches  fact = "mismatches"  // calls that a class was not to be had for; class needed
+	mismatches  fact = "mismatches"  // calls whose class was not to be had, refused or not; class needed
 	drifts      fact = "drifts"      // events; severity, signal, key
 	undeclared  fact = "undeclared"  // events about a key that the tool does not declare
 	resolved    fact = "resolved"    // events that a person resolved; severity

@@ -59,7 +59,7 @@ var kpis = [...]kpi{
 	},
 	{
 		name: "isolation_mismatches", unit: "count", target: 0,
-		definition: "Calls refused because the isolation that they need was not to be had, and drift events of a call below its class.",
+		definition: "Calls for which the isolation that they need was not to be had, refused or let run by policy, and drift events of a call below its class.",
 		of:         func(a *amounts) (float64, bool) { return float64(a.mismatches + a.below), true },
 	},
 	{
