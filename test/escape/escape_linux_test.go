@@ -501,8 +501,16 @@ func TestHarmWithoutWalls(t *testing.T) {
 		if name == "end all that it may" || strings.HasPrefix(name, "probe:") || name == "make a device" || name == "take memory without end" || strings.Contains(name, "IPv6") || strings.Contains(name, "by sending") || strings.Contains(name, "attribute") {
 			continue
 		}
-		if escaped, said, err := g.tries(t, bare, name); escaped == "" {
-			t.Errorf("%s did no harm: %v %s", name, err, said)
+		// A signal's effect may come after the look; harm that is done at all is found again.
+		for left := 4; ; left-- {
+			escaped, said, err := g.tries(t, bare, name)
+			if escaped != "" {
+				break
+			}
+			if left == 0 {
+				t.Errorf("%s did no harm: %v %s", name, err, said)
+				break
+			}
 		}
 	}
 }
