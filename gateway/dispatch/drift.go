@@ -13,13 +13,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
-const (
-	kindDrift          ledger.Kind = "gateway.drift.event"
-	kindDriftUncounted ledger.Kind = "gateway.drift.uncounted"
-
-	// maxEvents bounds the drift events of one call; one packet says how many more there were.
-	maxEvents = 16
-)
+// maxEvents bounds the drift events of one call; one packet says how many more there were.
+const maxEvents = 16
 
 // drifted compares what the node saw with what the call was granted, and keeps an event for each
 // difference, to be recorded with the call's end (S1-49, S1-65). A critical one makes the result
@@ -57,7 +52,7 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 	voided := found[0].Severity == drift.Critical
 	for i, one := range found {
 		if i == maxEvents {
-			c.events = append(c.events, c.draftDrift(kindDriftUncounted, packet.DriftUncounted{Events: uint32(len(found) - i), Severity: one.Severity, Call: c.id}))
+			c.events = append(c.events, c.draftDrift(ledger.KindDriftUncounted, packet.DriftUncounted{Events: uint32(len(found) - i), Severity: one.Severity, Call: c.id}))
 			break
 		}
 		body := packet.Drift{
@@ -67,7 +62,7 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 		if one.Severity == drift.Critical {
 			body.Response = drift.Killed
 		}
-		c.events = append(c.events, c.draftDrift(kindDrift, body))
+		c.events = append(c.events, c.draftDrift(ledger.KindDrift, body))
 	}
 	if !voided || a.Status != capabilities.StatusOK {
 		return nil
@@ -84,7 +79,7 @@ func plainKey(key string) string {
 	return strings.ToValidUTF8(key[:min(len(key), 128)], "\uFFFD")
 }
 
-// runnerOf is the fingerprint of what carried a call out: its host and class, hashed.
+// runnerOf is the fingerprint of what carried a call out: its host, class and manifest, hashed.
 func runnerOf(c *openCall, given capabilities.IsolationClass) string {
 	sum := sha256.Sum256([]byte(string(c.node) + "\x00" + string(given) + "\x00" + c.sealed.ManifestHash))
 	return hex.EncodeToString(sum[:8])

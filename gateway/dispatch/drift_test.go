@@ -40,7 +40,7 @@ func TestDriftIsRecorded(t *testing.T) {
 			}
 			var events []string
 			for _, p := range h.packets(r.Call) {
-				if p.Kind != kindDrift {
+				if p.Kind != ledger.KindDrift {
 					continue
 				}
 				var d packet.Drift
@@ -76,9 +76,9 @@ func TestDriftIsBounded(t *testing.T) {
 	var rest packet.DriftUncounted
 	for _, p := range h.packets(r.Call) {
 		switch p.Kind {
-		case kindDrift:
+		case ledger.KindDrift:
 			events++
-		case ledger.Kind(kindDriftUncounted):
+		case ledger.KindDriftUncounted:
 			must(t, json.Unmarshal(p.Body, &rest))
 		}
 	}

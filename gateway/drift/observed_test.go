@@ -19,10 +19,10 @@ func TestObserved(t *testing.T) {
 	}
 	want := []Difference{
 		{Use: Use{"privileged.secret.read", "", 1}, Signal: Secret, Severity: Critical},
-		{Use: Use{"data.read.location", "", 1}, Signal: Worker, Severity: Violation},
+		{Use: Use{"data.read.location", "", 1}, Severity: Violation},
 		{Use: Use{"data.write.workspace", "x", 1}, Signal: Write, Severity: Violation},
 		{Use: Use{"network.egress.https", "evil.example", 4}, Signal: Network, Severity: Violation, Declared: true},
-		{Use: Use{"data.capture.screen", "", 1}, Signal: Worker, Severity: Warning},
+		{Use: Use{"data.capture.screen", "", 1}, Severity: Warning},
 	}
 	if got := Observed(s); !slices.Equal(got, want) {
 		t.Errorf("\n got %+v\nwant %+v", got, want)

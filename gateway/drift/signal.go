@@ -2,7 +2,8 @@ package drift
 
 import "strings"
 
-// Number is which of the five signals of S1 a difference is. The zero value is none.
+// Number is which of the five signals of S1 a difference is. The zero value is a
+// difference that none of them names.
 type Number int
 
 // The signals.
@@ -11,7 +12,7 @@ const (
 	Write   Number = 2 // a file that was written without a grant for it (S1-45)
 	Secret  Number = 3 // a secret that was read without a grant for it (S1-46)
 	Shown   Number = 4 // an action that a page offers without a grant (S1-47)
-	Worker  Number = 5 // a call below its isolation class, or with what no other signal names (S1-48)
+	Worker  Number = 5 // a call that ran below its isolation class (S1-48)
 )
 
 // String is a few words for lists.
@@ -28,7 +29,7 @@ func (n Number) String() string {
 	case Worker:
 		return "isolation"
 	}
-	return "none"
+	return "other"
 }
 
 // Response is what was done about a difference at once.
@@ -43,7 +44,7 @@ const (
 	Restricted  Response = "restricted"  // the call was ended and its tool waits for a person's review (S1-53, S1-54)
 )
 
-// signalOf is the signal that a key belongs to.
+// signalOf is the signal that a key belongs to; 0: none of the five.
 func signalOf(key string) Number {
 	switch {
 	case key == "privileged.secret.read":
@@ -53,5 +54,5 @@ func signalOf(key string) Number {
 	case strings.HasPrefix(key, "data.write."):
 		return Write
 	}
-	return Worker
+	return 0
 }

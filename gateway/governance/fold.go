@@ -62,11 +62,10 @@ func compare(a, b timed) int {
 // folded are the kinds of packets that say something to fold.
 var folded = []ledger.Kind{
 	ledger.KindCallDecision, ledger.KindCallDispatch, ledger.KindCallResult, ledger.KindCallFailed, ledger.KindCallReconciled,
-	kindDrift, kindDriftResolved, kindSurfaced, kindActivated,
+	ledger.KindDrift, kindDriftResolved, kindSurfaced, kindActivated,
 }
 
 const (
-	kindDrift         ledger.Kind = "gateway.drift.event"
 	kindDriftResolved ledger.Kind = "gateway.drift.resolved"
 	kindSurfaced      ledger.Kind = "gateway.drift.surfaced"
 	kindActivated     ledger.Kind = "gateway.policy.activated"
@@ -81,7 +80,7 @@ func fold(p *ledger.Packet, add func(c cell, n int64)) {
 		foldDispatch(p, add)
 	case ledger.KindCallResult, ledger.KindCallFailed, ledger.KindCallReconciled:
 		foldEnd(p, add)
-	case kindDrift:
+	case ledger.KindDrift:
 		var d packet.Drift
 		if json.Unmarshal(p.Body, &d) == nil {
 			add(cell{drifts, p.Tool, string(d.Severity), d.Signal.String(), d.Key}, 1)

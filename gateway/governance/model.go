@@ -16,7 +16,7 @@ import (
 )
 
 // foldVersion is raised when the same packets make other numbers: the store then folds them anew.
-const foldVersion = 1
+const foldVersion = 2
 
 // Bounds of folding and keeping.
 const (

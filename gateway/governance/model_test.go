@@ -122,7 +122,7 @@ func random(r *rand.Rand) []ledger.Draft {
 	tool := capabilities.ToolID(pick("tool.browser.click", "tool.fs.read", "tool.voice.tts", "tool.sensor.audio", "tool.made.up"))
 	switch r.IntN(40) {
 	case 0:
-		return []ledger.Draft{{Kind: kindDrift, Tool: tool, Node: "node-1", Body: packet.Drift{
+		return []ledger.Draft{{Kind: ledger.KindDrift, Tool: tool, Node: "node-1", Body: packet.Drift{
 			ID: "d", Key: pick("network.egress.https", "data.write.workspace"), Signal: drift.Number(1 + r.IntN(5)), Severity: drift.Severity(pick("warning", "violation", "critical")), Declared: r.IntN(2) == 0, Response: drift.Recorded,
 		}}}
 	case 1:
@@ -200,7 +200,7 @@ func TestFromNothingIsTheSame(t *testing.T) {
 			want[executions]++
 		case ledger.KindCallFailed, ledger.KindCallResult:
 			want[outcomes]++
-		case kindDrift:
+		case ledger.KindDrift:
 			want[drifts]++
 		}
 		return nil
@@ -235,7 +235,7 @@ func TestViews(t *testing.T) {
 	h.put(t, denied.drafts()...)
 	h.put(t, denied.drafts()...)
 	h.now = h.now.Add(time.Hour)
-	h.put(t, ledger.Draft{Kind: kindDrift, Call: "call-9", Tool: "tool.fs.read", Body: packet.Drift{ID: "d-1", Key: "data.write.workspace", Signal: drift.Write, Severity: drift.Violation, Response: drift.Recorded}})
+	h.put(t, ledger.Draft{Kind: ledger.KindDrift, Call: "call-9", Tool: "tool.fs.read", Body: packet.Drift{ID: "d-1", Key: "data.write.workspace", Signal: drift.Write, Severity: drift.Violation, Response: drift.Recorded}})
 	opened := h.now
 	h.now = h.now.Add(90 * time.Second)
 	h.put(t, ledger.Draft{Kind: kindDriftResolved, Tool: "tool.fs.read", Body: packet.DriftResolved{ID: "d-1", Severity: drift.Violation, OpenedUS: opened.UnixMicro(), Reason: "a test of ours"}})
@@ -297,7 +297,7 @@ func TestKPIs(t *testing.T) {
 	h.put(t, ran.drafts()...)
 	missing := called{tool: "tool.a.c", effect: policy.Deny, code: capabilities.CodeIsolationUnavailable, class: "t2"}
 	h.put(t, missing.drafts()...)
-	h.put(t, ledger.Draft{Kind: kindDrift, Tool: "tool.a.b", Body: packet.Drift{ID: "d", Key: "network.egress.https", Signal: drift.Network, Severity: drift.Violation}},
+	h.put(t, ledger.Draft{Kind: ledger.KindDrift, Tool: "tool.a.b", Body: packet.Drift{ID: "d", Key: "network.egress.https", Signal: drift.Network, Severity: drift.Violation}},
 		ledger.Draft{Kind: kindDriftResolved, Tool: "tool.a.b", Body: packet.DriftResolved{ID: "d", Severity: drift.Violation, OpenedUS: h.now.Add(-time.Minute).UnixMicro()}})
 	k, err := h.KPIs(t.Context(), Span{})
 	if err != nil {

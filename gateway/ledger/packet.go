@@ -34,6 +34,9 @@ const (
 	KindArtifactRead    Kind = "artifact.read"    // somebody gets the bytes; one packet for ten minutes of reading
 	KindArtifactRemoved Kind = "artifact.removed" // before its time
 
+	KindDrift          Kind = "gateway.drift.event"     // something was seen and not granted
+	KindDriftUncounted Kind = "gateway.drift.uncounted" // more of it than one call's events hold
+
 	KindStarted       Kind = "gateway.started"
 	KindPruned        Kind = "gateway.ledger.pruned"
 	KindNodeRegressed Kind = "node.journal.regressed"

@@ -16,7 +16,7 @@ type Drift struct {
 	Declared     bool           `json:"declared"` // the tool declares the key, and this call was not granted it
 	Signal       drift.Number   `json:"signal"`
 	Severity     drift.Severity `json:"severity"`
-	Runner       string         `json:"runner_fingerprint,omitempty"` // host, class, walls and program, hashed
+	Runner       string         `json:"runner_fingerprint,omitempty"` // host, class and manifest, hashed
 	Evidence     string         `json:"evidence,omitempty"`           // such as a host's name
 	Count        uint32         `json:"count,omitempty"`              // how often
 	Response     drift.Response `json:"response"`
