@@ -179,6 +179,53 @@ func TestACredentialIsTakenBackFromWhatRuns(t *testing.T) {
 	v.log()
 }
 
+// A device that hosts a server that never answers delays nobody else: providers are listed,
+// added, approved, called and removed while it is asked.
+func TestAServerThatNeverAnswersDelaysNobody(t *testing.T) {
+	h, n, admin := hosting(t)
+	asked, end := make(chan struct{}, 8), make(chan struct{})
+	never := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		select {
+		case <-end:
+		case <-r.Context().Done():
+		}
+	}))
+	defer never.Close()
+	defer close(end)
+	hanging, err := json.Marshal(api.AddProvider{Name: "silent", Kind: "mcp", Host: n.ID, URL: never.URL})
+	must(t, err)
+	leaving, leave := context.WithCancel(t.Context())
+	adding := make(chan struct{})
+	go func() {
+		defer close(adding)
+		_, _, _ = admin.try(leaving, http.MethodPost, "/v1/providers", string(hanging))
+	}()
+	<-asked
+	admin.fails(http.MethodPost, "/v1/providers", string(hanging), capabilities.CodeConflict)
+	p := approved(t, admin, added(t, admin, n, "local", programs, t.TempDir()), "allow")
+	if !p.Tools[0].Callable {
+		t.Errorf("%+v", p.Tools[0])
+	}
+	h.Await("its tools", func() bool {
+		return h.Call(ctx(), "tool.local.upper", `{"text":"hello"}`, "").Status == capabilities.StatusOK
+	})
+	admin.ok(http.MethodPost, "/v1/providers/local/check", "", &p)
+	var list struct{ Providers []api.Provider }
+	admin.ok(http.MethodGet, "/v1/providers", "", &list)
+	if len(list.Providers) != 1 {
+		t.Errorf("%+v", list)
+	}
+	admin.ok(http.MethodDelete, "/v1/providers/local", "", nil)
+	select {
+	case <-adding:
+		t.Error("the silent server was added, or refused, before it answered")
+	default:
+	}
+	leave()
+	<-adding
+}
+
 // A server at a URL gets its credential as a header, on requests to its own origin.
 func TestACredentialIsAHeader(t *testing.T) {
 	const value = "CANARY-header-token-496"
