@@ -1,6 +1,11 @@
 package policy
 
-import "github.com/handrail-dev/handrail/capabilities/catalog"
+import (
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+)
 
 // Tools are what rules can speak about: a node's catalog, or a gateway's registry as it
 // stands. It is read once, when rules are loaded.
@@ -23,3 +28,26 @@ func NewLoader(tools Tools) (*Loader, error) {
 
 // Load is the function Load.
 func (l *Loader) Load(sources []Source) (*Engine, error) { return l.v.load(sources) }
+
+// LoadPast loads rules of another time: a tool that they name and that is gone is known to them by
+// its name alone, in the groups that a name tells. It is for judging again what was judged by them;
+// nothing is put in force so.
+func (l *Loader) LoadPast(sources []Source) (*Engine, error) {
+	gone := map[capabilities.ToolID]*catalog.Descriptor{}
+	for _, s := range sources {
+		for _, m := range namedAction.FindAllSubmatch(s.Data, -1) {
+			id := capabilities.ToolID(m[1])
+			if strings.HasPrefix(string(id), "tool.") && id.Validate() == nil && l.v.tools[id] == nil {
+				gone[id] = &catalog.Descriptor{Tool: id, SideEffects: catalog.EffectsExternal, Routing: catalog.Routing{Target: catalog.TargetNode}}
+			}
+		}
+	}
+	if len(gone) == 0 {
+		return l.Load(sources)
+	}
+	v, err := l.v.with(gone)
+	if err != nil {
+		return nil, err
+	}
+	return v.load(sources)
+}

@@ -105,3 +105,38 @@ func TestManyToolsAreJudgedByFew(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Rules of another time may name tools that are gone: they are loaded to judge again, by their
+// names, and put in force never (S4-05).
+func TestPastRulesNameToolsThatAreGone(t *testing.T) {
+	c := newCrowd(t)
+	loader, err := NewLoader(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := []Source{{Name: "a.cedar", Data: []byte(`@id("gone") permit (principal, action in [Action::"tool.former.act", Action::"tool.former.see"], resource);
+		@id("there") permit (principal, action == Action::"tool.p1.t7", resource);
+		@id("nobody") forbid (principal, action == Action::"policy.activate", resource);`)}}
+	if _, err := loader.Load(sources); err == nil {
+		t.Error("rules in force name tools that nobody has")
+	}
+	e, err := loader.LoadPast(sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := e.Decide(request("tool.p1.t7", `{}`)); d.Effect != Allow || fmt.Sprint(d.Determining) != "[there]" {
+		t.Errorf("%+v", d)
+	}
+	if d := e.Decide(request("tool.p1.t8", `{}`)); d.Effect != Deny {
+		t.Errorf("%+v", d)
+	}
+	if d := e.Decide(request("tool.former.act", `{}`)); d.Effect != Allow {
+		t.Errorf("%+v", d)
+	}
+	if _, err := loader.Load(sources); err == nil {
+		t.Error("a past load taught the loader tools")
+	}
+	if _, err := loader.LoadPast([]Source{{Name: "a.cedar", Data: []byte(`permit (principal, action == Action::"no tool", resource);`)}}); err == nil {
+		t.Error("a name that is no tool's was known")
+	}
+}

@@ -123,10 +123,28 @@ type vocabulary struct {
 func newVocabulary(from Tools) (*vocabulary, error) {
 	v := &vocabulary{tools: map[capabilities.ToolID]*tool{}, entities: map[cedar.EntityUID]cedar.Entity{}}
 	for _, d := range from.All() {
-		t := newTool(d)
-		v.tools[d.Tool] = t
-		v.entities[t.action] = cedar.Entity{UID: t.action, Parents: cedar.NewEntityUIDSet(t.groups...)}
+		v.add(d)
 	}
+	return v, v.complete()
+}
+
+// with is a vocabulary of these tools, too.
+func (v *vocabulary) with(more map[capabilities.ToolID]*catalog.Descriptor) (*vocabulary, error) {
+	all := &vocabulary{tools: maps.Clone(v.tools), entities: maps.Clone(v.entities)}
+	for _, d := range more {
+		all.add(d)
+	}
+	return all, all.complete()
+}
+
+func (v *vocabulary) add(d *catalog.Descriptor) {
+	t := newTool(d)
+	v.tools[d.Tool] = t
+	v.entities[t.action] = cedar.Entity{UID: t.action, Parents: cedar.NewEntityUIDSet(t.groups...)}
+}
+
+// complete adds what is no tool, and the schema of all.
+func (v *vocabulary) complete() error {
 	degraded := cedar.NewEntityUID(typeAction, AcceptDegraded)
 	v.entities[degraded] = cedar.Entity{UID: degraded}
 	activate := cedar.NewEntityUID(typeAction, ActivatePolicy)
@@ -140,7 +158,7 @@ func newVocabulary(from Tools) (*vocabulary, error) {
 		v.all = v.few
 	}
 	_, err := v.few()
-	return v, err
+	return err
 }
 
 func typical(tools map[capabilities.ToolID]*tool) map[capabilities.ToolID]*tool {

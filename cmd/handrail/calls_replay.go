@@ -79,7 +79,7 @@ func printReplay(cmd *cobra.Command, r *rules.CallReplay) {
 		fmt.Fprintf(out, "%-22s %s, by %s: %s\n", name, v.Effect, plain(by(v.Rules)), same)
 	}
 	if r.Then == nil {
-		fmt.Fprintln(out, "policy at that time    is not kept")
+		fmt.Fprintf(out, "policy at that time    cannot be asked: %s\n", plain(r.NoThen))
 	} else {
 		line("policy at that time", r.Then)
 	}

@@ -22,7 +22,9 @@ type CallReplay struct {
 	Was       policy.Effect            `json:"was"` // what policy had said
 	Rules     []string                 `json:"rules"`
 	Now       Verdict                  `json:"now"`
-	Then      *Verdict                 `json:"then,omitempty"` // absent: that policy is not kept any more
+	Then      *Verdict                 `json:"then,omitempty"` // by the policy of that time
+	// NoThen says why Then is absent.
+	NoThen string `json:"no_then,omitempty"`
 }
 
 // Verdict is what one policy says of a recorded call.
@@ -39,25 +41,30 @@ type Verdict struct {
 // Sets loads policies; a Book does.
 type Sets interface {
 	Load(ctx context.Context, name string) (*policy.Engine, error)
-	At(ctx context.Context, at time.Time) (*policy.Engine, error)
+	Past(ctx context.Context, at time.Time) (*policy.Engine, error)
 }
 
-// At returns the policy that was in force at a time; CodeNotFound if none is known. Around an
-// activation it is the one that was about to hold.
-func (b *Book) At(ctx context.Context, at time.Time) (*policy.Engine, error) {
+// Past returns the policy that was in force at a time, for judging again what was judged by it:
+// tools that are gone may be in it. Around an activation it is the one that was about to hold.
+// CodeNotFound if it is not kept.
+func (b *Book) Past(ctx context.Context, at time.Time) (*policy.Engine, error) {
 	var snapshot string
-	err := b.opts.Store.Read().QueryRowContext(ctx, `SELECT snapshot FROM policy_history WHERE at_ms <= $1 ORDER BY at_ms DESC LIMIT 1`, at.UnixMilli()).Scan(&snapshot)
+	err := b.opts.Store.Read().QueryRowContext(ctx, `SELECT snapshot FROM policy_history WHERE at_ms <= $1 ORDER BY at_ms DESC, n DESC LIMIT 1`, at.UnixMilli()).Scan(&snapshot)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, capabilities.Errorf(capabilities.CodeNotFound, "no policy of that time is kept")
 	}
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
-	return b.Load(ctx, snapshot)
+	sources, err := b.sources(ctx, snapshot)
+	if err != nil {
+		return nil, err
+	}
+	return b.loader.Load().LoadPast(sources)
 }
 
 // ReplayCall decides a recorded call again, under the policy in force and, where that is kept,
-// under the one in force at that time. It changes nothing. CodeNotFound for a call that is not
+// under the one that it was decided by. It changes nothing. CodeNotFound for a call that is not
 // recorded, or whose tool is gone; CodeNotSupported for one that policy did not decide.
 func ReplayCall(ctx context.Context, sets Sets, tools Tools, packets Packets, call capabilities.CallID) (CallReplay, error) {
 	if err := capabilities.ValidateName("call", string(call), 128); err != nil {
@@ -105,7 +112,9 @@ func ReplayCall(ctx context.Context, sets Sets, tools Tools, packets Packets, ca
 		return CallReplay{}, err
 	}
 	r.Now = *now
-	r.Then, _ = verdict(sets.At(ctx, decided.Time())) // one that does not fit today's tools is absent
+	if r.Then, err = verdict(sets.Past(ctx, decided.Time())); err != nil {
+		r.NoThen = capabilities.AsError(err).PublicMessage()
+	}
 	return r, nil
 }
 

@@ -48,6 +48,10 @@ func Migrations() []store.Migration {
 		ALTER TABLE policy_history ADD COLUMN folder TEXT NOT NULL DEFAULT ''`}} // the set that the folder's files were then
 }
 
+// maxSets is how many of the newest activations keep their sets, for replays and for going back.
+// Each set is kept once, by its hash.
+const maxSets = 2000
+
 // MaxReason bounds a reason, in bytes.
 const MaxReason = 500
 
@@ -396,6 +400,9 @@ func (b *Book) commit(ctx context.Context, engine *policy.Engine, a Activated) e
 	a.At = b.opts.Now()
 	return b.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		if _, err := tx.Exec(`INSERT INTO policy_sets (snapshot, files) VALUES ($1, $2) ON CONFLICT (snapshot) DO NOTHING`, a.Snapshot, string(text)); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`DELETE FROM policy_sets WHERE snapshot <> $1 AND snapshot NOT IN (SELECT snapshot FROM policy_history ORDER BY n DESC LIMIT $2)`, a.Snapshot, maxSets); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`INSERT INTO policy_history (snapshot, before, by, reason, at_ms, folder) VALUES ($1, $2, $3, $4, $5, $6)`,
