@@ -131,6 +131,10 @@ func New(o Options) (a *Agent, err error) {
 	}
 	a.guard = guard.New(guard.Options{
 		Node: func() policy.Node { return *a.node.Load() }, Owner: a.rules.Judge, Stop: a.stop, Desk: a.desk, Shown: shown(o.tool),
+		InSession: func(id capabilities.ToolID) bool {
+			d, ok := o.tool(id)
+			return ok && d.InSession()
+		},
 	})
 	if a.spool, err = openSpool(o); err != nil {
 		return nil, errors.Join(err, a.journal.Close())

@@ -9,7 +9,8 @@ import (
 
 // IsolationClass is how strongly a call's execution is confined (S1-35). Order
 // is strength: t0 < t1 < t2 < t3. ClassSession ranks as t3 and says that the work
-// must live in the person's session. ClassNone is what a
+// lives in the person's session, where no wall is around it: it satisfies only tools whose
+// descriptor names it. ClassNone is what a
 // handler states when it can give no isolation at all; it satisfies nothing.
 type IsolationClass string
 
@@ -36,6 +37,16 @@ func (c IsolationClass) Rank() int {
 		return 4
 	}
 	return 0
+}
+
+// Meets reports whether what runs in class c may carry a call that needs at least need.
+// inSession says that the tool's descriptor names ClassSession, in which no other tool may run
+// (S1-37, S1-63).
+func (c IsolationClass) Meets(need IsolationClass, inSession bool) bool {
+	if c == ClassSession && !inSession {
+		return false
+	}
+	return c.Rank() >= need.Rank()
 }
 
 // Reason says why a capability cannot be used now. The zero value means ready.

@@ -20,6 +20,9 @@ type Options struct {
 	Stop  *StopSwitch
 	// Desk asks the person at the device; default: nobody can be asked.
 	Desk Desk
+	// InSession reports whether a tool's descriptor lets its calls live in a person's session;
+	// default: no tool's does.
+	InSession func(capabilities.ToolID) bool
 	// Shown returns the arguments that a person may see; default: none.
 	Shown func(capabilities.ToolID, []byte) map[string]any
 }
@@ -77,7 +80,7 @@ func (g *Guard) Check(ctx context.Context, t *wire.Ticket, ready capabilities.Re
 	}
 	// S1-37, S1-63: a class that this host does not have is a denial, unless the order says in so
 	// many words that policy accepts it.
-	if short := ready.Degraded != "" || ready.Isolation.Rank() < envelope.Isolation.Rank(); short && !slices.Contains(t.Grants, policy.AcceptDegraded) {
+	if short := ready.Degraded != "" || !ready.Isolation.Meets(envelope.Isolation, g.opts.InSession != nil && g.opts.InSession(t.Tool)); short && !slices.Contains(t.Grants, policy.AcceptDegraded) {
 		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "this node gives %s where the call needs %s", ready.Isolation, envelope.Isolation)
 	}
 	return g.owner(ctx, t, envelope, self, ready)

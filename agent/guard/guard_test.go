@@ -59,6 +59,7 @@ func newFixture(t *testing.T, owner string) *fixture {
 		guard: New(Options{
 			Node:  func() policy.Node { return policy.Node{ID: "n1"} },
 			Owner: engine.Decide, Stop: stop,
+			InSession: func(id capabilities.ToolID) bool { return engine.Profile(id).InSession },
 		}),
 		ready: capabilities.Readiness{Capability: "tyrum.browser.evaluate", Isolation: capabilities.ClassT2},
 	}
@@ -106,6 +107,10 @@ func TestTicketsThatMustNotRun(t *testing.T) {
 		{"from before the last stop", permitAll, func(f *fixture, _ *wire.Ticket) { _ = f.stop.Set(1, true); _ = f.stop.Set(2, false) }, capabilities.CodeStopped},
 		{"not ready", permitAll, func(f *fixture, _ *wire.Ticket) { f.ready.Reason = capabilities.ReasonBackendMissing }, capabilities.CodeNodeNotReady},
 		{"a weaker class", permitAll, func(f *fixture, _ *wire.Ticket) { f.ready.Isolation = capabilities.ClassT1 }, capabilities.CodeIsolationUnavailable},
+		{"a session that the tool does not name", permitAll, func(f *fixture, _ *wire.Ticket) {
+			f.ready.Isolation, f.guard.opts.InSession = capabilities.ClassSession, nil
+		}, capabilities.CodeIsolationUnavailable},
+		{"a session that it names", permitAll, func(f *fixture, _ *wire.Ticket) { f.ready.Isolation = capabilities.ClassSession }, ""},
 		{"degraded", permitAll, func(f *fixture, _ *wire.Ticket) { f.ready.Degraded = "chrome_sandbox" }, capabilities.CodeIsolationUnavailable},
 		{"the owner has no rule", "", func(*fixture, *wire.Ticket) {}, capabilities.CodeDeniedByNode},
 		{"the owner forbids", permitAll + `forbid(principal, action == Action::"tool.browser.evaluate", resource);`, func(*fixture, *wire.Ticket) {}, capabilities.CodeDeniedByNode},

@@ -166,9 +166,12 @@ func (c Categories) all() [5]category {
 // Defaults are the manifest's defaults (S1-24). Isolation is never below what
 // the declared keys derive to.
 type Defaults struct {
-	Isolation        capabilities.IsolationClass `json:"isolation_class"`
-	RequiresApproval bool                        `json:"requires_approval"`
-	CacheEligible    bool                        `json:"cache_eligible"`
+	Isolation capabilities.IsolationClass `json:"isolation_class"`
+	// Session says that calls may live in a person's session instead, as those of a Chrome that
+	// is theirs. A tool whose class is ClassSession lives nowhere else, and does not say it twice.
+	Session          bool `json:"session,omitempty"`
+	RequiresApproval bool `json:"requires_approval"`
+	CacheEligible    bool `json:"cache_eligible"`
 }
 
 // Evidence says which arguments may leave the sealed store, as JSON pointers.
@@ -208,6 +211,11 @@ func (d *Descriptor) NodeCapability() capabilities.CapabilityID {
 	default:
 		return d.Routing.Via
 	}
+}
+
+// InSession reports whether calls may live in a person's session, where no wall is around them.
+func (d *Descriptor) InSession() bool {
+	return d.Defaults.Session || d.Defaults.Isolation == capabilities.ClassSession
 }
 
 // Is reports whether the tool carries every one of the tags and has those side effects. No tags and

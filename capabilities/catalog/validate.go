@@ -274,6 +274,8 @@ func (d *Descriptor) validateManifest() error {
 	switch {
 	case d.Defaults.Isolation.Rank() == 0:
 		return refuse(d, "defaults.isolation_class %q is no class", d.Defaults.Isolation)
+	case d.Defaults.Session && d.Defaults.Isolation == capabilities.ClassSession:
+		return refuse(d, "defaults.session says again what isolation_class says")
 	case !slices.Contains([]SideEffects{EffectsNone, EffectsLocal, EffectsExternal}, d.SideEffects):
 		return refuse(d, "side_effects %q", d.SideEffects)
 	case d.Nature != NatureTool && d.Nature != NaturePlumbing:

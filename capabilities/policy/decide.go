@@ -262,6 +262,11 @@ func (r *Request) required(t *tool) capabilities.IsolationClass {
 	return strongerClass(t.profile().Isolation, r.Required)
 }
 
+// short reports whether the class that the node gives is not in full one that the call may run in.
+func (r *Request) short(t *tool) bool {
+	return r.Degraded != "" || !r.Given.Meets(r.required(t), t.profile().InSession)
+}
+
 // parents puts a principal into its role and into the lane it calls in.
 func parents(r *Request) cedar.EntityUIDSet {
 	lane := cedar.NewEntityUID(typeLane, cedar.String(r.Lane))
@@ -363,7 +368,7 @@ func (e *Engine) refusal(code capabilities.Code, reason string) Decision {
 // by name (S1-37, S1-63).
 func (e *Engine) isolation(r Request, t *tool, env *environment, d Decision, evaluate evaluator) Decision {
 	need := r.required(t)
-	if r.Degraded == "" && r.Given.Rank() >= need.Rank() {
+	if !r.short(t) {
 		return d
 	}
 	env.request.Action = cedar.NewEntityUID(typeAction, AcceptDegraded)

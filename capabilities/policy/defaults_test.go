@@ -90,7 +90,7 @@ func TestShippedDefault(t *testing.T) {
 	for _, d := range testCatalog(t).All() {
 		r := request(d.Tool, "")
 		if d.Tool.Family() != "browser" && d.Tool.Family() != "node" {
-			r.Given = capabilities.ClassSession
+			r.Given = e.Profile(d.Tool).Class()
 		}
 		if d.Tool.Family() == "provider" { // by admins alone
 			if e.Possible(r).Effect != Deny {

@@ -233,6 +233,7 @@ type Profile struct {
 	ID           string   // capability_profile_id
 	Risk         Risk
 	Isolation    capabilities.IsolationClass // the least class that may carry it
+	InSession    bool                        // it may live in a person's session, too
 	Consent      catalog.Consent             // the longest permission a person may give
 	Privileged   bool
 	// Asks says that a person is asked about every call, whatever a permit says: it has
@@ -246,6 +247,18 @@ func (p *Profile) why() string {
 		return "A tool with privileged keys always asks a person."
 	}
 	return "This tool requires a person's approval."
+}
+
+// Class is the class by which a call is judged where no device states one: the person's session if
+// the tool may live there, else the least that will do; none for a nil Profile.
+func (p *Profile) Class() capabilities.IsolationClass {
+	switch {
+	case p == nil:
+		return capabilities.ClassNone
+	case p.InSession:
+		return capabilities.ClassSession
+	}
+	return p.Isolation
 }
 
 // NewProfile derives the profile of a descriptor. The descriptor's own default
@@ -262,6 +275,7 @@ func NewProfile(d *catalog.Descriptor) *Profile {
 		ID:           ProfileID(keys),
 		Risk:         DeriveRisk(keys),
 		Isolation:    strongerClass(DeriveIsolation(keys), d.Defaults.Isolation),
+		InSession:    d.InSession(),
 		Consent:      shorterConsent(DeriveConsent(keys), d.Consent),
 		Privileged:   Privileged(keys),
 		Asks:         Privileged(keys) || d.Defaults.RequiresApproval,

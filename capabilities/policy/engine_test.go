@@ -199,7 +199,7 @@ func TestIsolation(t *testing.T) {
 	}{
 		{"as needed", permitAll, "t2", "", "", Allow, ""},
 		{"stronger", permitAll, "t3", "", "", Allow, ""},
-		{"session ranks as t3", permitAll, "session", "", "", Allow, ""},
+		{"a session that the tool names", permitAll, "session", "", "", Allow, ""},
 		{"weaker", permitAll, "t1", "", "", Deny, capabilities.CodeIsolationUnavailable},
 		{"none", permitAll, "none", "", "", Deny, capabilities.CodeIsolationUnavailable},
 		{"not stated", permitAll, "", "", "", Deny, capabilities.CodeIsolationUnavailable},
@@ -227,8 +227,18 @@ func TestIsolation(t *testing.T) {
 			}
 		})
 	}
+	// No wall is around a session, so it satisfies only tools that name it.
+	r := request("tool.fs.read", `{"path":"a.txt"}`)
+	for policy, want := range map[string]Decision{
+		permitAll: {Effect: Deny, Code: capabilities.CodeIsolationUnavailable}, permitAll + accept + `;`: {Effect: Allow},
+	} {
+		r.Given = capabilities.ClassSession
+		if got := mustLoad(t, policy).Decide(r); got.Effect != want.Effect || got.Code != want.Code {
+			t.Errorf("a session that the tool does not name: %+v", got)
+		}
+	}
 	// A tool of the gateway needs no node's isolation.
-	r := request("tool.node.list", `{}`)
+	r = request("tool.node.list", `{}`)
 	r.Given = ""
 	if got := mustLoad(t, permitAll).Decide(r); got.Effect != Allow {
 		t.Fatalf("%+v", got)

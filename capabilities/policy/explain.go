@@ -64,7 +64,7 @@ func (e *Engine) Explain(r Request) Explanation {
 	}
 	p := e.byAction[r.Tool]
 	x.Rules = e.outcomes(x.Rules, p, env)
-	if t.onNode && (r.Degraded != "" || r.Given.Rank() < r.required(t).Rank()) {
+	if t.onNode && r.short(t) {
 		env.request.Action = cedar.NewEntityUID(typeAction, AcceptDegraded)
 		env.withoutArgs()
 		x.Rules = e.outcomes(x.Rules, e.degraded, env)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/api"
@@ -114,7 +115,7 @@ type policyCase struct {
 	Lane      string          `json:"lane,omitempty"`
 	Args      json.RawMessage `json:"args,omitempty"`
 	Taint     []string        `json:"taint,omitempty"`
-	Given     string          `json:"given,omitempty"` // isolation the node gives; default session
+	Given     string          `json:"given,omitempty"` // isolation the node gives; default: the tool's own
 	Degraded  string          `json:"degraded,omitempty"`
 	Node      struct {
 		ID       string   `json:"id,omitempty"`
@@ -147,7 +148,8 @@ func newPolicyTestCmd() *cobra.Command {
 		Long: "CASES holds one JSON object a line: {\"tool\": \"tool.browser.navigate\", \"principal\": \"alice\",\n" +
 			"\"args\": {\"url\": \"https://example.com\"}, \"given\": \"t2\", \"expect\": \"allow\"}. Also name, role, lane, taint,\n" +
 			"degraded and node {id, label, platform, trust, labels}. expect is allow, ask or deny. given is the isolation that\n" +
-			"the device gives: t0 to t3, walls from thin to thick, or session (default) for what works in the person's session.",
+			"the device gives: t0 to t3, walls from thin to thick, or session for what works in the person's session. Default:\n" +
+			"session where the tool may work there, else the least that the tool needs.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			engine, err := stagedEngine(cmd, files)
@@ -196,9 +198,12 @@ func newPolicyTestCmd() *cobra.Command {
 func runPolicyCase(cmd *cobra.Command, engine *policy.Engine, text string, line int) (bool, error) {
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.DisallowUnknownFields()
-	c := policyCase{Role: policy.RoleAgent, Given: "session"}
+	c := policyCase{Role: policy.RoleAgent}
 	if err := dec.Decode(&c); err != nil {
 		return false, usageHint("'handrail policy test --help' shows a case.", "line %d: %s", line, strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if c.Given == "" {
+		c.Given = string(engine.Profile(capabilities.ToolID(c.Tool)).Class())
 	}
 	q, err := c.request(engine)
 	if err != nil {

@@ -38,6 +38,7 @@ type Annotations struct {
 // Defaults are what counts where policy says nothing else.
 type Defaults struct {
 	Isolation        capabilities.IsolationClass `json:"isolation_class"`
+	Session          bool                        `json:"session,omitempty"` // or in the person's session
 	RequiresApproval bool                        `json:"requires_approval"`
 	CacheEligible    bool                        `json:"cache_eligible"`
 }

@@ -80,8 +80,9 @@ func (d *Dispatcher) Permits(caller Caller, tool capabilities.ToolID, node capab
 		return policy.Deny
 	}
 	r := d.policyRequest(caller, desc, n)
-	r.Given, r.Degraded = capabilities.ClassSession, "" // nothing will run, so what the node gives is not the question
-	return d.opts.Policy().Possible(r).Effect
+	engine := d.opts.Policy()
+	r.Given, r.Degraded = engine.Profile(tool).Class(), "" // nothing will run, so what the node gives is not the question
+	return engine.Possible(r).Effect
 }
 
 // keysWithYes are the keys that the call has if the answer is yes: all but those

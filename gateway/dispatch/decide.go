@@ -37,7 +37,7 @@ func (d *Dispatcher) decide(n *routed) (*decided, *capabilities.Error) {
 		return nil, err
 	}
 	n.decision.Degraded = ""
-	if v.sealed != nil && n.node != nil && (n.ready.Degraded != "" || n.ready.Isolation.Rank() < v.sealed.Isolation.Rank()) {
+	if v.sealed != nil && n.node != nil && (n.ready.Degraded != "" || !n.ready.Isolation.Meets(v.sealed.Isolation, n.desc.InSession())) {
 		v.accepts, n.decision.Degraded = true, n.ready.Degraded
 	}
 	n.passed(capabilities.HopDecide)
@@ -61,7 +61,7 @@ func (n *routed) policyRequest(at *route.Node) policy.Request {
 	r.Args, r.Time, r.Taint = n.args.Canonical, n.began, n.taint
 	if n.unroutable != nil {
 		// Nothing will run, so what the node offers now is not the question.
-		r.Given, r.Degraded = capabilities.ClassSession, ""
+		r.Given, r.Degraded = n.engine.Profile(n.desc.Tool).Class(), ""
 	}
 	return r
 }

@@ -28,8 +28,9 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 	if c.node != "" { // what the gateway composes runs in its steps, each in a class of its own
 		s.Given = a.Isolation
 	}
-	if g := c.decision.Given; g != "" && g.Rank() < s.Needed.Rank() { // policy let it run so, on record
-		s.Needed = g
+	s.Session = c.desc != nil && c.desc.InSession()
+	if g := c.decision.Given; g != "" && !g.Meets(s.Needed, s.Session) { // policy let it run so, on record
+		s.Needed, s.Session = g, g == capabilities.ClassSession
 	}
 	for _, part := range [...]struct {
 		category string

@@ -15,6 +15,7 @@ type Seen struct {
 	Declared []string                    // full keys that the tool declares
 	Needed   capabilities.IsolationClass // the least that the call was to run in
 	Given    capabilities.IsolationClass // what it ran in; empty: nobody told
+	Session  bool                        // the call may live in a person's session
 	Uses     []Use
 }
 
@@ -63,7 +64,7 @@ func Observed(s Seen) []Difference {
 		}
 		all = append(all, d)
 	}
-	if s.Given != "" && s.Given.Rank() < s.Needed.Rank() { // S1-48, S1-63
+	if s.Given != "" && !s.Given.Meets(s.Needed, s.Session) { // S1-48, S1-63
 		all = append(all, Difference{
 			Use:    Use{Key: "isolation." + string(s.Given), Detail: fmt.Sprintf("%s where %s was needed", s.Given, s.Needed), Count: 1},
 			Signal: Worker, Severity: Critical, Declared: true,

@@ -31,6 +31,12 @@ func TestObserved(t *testing.T) {
 	if got := Observed(s); len(got) != 1 || got[0].Severity != Critical || got[0].Signal != Worker {
 		t.Errorf("below its class: %+v", got)
 	}
+	if s.Given = capabilities.ClassSession; len(Observed(s)) != 1 {
+		t.Errorf("in a session that its tool does not name: %+v", Observed(s))
+	}
+	if s.Session = true; len(Observed(s)) != 0 {
+		t.Errorf("in a session that its tool names: %+v", Observed(s))
+	}
 	s.Given = ""
 	if got := Observed(s); len(got) != 0 {
 		t.Errorf("nobody told: %+v", got)

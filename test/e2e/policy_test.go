@@ -94,6 +94,18 @@ func TestDegradedIsolation(t *testing.T) {
 	}
 }
 
+// S1-37, S1-63: what lives in a person's session carries only tools that name it, also where the
+// gateway, or the device, was told to let it pass.
+func TestASessionCarriesWhatNamesIt(t *testing.T) {
+	h, handler := start(t, site.Options{}), site.NewHandler()
+	handler.Gives = capabilities.ClassSession
+	h.AddNode("one", handler)
+	r := h.Call(t.Context(), site.ToolEcho, text("x"), "")
+	if want(t, r, capabilities.StatusDenied, capabilities.CodeIsolationUnavailable); handler.Runs("x") != 0 || !strings.Contains(r.Message, "gives session") {
+		t.Errorf("it ran %d times: %+v", handler.Runs("x"), r)
+	}
+}
+
 // The device has the last word: its owner's rules and its stop switch.
 func TestOwnerDenies(t *testing.T) {
 	h, handler, n := one(t)

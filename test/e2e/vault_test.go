@@ -50,7 +50,11 @@ func (b *board) Capabilities() []capabilities.CapabilityID {
 func (b *board) Readiness(context.Context) []capabilities.Readiness {
 	var all []capabilities.Readiness
 	for _, c := range b.Capabilities() {
-		all = append(all, capabilities.Readiness{Capability: c, Isolation: capabilities.ClassSession, Backend: "board"})
+		class := capabilities.ClassT2
+		if c == "tyrum.desktop.clipboard-write" {
+			class = capabilities.ClassSession
+		}
+		all = append(all, capabilities.Readiness{Capability: c, Isolation: class, Backend: "board"})
 	}
 	return all
 }

@@ -53,6 +53,7 @@ type Handler struct {
 	started chan string
 	Degrade string // Readiness.Degraded; set before use, later by SetDegrade
 	Unready capabilities.Reason
+	Gives   capabilities.IsolationClass // Readiness.Isolation; default: t2, and the session for press
 }
 
 // NewHandler makes a Handler.
@@ -100,6 +101,9 @@ func (h *Handler) Readiness(context.Context) []capabilities.Readiness {
 		class := capabilities.ClassT2
 		if c == "tyrum.fixture.press" {
 			class = capabilities.ClassSession
+		}
+		if h.Gives != "" {
+			class = h.Gives
 		}
 		all = append(all, capabilities.Readiness{
 			Capability: c, Reason: h.Unready, Isolation: class, Degraded: h.Degrade, Backend: "fixture",
