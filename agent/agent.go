@@ -176,7 +176,7 @@ func (a *Agent) linkOptions() link.Options {
 			}
 		},
 		Readiness: a.readiness, ReadinessChanged: o.HostedChanged, Stop: a.stops, StopChanged: a.stop.Changed, OnStop: a.heedSite,
-		OnLaneClosed: a.runner.CloseLane, OnSecretsDone: a.runner.SecretsDone, OnOrigins: a.avoid, OnFloor: a.guard.Connected, Head: a.head,
+		OnLaneClosed: a.runner.CloseLane, OnSecretsDone: a.runner.SecretsDone, OnOrigins: a.avoid, OnFloor: a.guard.Connected, Head: a.head, Pools: a.runner.Pools,
 		OnGatewayHead: a.keepGatewayHead, OnKey: a.onKey,
 		Profile: pairing.Profile{Host: host, Platform: runtime.GOOS, Arch: runtime.GOARCH, Agent: o.Version, Offers: a.Offers()},
 	}

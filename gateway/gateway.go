@@ -309,6 +309,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		Known: g.known, Patience: g.opts.ApprovalWait, Log: g.log,
 	})
 	g.Selector = newSelector(g.Registry, g.Ledger, g.metrics)
+	g.countPools()
 	g.Dispatcher = dispatch.New(dispatch.Options{
 		Selector: g.Selector, Working: g.Lanes, Through: g.Providers.Through, Withheld: g.Providers.Withheld,
 		Registry: g.Registry, Policy: g.Rulebook.Engine, Nodes: g.hosts, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,

@@ -86,6 +86,22 @@ func (g *Guard) Check(ctx context.Context, t *wire.Ticket, ready capabilities.Re
 	return g.owner(ctx, t, envelope, self, ready)
 }
 
+// Still says why a ticket that Check let must not run any more, or nil: it waited since, and both
+// stop switches and the owner's rules may say something else. A person who was asked is asked once.
+func (g *Guard) Still(t *wire.Ticket, ready capabilities.Readiness) *capabilities.Error {
+	if err := g.stopped(t); err != nil {
+		return err
+	}
+	envelope, err := policy.OpenEnvelope(t.Envelope)
+	if err != nil {
+		return capabilities.AsError(err)
+	}
+	if d := g.opts.Owner(ruled(t, envelope, g.opts.Node(), ready)); d.Effect == policy.Deny {
+		return refused(d)
+	}
+	return nil
+}
+
 // stopped refuses what either stop switch refuses. A ticket from a later epoch of the
 // site's says that the gateway has resumed: its own word may still be on its way.
 func (g *Guard) stopped(t *wire.Ticket) *capabilities.Error {

@@ -29,11 +29,7 @@ const answerMargin = 3 * time.Second
 // decisions holds (hop 9 of docs/architecture.md). A call that the owner wants to be asked about
 // waits for the person at the device; without a desk, asking is a no.
 func (g *Guard) owner(ctx context.Context, t *wire.Ticket, e *policy.Sealed, self policy.Node, ready capabilities.Readiness) *capabilities.Error {
-	request := policy.Request{
-		Principal: e.Principal, User: policy.IsUser(e.Role), Role: e.Role, Taint: e.Taint, Tool: t.Tool, Node: self, Lane: e.Lane, Args: t.Args,
-		Given: ready.Isolation, Degraded: ready.Degraded, Required: e.Isolation, Time: time.Now(),
-		Granted: slices.ContainsFunc(t.Grants, isGrant),
-	}
+	request := ruled(t, e, self, ready)
 	d := g.opts.Owner(request)
 	input := slices.Contains(t.Grants, inputKey)
 	switch d.Effect {
@@ -46,6 +42,15 @@ func (g *Guard) owner(ctx context.Context, t *wire.Ticket, e *policy.Sealed, sel
 		return g.ask(ctx, t, e, request, d, input)
 	}
 	return refused(d)
+}
+
+// ruled is the question to the owner's rules about a ticket.
+func ruled(t *wire.Ticket, e *policy.Sealed, self policy.Node, ready capabilities.Readiness) policy.Request {
+	return policy.Request{
+		Principal: e.Principal, User: policy.IsUser(e.Role), Role: e.Role, Taint: e.Taint, Tool: t.Tool, Node: self, Lane: e.Lane, Args: t.Args,
+		Given: ready.Isolation, Degraded: ready.Degraded, Required: e.Isolation, Time: time.Now(),
+		Granted: slices.ContainsFunc(t.Grants, isGrant),
+	}
 }
 
 func refused(d policy.Decision) *capabilities.Error {

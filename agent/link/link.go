@@ -89,6 +89,8 @@ type Options struct {
 	OnFloor func(sequence uint64)
 	// Head returns the signed head of the node's own log for heartbeats; default none.
 	Head func() *wire.Head
+	// Pools returns how the calls of each class fare, for heartbeats; default: nothing is said.
+	Pools func() []wire.Pool
 	// OnState is told each change of the connection; default: nobody.
 	OnState func(State)
 	// Addrs replaces the addresses the node joined with; default: those.

@@ -206,9 +206,13 @@ func (s *session) sendBeat() error {
 
 func (s *session) beatLocked(addrs [][]byte) error {
 	s.beat++
-	return s.send(&wire.Heartbeat{
+	m := wire.Heartbeat{
 		Seq: s.beat, Active: uint32(s.l.active.Load()), UptimeS: uint64(time.Since(s.l.started).Seconds()), Head: s.l.opts.Head(), Addrs: addrs,
-	})
+	}
+	if s.l.opts.Pools != nil {
+		m.Pools = slices.DeleteFunc(s.l.opts.Pools(), func(p wire.Pool) bool { return p.Running == 0 && p.Waiting == 0 && p.Refused == 0 })
+	}
+	return s.send(&m)
 }
 
 // addrsAge is how old the look at the device's addresses may be when a call begins.

@@ -61,7 +61,12 @@ func (c *arrived) serve(ctx context.Context) (wire.Answer, [][]byte) {
 	defer a.leave()
 	ctx, stop := a.bound(ctx)
 	defer stop()
-	s, no := a.start(ctx)
+	p, no := a.place(ctx, nil)
+	if no != nil {
+		return refusal(no), nil
+	}
+	defer p.free()
+	s, no := p.start(ctx)
 	if no != nil {
 		return refusal(no), nil
 	}
@@ -84,7 +89,7 @@ type admitted struct {
 	ready   capabilities.Readiness
 	seen    *withhold.Call
 	screen  bool          // it says what is on the screen
-	waited  time.Duration // for a person
+	waited  time.Duration // for a person, and for a place
 }
 
 // admit asks everything and everybody on the device that has a say in a ticket. The caller
@@ -129,8 +134,8 @@ func (c *arrived) admit(ctx context.Context) (*admitted, *capabilities.Error) {
 
 func (a *admitted) leave() { a.seen.Leave() }
 
-// bound bounds the call by its deadline. The time that a person took to answer belongs to the call,
-// as it was no time lost on the way.
+// bound bounds the call by its deadline. The time that a person took to answer, or that it waited
+// for a place, belongs to the call, as it was no time lost on the way.
 func (a *admitted) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	left := time.Duration(a.t.DeadlineMS)*time.Millisecond - a.waited
 	return context.WithTimeoutCause(ctx, left, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded})
@@ -138,14 +143,14 @@ func (a *admitted) bound(ctx context.Context) (context.Context, context.CancelFu
 
 // started is a call whose start the journal has on disk. Only start makes one.
 type started struct {
-	*admitted
+	*placed
 	spool    *spool.Call // nil: its artifacts are another call's, or there is no spool
 	recorder *observe.Recorder
 	drift    atomic.Pointer[capabilities.Error]
 }
 
 // start has the journal record the start, and returns once that is on disk.
-func (a *admitted) start(ctx context.Context) (*started, *capabilities.Error) {
+func (a *placed) start(ctx context.Context) (*started, *capabilities.Error) {
 	if err := a.r.opts.Journal.Started(ctx, a.t); err != nil {
 		a.log.Error("call.refused", "hop", capabilities.HopRun, "err", err)
 		return nil, capabilities.AsError(err)
@@ -159,7 +164,7 @@ func (a *admitted) start(ctx context.Context) (*started, *capabilities.Error) {
 		a.finished(&answer)
 		return nil, late
 	}
-	s := &started{admitted: a}
+	s := &started{placed: a}
 	s.recorder = observe.NewRecorder(a.t.Grants, func(key string) {
 		e := capabilities.Errorf(capabilities.CodeDriftCritical, "The call did something that it was never granted (%s). It was ended, and its result is void.", key)
 		s.drift.CompareAndSwap(nil, e)

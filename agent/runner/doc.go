@@ -3,6 +3,7 @@
 //
 //	Serve   a ticket arrives; from here on its call counts as running
 //	admit   readiness, guard, catalog, schema, what is withheld from the caller    → admitted
+//	place   its class's queue, until one of the class's places is free            → placed
 //	start   the journal has the start on disk; then the ticket's lifetime          → started
 //	run     the handler, within its deadline, observed                             → output
 //	answer  size, schema, artifacts; the journal has the end; then the answer leaves
@@ -12,9 +13,10 @@
 // delivered secret keeps back. A step of a call takes the same way from admit on.
 //
 // Promises: only start makes a started, by the journal's durable record, and run takes
-// nothing else; a call ID never starts twice, also across restarts; every ticket gets exactly
-// one answer; a deadline, a cancel, the stop switch and critical drift all end the handler's
-// context; a panic in a handler costs its own call only.
+// nothing else; calls of one class wait and run apart from those of every other; a call
+// ID never starts twice, also across restarts; every ticket gets exactly one answer; a
+// deadline, a cancel, the stop switch and critical drift all end the handler's context; a
+// panic in a handler costs its own call only.
 //
 // It must never import the gateway, a transport (agent/link) or a concrete
 // handler: handlers and the journal come in as interfaces.

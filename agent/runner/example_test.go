@@ -45,6 +45,8 @@ func (open) Check(context.Context, *wire.Ticket, capabilities.Readiness) *capabi
 	return nil
 }
 
+func (open) Still(*wire.Ticket, capabilities.Readiness) *capabilities.Error { return nil }
+
 // printer is a sink that prints the answer; a node has the call's stream here. The
 // embedded Sink stands for what this call does not use.
 type printer struct{ runner.Sink }

@@ -57,7 +57,7 @@ func TestEachPhaseHasOneMaker(t *testing.T) {
 		}
 	}
 	for what, want := range map[string]string{
-		"admitted": "admit", "started": "start", "output": "run", "call of Started": "start", "call of run": "serve", "call of catching": "run",
+		"admitted": "admit", "placed": "place", "started": "start", "output": "run", "call of Started": "start", "call of run": "serve", "call of catching": "run",
 	} {
 		if got := makers[what]; len(got) != 1 || got[0] != want {
 			t.Errorf("%s: in %q, want it in %s alone", what, got, want)

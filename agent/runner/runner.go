@@ -19,6 +19,8 @@ import (
 type Guard interface {
 	// Check says why a ticket must not run, or nil. It may wait for a person.
 	Check(ctx context.Context, t *wire.Ticket, ready capabilities.Readiness) *capabilities.Error
+	// Still says why a ticket that Check let must not run any more, or nil. It asks nobody.
+	Still(t *wire.Ticket, ready capabilities.Readiness) *capabilities.Error
 }
 
 // Journal is the node's durable memory of calls; agent/journal implements it.
@@ -72,7 +74,9 @@ type Options struct {
 	KeepDeliveries func([]withhold.Open) error
 	// Refused is told what the guard did not let run; default: nobody.
 	Refused func(t *wire.Ticket, e *capabilities.Error)
-	Log     *slog.Logger // default: discards
+	// Places bound the calls of each class; default: those of this package.
+	Places map[capabilities.IsolationClass]Places
+	Log    *slog.Logger // default: discards
 }
 
 // Runner dispatches tickets to handlers. All methods are safe for concurrent use.
@@ -80,6 +84,7 @@ type Runner struct {
 	opts     Options
 	handlers map[capabilities.CapabilityID]capabilities.Handler
 	readyFor readiness
+	pools    map[capabilities.IsolationClass]*pool
 	withhold withhold.Book
 	keeping  sync.Mutex // serialises keepClipboard
 
@@ -96,6 +101,7 @@ func New(o Options) (*Runner, error) {
 	}
 	r := &Runner{
 		opts:     o,
+		pools:    newPools(o.Places),
 		handlers: make(map[capabilities.CapabilityID]capabilities.Handler),
 		running:  make(map[capabilities.CallID]context.CancelCauseFunc),
 		disowned: make(map[capabilities.CallID]time.Time),

@@ -75,6 +75,10 @@ func (f guardFunc) Check(_ context.Context, t *wire.Ticket, r capabilities.Readi
 	return f(t, r)
 }
 
+func (f guardFunc) Still(t *wire.Ticket, r capabilities.Readiness) *capabilities.Error {
+	return f(t, r)
+}
+
 func admit(*wire.Ticket, capabilities.Readiness) *capabilities.Error { return nil }
 
 // sink keeps what a call sends.
@@ -131,6 +135,7 @@ type bench struct {
 	h       *handler
 	journal *journal.Journal
 	calls   int
+	places  map[capabilities.IsolationClass]Places
 }
 
 func newBench(t *testing.T, guard guardFunc, handle func(context.Context, capabilities.Invocation) (capabilities.Output, error)) *bench {
@@ -151,7 +156,7 @@ func (b *bench) open(guard guardFunc) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r, err := New(Options{Handlers: []capabilities.Handler{b.h}, Catalog: cat, Guard: guard, Journal: j})
+	r, err := New(Options{Handlers: []capabilities.Handler{b.h}, Catalog: cat, Guard: guard, Journal: j, Places: b.places})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -86,7 +86,12 @@ func (s *steps) serve(ctx context.Context, step *arrived, tool *catalog.Descript
 	defer a.leave()
 	ctx, stop := a.bound(ctx)
 	defer stop()
-	started, no := a.start(ctx)
+	p, no := a.place(ctx, s.parent.in)
+	if no != nil {
+		return refused(no)
+	}
+	defer p.free()
+	started, no := p.start(ctx)
 	if no != nil {
 		return refused(no)
 	}

@@ -36,3 +36,12 @@ func unquoted(b []byte) (id capabilities.PrincipalID) {
 	}
 	return id
 }
+
+// IsolationIn finds the class that an envelope needs, in the same way.
+func IsolationIn(envelope []byte) capabilities.IsolationClass {
+	_, rest, ok := bytes.Cut(envelope, []byte(`"isolation_class":"`))
+	if text, _, end := bytes.Cut(rest, []byte(`"`)); ok && end {
+		return capabilities.IsolationClass(text)
+	}
+	return ""
+}

@@ -80,6 +80,21 @@ type Heartbeat struct {
 	Head    *Head  `cbor:"4,keyasint,omitempty"`
 	// Addrs are those of Hello, where they have changed since they were last said.
 	Addrs [][]byte `cbor:"5,keyasint,omitempty"`
+	// Pools are those in which calls run or wait, or were refused.
+	Pools []Pool `cbor:"6,keyasint,omitempty"`
+}
+
+// MaxPools bounds Heartbeat.Pools: one for each class.
+const MaxPools = 5
+
+// Pool is how the calls of one isolation class fare on a node.
+type Pool struct {
+	Class   capabilities.IsolationClass `cbor:"1,keyasint"`
+	Running uint32                      `cbor:"2,keyasint,omitempty"`
+	Most    uint32                      `cbor:"3,keyasint,omitempty"` // that run at once
+	Waiting uint32                      `cbor:"4,keyasint,omitempty"`
+	Queue   uint32                      `cbor:"5,keyasint,omitempty"` // that may wait
+	Refused uint64                      `cbor:"6,keyasint,omitempty"` // since the node's start, since the queue was full
 }
 
 // HeartbeatAck answers a Heartbeat with its sequence.
@@ -250,7 +265,18 @@ func (h *HelloAck) check() error {
 	return h.GatewayHead.check()
 }
 
-func (h *Heartbeat) check() error    { return errors.Join(addresses(h.Addrs), h.Head.check()) }
+func (h *Heartbeat) check() error {
+	if len(h.Pools) > MaxPools {
+		return fmt.Errorf("more than %d pools", MaxPools)
+	}
+	for _, p := range h.Pools {
+		if p.Class.Rank() == 0 {
+			return errors.New("a pool has no class")
+		}
+	}
+	return errors.Join(addresses(h.Addrs), h.Head.check())
+}
+
 func (h *HeartbeatAck) check() error { return h.Head.check() }
 
 func (r *Readiness) check() error {

@@ -160,6 +160,10 @@ func nodeFindings(n nodeView) []finding {
 			Fix: "Start 'handrail node' on the device and see that it reaches the gateway's QUIC address (UDP)."}}
 	}
 	findings := []finding{{Part: "node", Name: name, OK: true, Detail: n.ready() + " capabilities ready"}}
+	for _, p := range n.Pools {
+		findings = append(findings, finding{Part: "node", Name: name + " calls of class " + string(p.Class), OK: true,
+			Detail: fmt.Sprintf("%d of %d run, %d of %d wait, %d were refused", p.Running, p.Most, p.Waiting, p.Queue, p.Refused)})
+	}
 	for _, group := range alike(n.Capabilities) {
 		c, what := group[0], name+" "+toolsOf(group)
 		switch {

@@ -36,6 +36,19 @@ type Node struct {
 	SiteStopped  bool                        `json:"site_stopped,omitempty"` // it obeys the site's stop
 	CatalogSkew  bool                        `json:"catalog_skew,omitempty"` // its tools are of another version
 	Capabilities []Capability                `json:"capabilities"`           // sorted
+	// Pools are those of the node's isolation classes in which calls run, wait or were refused.
+	Pools []Pool `json:"pools,omitempty"`
+}
+
+// Pool is how the calls of one isolation class fare on a node, by its last heartbeat. Each class
+// has a queue and places of its own.
+type Pool struct {
+	Class   capabilities.IsolationClass `json:"isolation_class"`
+	Running uint32                      `json:"running"`
+	Most    uint32                      `json:"most"` // that run at once
+	Waiting uint32                      `json:"waiting"`
+	Queue   uint32                      `json:"queue"`   // that may wait
+	Refused uint64                      `json:"refused"` // since the node's start: the queue was full
 }
 
 // Capability is the one truth about a capability of a node: ready, or a reason and a fix.

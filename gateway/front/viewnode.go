@@ -19,6 +19,9 @@ func ViewNode(v *nodes.View, snapshot []route.Node) api.Node {
 		Allow: v.Allow, Labels: v.Labels, Invite: string(v.Invite), Offers: v.Offers, Wants: v.Wants, Stopped: v.Stopped, StopEpoch: v.StopEpoch, SiteStopped: v.SiteStopped,
 		CatalogSkew: v.CatalogSkew, Capabilities: make([]api.Capability, 0, len(v.Readiness)),
 	}
+	for _, p := range v.Pools {
+		out.Pools = append(out.Pools, api.Pool(p))
+	}
 	if out.Allow == nil {
 		out.Allow = []string{}
 	}

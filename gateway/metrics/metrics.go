@@ -90,6 +90,28 @@ func (r *Registry) Gauge(name, help string, read func() float64) {
 	r.add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read), name)
 }
 
+// GaugeBy makes a metric with one label, whose values are asked for when it is read, by the rules
+// of Gauge.
+func (r *Registry) GaugeBy(name, help, label string, read func() map[string]float64) {
+	r.add(gauges{prometheus.NewDesc(name, help, []string{label}, nil), read}, name)
+}
+
+// gauges is the collector of GaugeBy.
+type gauges struct {
+	desc *prometheus.Desc
+	read func() map[string]float64
+}
+
+// Describe implements prometheus.Collector.
+func (g gauges) Describe(to chan<- *prometheus.Desc) { to <- g.desc }
+
+// Collect implements prometheus.Collector.
+func (g gauges) Collect(to chan<- prometheus.Metric) {
+	for value, is := range g.read() {
+		to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, is, value)
+	}
+}
+
 // Process adds what Prometheus's client libraries say of the process and of Go's runtime, under
 // their names. A figure that a system does not tell has no series.
 func (r *Registry) Process() {

@@ -29,6 +29,7 @@ a line.`, []float64{0.5, 10}, "tool")
 	r.Histogram("empty_ms", "Nothing yet.", []float64{1})
 	r.Counter("never_total", "No series.", "x")
 	r.Gauge("rate", "A share.", func() float64 { return 0.25 })
+	r.GaugeBy("waiting", "Calls that wait.", "class", func() map[string]float64 { return map[string]float64{"t3": 2} })
 	total.Inc("b", "ok")
 	total.Inc("b", "ok")
 	total.Inc("a", "er\"r\\o\nr\xff")
@@ -55,6 +56,9 @@ size_bytes_bucket{tool="x",le="10"} 3
 size_bytes_bucket{tool="x",le="+Inf"} 5
 size_bytes_sum{tool="x"} 1e+21
 size_bytes_count{tool="x"} 5
+# HELP waiting Calls that wait.
+# TYPE waiting gauge
+waiting{class="t3"} 2
 `
 	if got := page(r); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

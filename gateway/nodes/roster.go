@@ -111,6 +111,7 @@ type View struct {
 	SiteStopped bool // it obeys the site's stop
 	CatalogSkew bool
 	Readiness   []capabilities.Readiness // sorted by capability; the allowlist is not in it
+	Pools       []wire.Pool              // in which calls run, wait or were refused; shared
 }
 
 const nodeColumns = `node_id, public_key, next_key, state, label, trust, labels, allow, profile, invite_id, joined_at, decided_at, decided_by, reason, last_seen, owner`

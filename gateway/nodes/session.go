@@ -40,7 +40,8 @@ type session struct {
 	node  capabilities.NodeID
 	conn  *quic.Conn
 	epoch uint64
-	floor uint64 // tickets of this session have a higher sequence
+	floor uint64                      // tickets of this session have a higher sequence
+	pools atomic.Pointer[[]wire.Pool] // as its last heartbeat had them; nil: none yet
 	// stopEpoch is the node's, for tickets: written by the session's goroutine.
 	stopEpoch atomic.Uint64
 	steps     bool                         // the node asks for each step of a call
@@ -344,6 +345,7 @@ func (n *Nodes) hear(s *session, reader *wire.Reader, logKey ed25519.PublicKey) 
 		if m.Head != nil {
 			n.opts.OnNodeHead(s.node, logKey, *m.Head)
 		}
+		s.pools.Store(&m.Pools)
 		return s.send(&wire.HeartbeatAck{Seq: m.Seq, Head: n.opts.Head()})
 	case *wire.Readiness:
 		n.setReadiness(s, m)

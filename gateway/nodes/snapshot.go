@@ -67,6 +67,25 @@ func (n *Nodes) Views() []View {
 	return views
 }
 
+// Pools sums what the connected nodes said last of their calls, by class.
+func (n *Nodes) Pools() map[capabilities.IsolationClass]wire.Pool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	sums := map[capabilities.IsolationClass]wire.Pool{}
+	for _, s := range n.sessions {
+		last := s.pools.Load()
+		if last == nil {
+			continue
+		}
+		for _, p := range *last {
+			sum := sums[p.Class]
+			sum.Running, sum.Waiting, sum.Refused = sum.Running+p.Running, sum.Waiting+p.Waiting, sum.Refused+p.Refused
+			sums[p.Class] = sum
+		}
+	}
+	return sums
+}
+
 // View returns one node; CodeNodeNotFound if there is none.
 func (n *Nodes) View(id capabilities.NodeID) (View, error) {
 	r := n.lookup(id)
@@ -78,7 +97,8 @@ func (n *Nodes) View(id capabilities.NodeID) (View, error) {
 
 func (n *Nodes) view(r *record) View {
 	n.mu.RLock()
-	p, connected := n.presence[r.id], n.sessions[r.id] != nil
+	s := n.sessions[r.id]
+	p, connected := n.presence[r.id], s != nil
 	n.mu.RUnlock()
 	v := View{
 		ID: r.id, Label: r.label, Trust: r.trust, Owner: r.ownedBy(), State: r.state, Platform: r.profile.Platform, Arch: r.profile.Arch, Host: r.profile.Host,
@@ -88,6 +108,9 @@ func (n *Nodes) view(r *record) View {
 		Invite: r.invite, Offers: slices.Clone(r.profile.Offers), Stopped: p.stopped, StopEpoch: p.stopEpoch, SiteStopped: p.site.on, CatalogSkew: p.skew,
 	}
 	if connected {
+		if last := s.pools.Load(); last != nil {
+			v.Pools = *last
+		}
 		v.LastSeen = n.opts.Now()
 	}
 	for _, c := range p.readiness {
