@@ -66,6 +66,10 @@ const (
 	ActionShowSatellite   ActionKey = "show_satellite"   // Node
 	ActionRevokeSatellite ActionKey = "revoke_satellite" // Node
 
+	ActionListDrift      ActionKey = "list_drift"      // look what calls did without a grant
+	ActionReviewDrift    ActionKey = "review_drift"    // Tool; review its manifest after critical drift
+	ActionLiftQuarantine ActionKey = "lift_quarantine" // Name of the runner; let it take calls again
+
 	ActionNameGateway ActionKey = "name_gateway" // serve the console under a name
 	ActionServeHTTPS  ActionKey = "serve_https"
 )
@@ -80,6 +84,7 @@ var actionKeys = []ActionKey{
 	ActionSetSecret, ActionReleaseSecret,
 	ActionCheckProvider, ActionShowProvider, ActionRemoveProvider, ActionApproveProvider, ActionReviewTool,
 	ActionListSatellites, ActionAddSatellite, ActionRunSatellite, ActionShowSatellite, ActionRevokeSatellite,
+	ActionListDrift, ActionReviewDrift, ActionLiftQuarantine,
 	ActionNameGateway, ActionServeHTTPS,
 }
 

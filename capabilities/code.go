@@ -110,6 +110,9 @@ const (
 
 	CodePushUnavailable Code = "push_unavailable"
 
+	CodeToolRestricted    Code = "tool_restricted"
+	CodeRunnerQuarantined Code = "runner_quarantined"
+
 	CodeLedgerCorrupt Code = "ledger_corrupt"
 	CodeInternal      Code = "internal"
 )
@@ -221,6 +224,9 @@ var codeTable = map[Code]CodeInfo{
 	CodeArtifactSpace:       {"There is no room for the file.", "Fetch and remove what is no longer needed, or ask the admin for more room.", true, 507, StatusError, ActionListArtifacts},
 
 	CodePushUnavailable: {"The browser's push service did not take a message.", "Look into the gateway's log; it needs a way to that service over HTTPS.", true, 502, StatusError, ""},
+
+	CodeToolRestricted:    {"A call of this tool did something privileged that it was never granted, and nobody has reviewed the tool since.", "An admin reviews its manifest and lets it be called again.", false, 403, StatusDenied, ActionReviewDrift},
+	CodeRunnerQuarantined: {"The runner of this call did again and again what it was not granted, and takes no calls.", "An admin looks at the drift events and lifts the quarantine.", false, 403, StatusDenied, ActionListDrift},
 
 	CodeLedgerCorrupt: {"The ledger does not verify.", "Keep the files and compare with the nodes' copies of the head.", false, 500, StatusError, ""},
 	CodeInternal:      {"Something went wrong inside.", "The log has the details under this call ID.", false, 500, StatusError, ""},

@@ -12,6 +12,7 @@ func TestStatusOfCodes(t *testing.T) {
 	denied := map[Code]bool{
 		CodeDeniedByPolicy: true, CodeNodeDeniedByPolicy: true, CodeConsentUnavailable: true, CodeConsentDenied: true, CodeIsolationUnavailable: true,
 		CodeStopped: true, CodeDeniedByNode: true, CodeCapabilityNotAllowlisted: true, CodeURLBlocked: true, CodeSecretHeld: true,
+		CodeToolRestricted: true, CodeRunnerQuarantined: true,
 	}
 	for _, c := range append(Codes(), "of_another_version") {
 		want := StatusError

@@ -2,15 +2,39 @@ package gateway
 
 import (
 	"context"
+	"encoding/hex"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/drift"
+	"github.com/handrail-dev/handrail/gateway/drift/events"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
 // drifts writes drift down, so that none is without its trace (S1-65).
-type drifts struct{ g *Gateway }
+type drifts struct {
+	*events.Book
+	g *Gateway
+}
+
+// manifest returns the hash of a tool's manifest, also of one that its provider has and nobody may
+// call; "": there is none.
+func (g *Gateway) manifest(id capabilities.ToolID) string {
+	desc, ok := g.Registry.Get(id)
+	if !ok {
+		_, t, err := g.Providers.Tool(id)
+		if err != nil {
+			return ""
+		}
+		desc = t.Descriptor
+	}
+	sum := desc.Hash()
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Manifest is manifest, for surfaces.
+func (d drifts) Manifest(id capabilities.ToolID) string { return d.g.manifest(id) }
 
 // maxDriftEach is how many signals one packet holds: its body is bounded.
 const maxDriftEach = 20
@@ -22,12 +46,12 @@ func (d drifts) Surfaced(ctx context.Context, who principal.Identity, report dri
 		n := min(len(signals), maxDriftEach)
 		told := make([]packet.Signal, n)
 		for i, s := range signals[:n] {
-			told[i] = packet.Signal(s)
+			told[i] = packet.Signal{ID: events.NewID(), Severity: s.Severity, Control: s.Control, Call: s.Call, Key: s.Key, Text: s.Text}
 		}
-		drafts = append(drafts, ledger.Draft{Kind: "gateway.drift.surfaced", Principal: who.Principal, Body: packet.Surfaced{
+		drafts = append(drafts, ledger.Draft{Kind: ledger.KindDriftSurfaced, Principal: who.Principal, Body: packet.Surfaced{
 			Surface: report.Surface, Page: report.Page, TokenID: who.TokenID, Role: who.Role.String(), Signals: told,
 		}})
 		signals = signals[n:]
 	}
-	return d.g.Ledger.Append(ctx, drafts...)
+	return d.Record(ctx, drafts...)
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/bus"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/drift/events"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/front/mcp"
 	"github.com/handrail-dev/handrail/gateway/front/rest"
@@ -138,6 +139,7 @@ type Gateway struct {
 	Selector   *Selector
 	Knowledge  *knowledge.Facts
 	Governance *governance.Model
+	Drift      *events.Book
 	Skills     *skill.Shelf
 	Dispatcher *dispatch.Dispatcher
 	Live       *live.Sessions
@@ -214,7 +216,7 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 	}
 	var migrations []store.Migration
 	for _, room := range [][]store.Migration{
-		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(), provider.Migrations(), signin.Migrations(), bus.Migrations(), knowledge.Migrations(), governance.Migrations(),
+		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(), provider.Migrations(), signin.Migrations(), bus.Migrations(), knowledge.Migrations(), governance.Migrations(), events.Migrations(),
 	} {
 		migrations = append(migrations, room...)
 	}
@@ -245,6 +247,10 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 		return err
 	}
 	g.Governance = governance.New(governance.Options{Store: g.Store, Ledger: g.Ledger, Log: g.log})
+	g.Drift = events.New(events.Options{Store: g.Store, Ledger: g.Ledger, Manifest: g.manifest})
+	if err := g.Drift.Load(ctx); err != nil {
+		return err
+	}
 	if g.Knowledge, err = knowledge.New(knowledge.Options{Store: g.Store, Record: g.recordBy}); err != nil {
 		return err
 	}
@@ -314,7 +320,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		Selector: g.Selector, Working: g.Lanes, Through: g.Providers.Through, Withheld: g.Providers.Withheld,
 		Registry: g.Registry, Policy: g.Rulebook.Engine, Nodes: g.hosts, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,
 		Outcomes: g.Outcomes, Artifacts: g.Artifacts, Fetcher: fetcher{g.Nodes}, Consent: g.Consent, Deferred: g.Tasks, Secrets: g.Secrets,
-		Stop: g.Switch.Now, AwaitNodes: true,
+		Stop: g.Switch.Now, AwaitNodes: true, Drift: g.Drift, Program: g.program,
 		Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
 	})
 	if err := g.openSkills(); err != nil {

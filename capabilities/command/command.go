@@ -225,6 +225,14 @@ var sayings = map[capabilities.ActionKey]func(a capabilities.Action) []any{
 		return []any{Here(argv...), " shows the change."}
 	},
 
+	capabilities.ActionListDrift: listed(Here("drift", "list"), "shows them, and what is in quarantine."),
+	capabilities.ActionReviewDrift: func(a capabilities.Action) []any {
+		return []any{Here("tools", "approve", or(a.Tool, "TOOL"), "--reason", "TEXT"), " shows it and asks."}
+	},
+	capabilities.ActionLiftQuarantine: func(a capabilities.Action) []any {
+		return []any{Here("drift", "list"), " shows the events, and ", Here("drift", "lift", or(a.Name, "RUNNER"), "--reason", "TEXT"), " lifts it."}
+	},
+
 	capabilities.ActionNameGateway: func(capabilities.Action) []any {
 		return []any{"--host and --url of ", There("gateway"), " tell it one."}
 	},

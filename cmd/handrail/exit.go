@@ -65,6 +65,8 @@ var exitCodes = map[capabilities.Code]int{
 	capabilities.CodeConsentUnavailable:       exitDenied,
 	capabilities.CodeConsentDenied:            exitDenied,
 	capabilities.CodeIsolationUnavailable:     exitDenied,
+	capabilities.CodeToolRestricted:           exitDenied,
+	capabilities.CodeRunnerQuarantined:        exitDenied,
 	capabilities.CodeStopped:                  exitDenied,
 	capabilities.CodeDeniedByNode:             exitDenied,
 	capabilities.CodeURLBlocked:               exitDenied,

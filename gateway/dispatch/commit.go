@@ -27,6 +27,9 @@ type committed = durable.Committed[*order]
 // commit is hop 7: request, decision, the grant's use and the intent become durable in one
 // commit, or nothing executes. also adds to it; nil: nothing.
 func (d *Dispatcher) commit(ctx context.Context, p *permitted, also func(*store.Tx) error) (*committed, *capabilities.Error) {
+	if err := d.quarantined(p.routed); err != nil { // something may have drifted while a person was asked
+		return nil, err
+	}
 	o := &order{permitted: p, row: opencalls.Call{
 		ID: p.id, Principal: p.principal, Person: p.asker().Person, Request: p.req.RequestID, Lane: p.lane, Tool: p.tool,
 		Requested: p.args.NodeID, Node: p.trail.node, ArgsMAC: p.mac[:], State: opencalls.Open, Created: p.began, Parent: p.parent,

@@ -33,6 +33,9 @@ func (d *Dispatcher) decide(n *routed) (*decided, *capabilities.Error) {
 	if v.verdict.Effect == policy.Deny {
 		return nil, n.policyError(&v.verdict)
 	}
+	if err := d.quarantined(n); err != nil {
+		return nil, err
+	}
 	if err := d.foresee(n, n.desc, n.args.Canonical); err != nil {
 		return nil, err
 	}

@@ -39,6 +39,10 @@ type Options struct {
 	Consent   Consent                        // default: nobody is asked, and nothing is granted
 	Deferred  Deferred                       // default: a call that nobody answers is not kept
 	Selector  Selector                       // default: nobody searches for tools
+	Drift     Drift                          // default: drift is recorded, and nothing is done about it
+	// Program is what a provider's tools are carried out by, as an address of its content.
+	// Default: the provider's name.
+	Program func(provider string) string
 	// Through says to a person who is asked what carries a provider's tool out and what that may
 	// reach, in short lines. Default: nothing is said.
 	Through func(provider string, tool capabilities.ToolID) []string
@@ -99,6 +103,12 @@ func New(o Options) *Dispatcher {
 	}
 	if o.Working == nil {
 		o.Working = unkept{}
+	}
+	if o.Drift == nil {
+		o.Drift = unanswered{o.Ledger}
+	}
+	if o.Program == nil {
+		o.Program = func(provider string) string { return provider }
 	}
 	if o.MaxRunning == 0 {
 		o.MaxRunning = 4096
@@ -210,7 +220,7 @@ func (d *Dispatcher) execute(ctx context.Context, v *decided, x *execution.Execu
 
 // carryOut is what follows the commit.
 func (d *Dispatcher) carryOut(ctx context.Context, c *committed, x *execution.Execution) (r capabilities.Result) {
-	open := openOf(c)
+	open := d.openOf(c)
 	defer d.runSafely(open.trail, func(err *capabilities.Error) {
 		r = open.failure(err)
 		if open.row.Node != "" {

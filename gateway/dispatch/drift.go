@@ -1,16 +1,15 @@
 package dispatch
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/drift"
+	"github.com/handrail-dev/handrail/gateway/drift/events"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
+	"github.com/handrail-dev/handrail/gateway/store"
 )
 
 // maxEvents bounds the drift events of one call; one packet says how many more there were.
@@ -21,7 +20,7 @@ const maxEvents = 16
 // void (S1-51): the error to answer with, or nil. Of a call of an earlier process the envelope is
 // gone, and nothing is compared; its node compared as it ran.
 func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
-	if c.sealed == nil || c.events != nil {
+	if c.sealed == nil || c.drift.Events != nil {
 		return nil
 	}
 	s := drift.Seen{Grants: c.sealed.Grants, Needed: c.sealed.Isolation}
@@ -32,17 +31,7 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 	if g := c.decision.Given; g != "" && !g.Meets(s.Needed, s.Session) { // policy let it run so, on record
 		s.Needed, s.Session = g, g == capabilities.ClassSession
 	}
-	for _, part := range [...]struct {
-		category string
-		keys     []string
-	}{
-		{"data.", c.sealed.Capabilities.Data}, {"execution.", c.sealed.Capabilities.Execution}, {"network.", c.sealed.Capabilities.Network},
-		{"privileged.", c.sealed.Capabilities.Privileged}, {"ui.", c.sealed.Capabilities.UI},
-	} {
-		for _, k := range part.keys {
-			s.Declared = append(s.Declared, part.category+k)
-		}
-	}
+	s.Declared = c.sealed.Capabilities.Keys()
 	for _, o := range a.Observed {
 		s.Uses = append(s.Uses, drift.Use{Key: o.Key, Detail: o.Detail, Count: o.Count})
 	}
@@ -50,44 +39,74 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 	if len(found) == 0 {
 		return nil
 	}
-	voided := found[0].Severity == drift.Critical
 	for i, one := range found {
 		if i == maxEvents {
-			c.events = append(c.events, c.draftDrift(ledger.KindDriftUncounted, packet.DriftUncounted{Events: uint32(len(found) - i), Severity: one.Severity, Call: c.id}))
+			c.drift.Uncounted = &packet.DriftUncounted{Events: uint32(len(found) - i), Severity: one.Severity, Call: c.id}
 			break
 		}
-		body := packet.Drift{
-			ID: newDriftID(), EnvelopeHash: c.sealed.HashHex(), Profile: c.sealed.Profile, Snapshot: c.sealed.Snapshot, Key: plainKey(one.Key), Declared: one.Declared,
-			Signal: one.Signal, Severity: one.Severity, Runner: runnerOf(c, a.Isolation), Evidence: strings.ToValidUTF8(one.Detail, "\uFFFD"), Count: one.Count, Response: drift.Recorded,
-		}
-		if one.Severity == drift.Critical {
-			body.Response = drift.Killed
-		}
-		c.events = append(c.events, c.draftDrift(ledger.KindDrift, body))
+		c.drift.Events = append(c.drift.Events, packet.Drift{
+			ID: events.NewID(), EnvelopeHash: c.sealed.HashHex(), Profile: c.sealed.Profile, Snapshot: c.sealed.Snapshot, Key: plainKey(one.Key), Declared: one.Declared,
+			Signal: one.Signal, Severity: one.Severity, Evidence: strings.ToValidUTF8(one.Detail, "\uFFFD"), Count: one.Count,
+		})
 	}
-	if !voided || a.Status != capabilities.StatusOK {
+	if found[0].Severity != drift.Critical || a.Status != capabilities.StatusOK {
 		return nil
 	}
 	return &capabilities.Error{Code: capabilities.CodeDriftCritical}
 }
 
-func (c *openCall) draftDrift(kind ledger.Kind, body any) ledger.Draft {
-	return ledger.Draft{Kind: kind, Call: c.id, Tool: c.tool, Principal: c.principal, Lane: c.lane, Node: c.node, Body: body}
+// quarantined refuses a call for what drifted before: its tool is restricted, or what would carry
+// it out is in quarantine (S1-52, S1-53). A call that is only a retry runs nothing.
+func (d *Dispatcher) quarantined(n *routed) *capabilities.Error {
+	if n.unroutable != nil {
+		return nil
+	}
+	return d.opts.Drift.Refuses(n.desc.Tool, func() drift.Runner { return n.runner(d.opts.Program) })
+}
+
+// runner is what carries the call out (S1-52); the zero value for what the gateway does itself.
+func (n *routed) runner(program func(provider string) string) drift.Runner {
+	if n.node == nil {
+		return drift.Runner{}
+	}
+	r := drift.Runner{Host: n.node.ID, Class: n.ready.Isolation, Walls: n.ready.Degraded, Program: n.tool.Family() + " " + n.ready.Backend}
+	if n.desc.Provider != "" {
+		r.Program = program(n.desc.Provider)
+	}
+	return r
+}
+
+// driftIn records with the end of c what drifted, and has it answered.
+func (d *Dispatcher) driftIn(tx *store.Tx, c *openCall, last *ledger.Packet) error {
+	e := c.drift
+	if len(e.Events) > 0 && c.runner != nil {
+		e.Runner = c.runner()
+	}
+	e.Call, e.Tool, e.Principal, e.Lane, e.Node = c.id, c.tool, c.principal, c.lane, c.node
+	if c.sealed != nil {
+		e.Manifest = c.sealed.ManifestHash
+	}
+	return d.opts.Drift.EndIn(tx, &e, last)
+}
+
+// unanswered records what drifted, and does nothing about it.
+type unanswered struct{ ledger *ledger.Ledger }
+
+// Refuses implements Drift.
+func (unanswered) Refuses(capabilities.ToolID, func() drift.Runner) *capabilities.Error { return nil }
+
+// EndIn implements Drift.
+func (u unanswered) EndIn(tx *store.Tx, e *events.Ended, _ *ledger.Packet) error {
+	for _, one := range e.Events {
+		one.Runner, one.Response = e.Runner.Fingerprint(), drift.Recorded
+		if _, err := u.ledger.AppendIn(tx, ledger.Draft{Kind: ledger.KindDrift, Call: e.Call, Tool: e.Tool, Principal: e.Principal, Lane: e.Lane, Node: e.Node, Body: one}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // plainKey bounds what a node calls a key.
 func plainKey(key string) string {
 	return strings.ToValidUTF8(key[:min(len(key), 128)], "\uFFFD")
-}
-
-// runnerOf is the fingerprint of what carried a call out: its host, class and manifest, hashed.
-func runnerOf(c *openCall, given capabilities.IsolationClass) string {
-	sum := sha256.Sum256([]byte(string(c.node) + "\x00" + string(given) + "\x00" + c.sealed.ManifestHash))
-	return hex.EncodeToString(sum[:8])
-}
-
-func newDriftID() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return "drift_" + hex.EncodeToString(b[:])
 }

@@ -25,8 +25,8 @@ func TestDriftIsRecorded(t *testing.T) {
 	}{
 		"nothing":         {seen: []wire.Observation{{Key: "network.browser.session", Detail: "example.com", Count: 2}}, given: capabilities.ClassT3},
 		"another key":     {seen: []wire.Observation{{Key: "data.write.workspace", Detail: "a.txt", Count: 1}}, given: capabilities.ClassT3, events: []string{"2 violation recorded data.write.workspace a.txt"}},
-		"a secret":        {seen: []wire.Observation{{Key: "privileged.secret.read", Count: 1}}, given: capabilities.ClassT3, events: []string{"3 critical killed privileged.secret.read "}, code: capabilities.CodeDriftCritical},
-		"below its class": {given: capabilities.ClassT0, events: []string{"5 critical killed isolation.t0 t0 where t2 was needed"}, code: capabilities.CodeDriftCritical},
+		"a secret":        {seen: []wire.Observation{{Key: "privileged.secret.read", Count: 1}}, given: capabilities.ClassT3, events: []string{"3 critical restricted privileged.secret.read "}, code: capabilities.CodeDriftCritical},
+		"below its class": {given: capabilities.ClassT0, events: []string{"5 critical restricted isolation.t0 t0 where t2 was needed"}, code: capabilities.CodeDriftCritical},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodes := nodestest.New("n1")
@@ -84,5 +84,50 @@ func TestDriftIsBounded(t *testing.T) {
 	}
 	if events != maxEvents || rest.Events != 24 || rest.Severity != drift.Violation {
 		t.Errorf("%d events, %+v", events, rest)
+	}
+}
+
+// Critical drift restricts the tool and the third violation quarantines the runner: the next call
+// is refused before anything is sent, with an envelope on record, also in the next process, until a
+// person says otherwise (S1-52 to S1-54).
+func TestDriftIsAnswered(t *testing.T) {
+	for name, c := range map[string]struct {
+		seen  wire.Observation
+		calls int
+		code  capabilities.Code
+		end   func(h *house, r capabilities.Result) error
+	}{
+		"critical": {wire.Observation{Key: "privileged.secret.read", Count: 1}, 1, capabilities.CodeToolRestricted, func(h *house, r capabilities.Result) error {
+			return h.drift.Review(t.Context(), "ada", toolEvaluate, h.engine.Load().Profile(toolEvaluate).ManifestHash, "looked")
+		}},
+		"violations": {wire.Observation{Key: "data.write.workspace", Count: 1}, 3, capabilities.CodeRunnerQuarantined, func(h *house, r capabilities.Result) error {
+			return h.drift.Lift(t.Context(), "ada", r.Action.Name, "looked")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes := nodestest.New("n1")
+			seen := []wire.Observation{c.seen}
+			nodes.Carry = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+				return wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"result":"1"}`), Observed: seen, Isolation: capabilities.ClassT3}, nil, nil
+			}
+			h := newHouse(t, nodes, nil)
+			for range c.calls {
+				if r := h.evaluate(""); r.Code == c.code {
+					t.Fatalf("too early: %+v", r)
+				}
+			}
+			nodes.Set(func() { seen = nil })
+			h.stop()
+			h.begin()
+			sent := len(nodes.Sent())
+			r := h.evaluate("")
+			want(t, r, capabilities.StatusDenied, c.code)
+			if r.Hint == "" || r.Action.IsZero() || len(nodes.Sent()) != sent {
+				t.Errorf("%+v; %d tickets more", r, len(nodes.Sent())-sent)
+			}
+			h.wantKinds(r.Call, "request", "decision", "failed")
+			must(t, c.end(h, r))
+			want(t, h.evaluate(""), capabilities.StatusOK, "")
+		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/drift/events"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/metrics"
 	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
@@ -46,6 +47,7 @@ type house struct {
 	store    *store.Store
 	ledger   *ledger.Ledger
 	outcomes *outcome.Store
+	drift    *events.Book
 	engine   atomic.Pointer[policy.Engine]
 	metrics  *metrics.Registry
 	tune     func(*Options)
@@ -61,7 +63,7 @@ func newHouse(t *testing.T, nodes *nodestest.Nodes, tune func(*Options)) *house 
 	h.rules(permitAll)
 	h.store, err = store.Open(t.Context(), store.Options{
 		Path: filepath.Join(t.TempDir(), "store.db"), ReserveBytes: -1,
-		Migrations: slices.Concat(ledger.Migrations, outcome.Migrations, Migrations),
+		Migrations: slices.Concat(ledger.Migrations, outcome.Migrations, events.Migrations(), Migrations),
 	})
 	must(t, err)
 	t.Cleanup(func() { _ = h.store.Close() })
@@ -78,9 +80,13 @@ func newHouse(t *testing.T, nodes *nodestest.Nodes, tune func(*Options)) *house 
 func (h *house) begin() {
 	h.t.Helper()
 	h.metrics = metrics.New()
+	h.drift = events.New(events.Options{Store: h.store, Ledger: h.ledger, Manifest: func(id capabilities.ToolID) string {
+		return h.engine.Load().Profile(id).ManifestHash
+	}})
+	must(h.t, h.drift.Load(context.Background()))
 	o := Options{
 		Registry: registry.New(h.cat, slog.New(slog.DiscardHandler)), Policy: h.engine.Load, Nodes: h.nodes, Lanes: laneMap{},
-		Store: h.store, Ledger: h.ledger, Outcomes: h.outcomes, Metrics: NewMetrics(h.metrics),
+		Store: h.store, Ledger: h.ledger, Drift: h.drift, Outcomes: h.outcomes, Metrics: NewMetrics(h.metrics),
 	}
 	if h.tune != nil {
 		h.tune(&o)

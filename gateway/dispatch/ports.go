@@ -8,6 +8,9 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/drift"
+	"github.com/handrail-dev/handrail/gateway/drift/events"
+	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/route"
 	"github.com/handrail-dev/handrail/gateway/secret"
@@ -108,4 +111,13 @@ type Fetcher interface {
 	Fetch(ctx context.Context, node capabilities.NodeID, call capabilities.CallID, id [32]byte, in *outcome.Incoming) error
 	// Forget says that it is wanted no more.
 	Forget(ctx context.Context, node capabilities.NodeID, call capabilities.CallID, id [32]byte)
+}
+
+// Drift answers what drifted; gateway/drift/events implements it.
+type Drift interface {
+	// Refuses says why a tool is not called, or not by that runner; nil: it may be.
+	Refuses(tool capabilities.ToolID, runner func() drift.Runner) *capabilities.Error
+	// EndIn records what drifted in a call that ended, and what is done about it. last is the
+	// packet of its end.
+	EndIn(tx *store.Tx, e *events.Ended, last *ledger.Packet) error
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
+	"github.com/handrail-dev/handrail/gateway/drift"
+	"github.com/handrail-dev/handrail/gateway/drift/events"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/opencalls"
@@ -72,13 +74,15 @@ type openCall struct {
 	key    outcome.DigestKey   // zero: gone, so nothing is digested
 	secret secret.Reference    // of a delivery of this process
 	task   string              // the deferred call that it carries out, of this process
-	events []ledger.Draft      // of its drift
+	drift  events.Ended        // what drifted
+	runner func() drift.Runner // nil: of a call of an earlier process
 	again  execution.Key       // what its result may be used again for; zero: nothing
 }
 
-func openOf(c *committed) *openCall {
+func (d *Dispatcher) openOf(c *committed) *openCall {
 	o := c.Of()
 	open := &openCall{trail: o.trail, row: o.row, desc: o.desc, key: o.key, secret: o.secret, task: o.req.Task}
+	open.runner = func() drift.Runner { return o.runner(d.opts.Program) }
 	if key, keyed := o.repeatKey(); keyed && key.Request == "" && o.permit.Grant == "" {
 		open.again = key
 	}
@@ -145,7 +149,11 @@ func terminalKind(s capabilities.Status) ledger.Kind {
 
 // endIn writes the end of c, which was in state from, and what its fate leaves of it.
 func (d *Dispatcher) endIn(tx *store.Tx, c *openCall, from opencalls.State, last ledger.Draft, r *capabilities.Result, f opencalls.Fate) error {
-	if _, err := d.opts.Ledger.AppendIn(tx, append([]ledger.Draft{last}, c.events...)...); err != nil {
+	packets, err := d.opts.Ledger.AppendIn(tx, last)
+	if err != nil {
+		return err
+	}
+	if err := d.driftIn(tx, c, &packets[0]); err != nil {
 		return err
 	}
 	if r.Untrusted {

@@ -231,7 +231,7 @@ func (s *steps) commit(ctx context.Context, p *permitted, one *step) (*committed
 		return nil, err
 	}
 	s.told(ends)
-	one.call = openOf(c)
+	one.call = s.d.openOf(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open[one.number] = one

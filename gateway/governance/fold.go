@@ -62,14 +62,10 @@ func compare(a, b timed) int {
 // folded are the kinds of packets that say something to fold.
 var folded = []ledger.Kind{
 	ledger.KindCallDecision, ledger.KindCallDispatch, ledger.KindCallResult, ledger.KindCallFailed, ledger.KindCallReconciled,
-	ledger.KindDrift, kindDriftResolved, kindSurfaced, kindActivated,
+	ledger.KindDrift, ledger.KindDriftResolved, ledger.KindDriftSurfaced, kindActivated,
 }
 
-const (
-	kindDriftResolved ledger.Kind = "gateway.drift.resolved"
-	kindSurfaced      ledger.Kind = "gateway.drift.surfaced"
-	kindActivated     ledger.Kind = "gateway.policy.activated"
-)
+const kindActivated ledger.Kind = "gateway.policy.activated"
 
 // fold adds what one packet says. A body that cannot be read says nothing.
 func fold(p *ledger.Packet, add func(c cell, n int64)) {
@@ -88,7 +84,7 @@ func fold(p *ledger.Packet, add func(c cell, n int64)) {
 				add(cell{Fact: undeclared, Tool: p.Tool}, 1)
 			}
 		}
-	case kindSurfaced:
+	case ledger.KindDriftSurfaced:
 		var s packet.Surfaced
 		if json.Unmarshal(p.Body, &s) == nil {
 			for _, one := range s.Signals {
@@ -99,7 +95,7 @@ func fold(p *ledger.Packet, add func(c cell, n int64)) {
 				add(cell{drifts, p.Tool, string(one.Severity), "surface", what}, 1)
 			}
 		}
-	case kindDriftResolved:
+	case ledger.KindDriftResolved:
 		var r packet.DriftResolved
 		if json.Unmarshal(p.Body, &r) == nil {
 			add(cell{Fact: resolved, Tool: p.Tool, A: string(r.Severity)}, 1)
@@ -154,13 +150,8 @@ func foldDecision(p *ledger.Packet, add func(cell, int64)) {
 	if e := d.Envelope; e != nil {
 		class = e.Isolation
 		add(cell{profiles, tool, e.Profile, d.Snapshot, ""}, 1)
-		for _, part := range [...]struct {
-			category string
-			keys     []string
-		}{{"data", e.Capabilities.Data}, {"execution", e.Capabilities.Execution}, {"network", e.Capabilities.Network}, {"privileged", e.Capabilities.Privileged}, {"ui", e.Capabilities.UI}} {
-			for _, k := range part.keys {
-				add(cell{Fact: declared, Tool: tool, A: part.category + "." + k}, 1)
-			}
+		for _, k := range e.Capabilities.Keys() {
+			add(cell{Fact: declared, Tool: tool, A: k}, 1)
 		}
 		for _, k := range keysOf(e.Grants) {
 			add(cell{Fact: effective, Tool: tool, A: k}, 1)

@@ -126,7 +126,7 @@ func random(r *rand.Rand) []ledger.Draft {
 			ID: "d", Key: pick("network.egress.https", "data.write.workspace"), Signal: drift.Number(1 + r.IntN(5)), Severity: drift.Severity(pick("warning", "violation", "critical")), Declared: r.IntN(2) == 0, Response: drift.Recorded,
 		}}}
 	case 1:
-		return []ledger.Draft{{Kind: kindDriftResolved, Tool: tool, Body: packet.DriftResolved{ID: "d", Severity: drift.Violation, OpenedUS: int64(r.IntN(1 << 50)), Reason: "seen"}}}
+		return []ledger.Draft{{Kind: ledger.KindDriftResolved, Tool: tool, Body: packet.DriftResolved{ID: "d", Severity: drift.Violation, OpenedUS: int64(r.IntN(1 << 50)), Reason: "seen"}}}
 	case 2:
 		return []ledger.Draft{{Kind: "gateway.policy.activated", Body: packet.Activated{Snapshot: pick("s1", "s2")}}}
 	case 3:
@@ -238,7 +238,7 @@ func TestViews(t *testing.T) {
 	h.put(t, ledger.Draft{Kind: ledger.KindDrift, Call: "call-9", Tool: "tool.fs.read", Body: packet.Drift{ID: "d-1", Key: "data.write.workspace", Signal: drift.Write, Severity: drift.Violation, Response: drift.Recorded}})
 	opened := h.now
 	h.now = h.now.Add(90 * time.Second)
-	h.put(t, ledger.Draft{Kind: kindDriftResolved, Tool: "tool.fs.read", Body: packet.DriftResolved{ID: "d-1", Severity: drift.Violation, OpenedUS: opened.UnixMicro(), Reason: "a test of ours"}})
+	h.put(t, ledger.Draft{Kind: ledger.KindDriftResolved, Tool: "tool.fs.read", Body: packet.DriftResolved{ID: "d-1", Severity: drift.Violation, OpenedUS: opened.UnixMicro(), Reason: "a test of ours"}})
 
 	coverage, err := h.Coverage(t.Context(), Span{})
 	if err != nil || len(coverage.Rows) != 6 {
@@ -298,7 +298,7 @@ func TestKPIs(t *testing.T) {
 	missing := called{tool: "tool.a.c", effect: policy.Deny, code: capabilities.CodeIsolationUnavailable, class: "t2"}
 	h.put(t, missing.drafts()...)
 	h.put(t, ledger.Draft{Kind: ledger.KindDrift, Tool: "tool.a.b", Body: packet.Drift{ID: "d", Key: "network.egress.https", Signal: drift.Network, Severity: drift.Violation}},
-		ledger.Draft{Kind: kindDriftResolved, Tool: "tool.a.b", Body: packet.DriftResolved{ID: "d", Severity: drift.Violation, OpenedUS: h.now.Add(-time.Minute).UnixMicro()}})
+		ledger.Draft{Kind: ledger.KindDriftResolved, Tool: "tool.a.b", Body: packet.DriftResolved{ID: "d", Severity: drift.Violation, OpenedUS: h.now.Add(-time.Minute).UnixMicro()}})
 	k, err := h.KPIs(t.Context(), Span{})
 	if err != nil {
 		t.Fatal(err)

@@ -36,6 +36,13 @@ const (
 
 	KindDrift          Kind = "gateway.drift.event"     // something was seen and not granted
 	KindDriftUncounted Kind = "gateway.drift.uncounted" // more of it than one call's events hold
+	KindDriftSurfaced  Kind = "gateway.drift.surfaced"  // a page offered what was not granted
+	KindDriftResolved  Kind = "gateway.drift.resolved"  // a person looked at an event
+	KindQuarantined    Kind = "gateway.drift.quarantined"
+	KindLifted         Kind = "gateway.drift.lifted"     // a quarantine, by a person
+	KindRestricted     Kind = "gateway.drift.restricted" // a tool
+	KindReviewed       Kind = "gateway.drift.reviewed"   // a restricted tool, by a person
+	KindRiskCleared    Kind = "gateway.drift.cleared"    // by clean calls
 
 	KindStarted       Kind = "gateway.started"
 	KindPruned        Kind = "gateway.ledger.pruned"

@@ -83,6 +83,7 @@ const (
 	ActInvite           Action = "invites"          // pastes and enrolment keys
 	ActReadProviders    Action = "providers.read"   // providers, their tools and manifests
 	ActProviders        Action = "providers"        // add, approve and remove providers
+	ActDrift            Action = "drift"            // resolve events, lift quarantines, review restricted tools
 	ActTokens           Action = "tokens"           // create, list, revoke
 	ActSession          Action = "session"          // sign in to the console, for oneself
 	ActSurface          Action = "surface"          // say what a page offers oneself
@@ -125,6 +126,7 @@ var least = map[Action]Role{
 	ActInvite:           RoleAdmin,
 	ActReadProviders:    RoleOperator,
 	ActProviders:        RoleAdmin,
+	ActDrift:            RoleAdmin,
 	ActTokens:           RoleAdmin,
 	ActSession:          RoleOperator,
 	ActSurface:          RoleOperator,

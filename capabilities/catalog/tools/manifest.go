@@ -72,6 +72,9 @@ type ToolManifest struct {
 	Interchangeable bool `json:"interchangeable,omitempty"`
 }
 
+// Hash addresses the record: how a provider is started or reached, and what it may touch.
+func (p *Provider) Hash() string { return hashOf(p) }
+
 // Hash addresses the manifest by its content.
 func (m *ToolManifest) Hash() string { return hashOf(m) }
 

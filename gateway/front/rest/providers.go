@@ -57,7 +57,7 @@ func (s *Server) providers(*visit, none) (providerList, error) {
 	list := providerList{Providers: []api.Provider{}}
 	roster := s.hosts()
 	for _, p := range s.opts.Providers.List() {
-		list.Providers = append(list.Providers, viewProvider(&p, roster, false))
+		list.Providers = append(list.Providers, s.viewProvider(&p, roster, false))
 	}
 	return list, nil
 }
@@ -71,7 +71,7 @@ func (s *Server) shownProvider(p provider.Provider, err error) (api.Provider, er
 	if err != nil {
 		return api.Provider{}, err
 	}
-	return viewProvider(&p, s.hosts(), true), nil
+	return s.viewProvider(&p, s.hosts(), true), nil
 }
 
 func (s *Server) addProvider(c *visit, in api.AddProvider) (api.Provider, error) {
@@ -135,7 +135,9 @@ func (s *Server) toolDiff(c *visit, _ none) (api.ToolDiff, error) {
 	if err != nil {
 		return api.ToolDiff{}, err
 	}
-	return api.ToolDiff{Provider: d.Provider, ProviderTool: viewProviderTool(&d.Tool, true), Lines: d.Lines, Unseen: d.Unseen}, nil
+	out := api.ToolDiff{Provider: d.Provider, ProviderTool: viewProviderTool(&d.Tool, true), Lines: d.Lines, Unseen: d.Unseen}
+	s.restricted(&out.ProviderTool)
+	return out, nil
 }
 
 func (s *Server) toolState(c *visit, in api.ToolDecision) (api.ProviderTool, error) {
@@ -148,7 +150,9 @@ func (s *Server) toolState(c *visit, in api.ToolDecision) (api.ProviderTool, err
 		return api.ProviderTool{}, err
 	}
 	i := slices.IndexFunc(p.Tools, func(t provider.Tool) bool { return t.Described.Tool == id })
-	return viewProviderTool(&p.Tools[i], true), nil
+	out := viewProviderTool(&p.Tools[i], true)
+	s.restricted(&out)
+	return out, nil
 }
 
 type providerDone struct {
@@ -162,7 +166,7 @@ func (s *Server) removeProvider(c *visit, _ none) (providerDone, error) {
 }
 
 // viewProvider is a provider as the API says it; whole: with the schemas of its tools.
-func viewProvider(p *provider.Provider, roster []route.Node, whole bool) api.Provider {
+func (s *Server) viewProvider(p *provider.Provider, roster []route.Node, whole bool) api.Provider {
 	out := api.Provider{
 		Name: p.Name, Kind: string(p.Kind), Host: p.Host, Command: p.Command, URL: p.URL, Server: p.Server, Only: p.Only, Read: p.Read, Write: p.Write, Net: p.Net,
 		ManifestHash: p.Hash, By: p.By, Created: p.Created, Checked: p.Checked, Ready: true,
@@ -192,6 +196,7 @@ func viewProvider(p *provider.Provider, roster []route.Node, whole bool) api.Pro
 		t := &p.Tools[i]
 		one := viewProviderTool(t, whole)
 		one.Callable = one.Callable && !revoked
+		s.restricted(&one)
 		out.Tools = append(out.Tools, one)
 		if (p.Kind.Hosted() || p.Kind == tools.KindSatellite) && t.Callable() && out.Ready {
 			out.Ready, out.Reason, out.Fix = hostReady(p, t.Capability, roster)

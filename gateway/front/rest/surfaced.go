@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -13,13 +12,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
-	"github.com/handrail-dev/handrail/gateway/principal"
 )
-
-// Drift keeps what was shown without a grant; the gateway implements it.
-type Drift interface {
-	Surfaced(ctx context.Context, who principal.Identity, report drift.Surfaced, signals []drift.Signal) error
-}
 
 type surfacedView struct {
 	Signals []api.Signal `json:"signals"`

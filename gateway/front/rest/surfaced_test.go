@@ -13,6 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/chain"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/drift"
+	"github.com/handrail-dev/handrail/gateway/drift/events"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/pairing"
@@ -29,6 +30,34 @@ func (d *drifts) Surfaced(_ context.Context, _ principal.Identity, _ drift.Surfa
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.all = append(d.all, signals...)
+	return nil
+}
+
+// Restricted implements rest.Drift.
+func (d *drifts) Restricted(capabilities.ToolID) (events.Restriction, bool) {
+	return events.Restriction{}, false
+}
+
+// The others implement rest.Drift where nothing drifted.
+func (d *drifts) List(context.Context, events.Filter) ([]events.Event, uint64, error) {
+	return nil, 0, nil
+}
+
+func (d *drifts) Holding(context.Context) ([]events.Quarantine, []events.Restriction, []events.Raise, error) {
+	return nil, nil, nil, nil
+}
+
+func (d *drifts) Manifest(capabilities.ToolID) string { return "" }
+
+func (d *drifts) Resolve(context.Context, capabilities.PrincipalID, string, string) (events.Event, error) {
+	return events.Event{}, nil
+}
+
+func (d *drifts) Lift(context.Context, capabilities.PrincipalID, string, string) error {
+	return nil
+}
+
+func (d *drifts) Review(context.Context, capabilities.PrincipalID, capabilities.ToolID, string, string) error {
 	return nil
 }
 

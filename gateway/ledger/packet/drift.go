@@ -16,7 +16,7 @@ type Drift struct {
 	Declared     bool           `json:"declared"` // the tool declares the key, and this call was not granted it
 	Signal       drift.Number   `json:"signal"`
 	Severity     drift.Severity `json:"severity"`
-	Runner       string         `json:"runner_fingerprint,omitempty"` // host, class and manifest, hashed
+	Runner       string         `json:"runner_fingerprint,omitempty"` // drift.Runner
 	Evidence     string         `json:"evidence,omitempty"`           // such as a host's name
 	Count        uint32         `json:"count,omitempty"`              // how often
 	Response     drift.Response `json:"response"`
@@ -37,4 +37,41 @@ type DriftUncounted struct {
 	Events   uint32              `json:"events"`
 	Severity drift.Severity      `json:"severity"` // the worst of them
 	Call     capabilities.CallID `json:"call_id,omitempty"`
+}
+
+// DriftQuarantined is the body of gateway.drift.quarantined: a runner takes no further calls
+// until a person lifts that (S1-52). The packet names its node and the tool of the last event.
+type DriftQuarantined struct {
+	Runner     string                      `json:"runner_fingerprint"`
+	Class      capabilities.IsolationClass `json:"isolation_class"`
+	Walls      string                      `json:"walls_missing,omitempty"`
+	Program    string                      `json:"program"`
+	ID         string                      `json:"drift_id"`   // the event that it follows
+	Violations int                         `json:"violations"` // within the hour, with that one
+}
+
+// DriftLifted is the body of gateway.drift.lifted: a person ended a quarantine.
+type DriftLifted struct {
+	Runner string `json:"runner_fingerprint"`
+	Reason string `json:"reason"`
+}
+
+// DriftRestricted is the body of gateway.drift.restricted: a tool, which the packet names, is not
+// called until a person has reviewed its manifest (S1-53).
+type DriftRestricted struct {
+	ID       string `json:"drift_id"`      // the event that it follows
+	Manifest string `json:"manifest_hash"` // of the tool at that time
+}
+
+// DriftReviewed is the body of gateway.drift.reviewed: a person reviewed the manifest of a
+// restricted tool and lets it be called again (S1-54).
+type DriftReviewed struct {
+	Manifest string `json:"manifest_hash"` // that they looked at
+	Reason   string `json:"reason"`
+}
+
+// DriftCleared is the body of gateway.drift.cleared: so many calls of a tool on a node showed
+// nothing that its risk is no longer raised there (S1-05).
+type DriftCleared struct {
+	Calls int `json:"calls"`
 }

@@ -64,6 +64,7 @@ type Surfaced struct {
 
 // Signal is one difference between what was shown and what is granted.
 type Signal struct {
+	ID       string              `json:"drift_id,omitempty"` // empty in packets of old
 	Severity drift.Severity      `json:"severity"`
 	Control  string              `json:"control,omitempty"`
 	Call     capabilities.CallID `json:"call_id,omitempty"`

@@ -1,0 +1,27 @@
+package drift
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Runner is what carries calls out: where, how confined, and by which program. The zero value is
+// the gateway itself, which no quarantine is about.
+type Runner struct {
+	Host    capabilities.NodeID
+	Class   capabilities.IsolationClass
+	Walls   string // what the class lacks there; "": nothing
+	Program string // its hash, or its name and version where it is built in
+}
+
+// Fingerprint addresses a runner by all that it is (S1-52): 16 hex digits; "" for the gateway.
+func (r Runner) Fingerprint() string {
+	if r.Host == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{string(r.Host), string(r.Class), r.Walls, r.Program}, "\x00")))
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,98 @@
+package rest
+
+import (
+	"context"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/drift"
+	"github.com/handrail-dev/handrail/gateway/drift/events"
+	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/principal"
+)
+
+// Drift is the events of drift, and what people do about them; the gateway implements it.
+type Drift interface {
+	// Surfaced keeps what a page showed without a grant.
+	Surfaced(ctx context.Context, who principal.Identity, report drift.Surfaced, signals []drift.Signal) error
+	List(context.Context, events.Filter) (list []events.Event, before uint64, err error)
+	Holding(context.Context) ([]events.Quarantine, []events.Restriction, []events.Raise, error)
+	// Restricted reports whether a tool waits for a review.
+	Restricted(capabilities.ToolID) (events.Restriction, bool)
+	// Manifest returns the hash of a tool's manifest; "": there is no such tool.
+	Manifest(capabilities.ToolID) string
+	Resolve(ctx context.Context, by capabilities.PrincipalID, id, reason string) (events.Event, error)
+	Lift(ctx context.Context, by capabilities.PrincipalID, runner, reason string) error
+	Review(ctx context.Context, by capabilities.PrincipalID, tool capabilities.ToolID, manifest, reason string) error
+}
+
+func (s *Server) driftTable() []*endpoint {
+	return []*endpoint{
+		serveJSON(endpoint{method: get, path: "/v1/drift", action: principal.ActReadLedger, summary: "Drift events, the newest first, with quarantined runners, restricted tools and raised risks",
+			query: []param{{"open", "1: only those that nobody has resolved", "boolean"}, {"tool", "of this tool", "string"}, {"before", "the answer's before continues a list", "integer"}, limitParam}}, s.driftList),
+		serveJSON(endpoint{method: post, path: "/v1/drift/{drift}/resolve", action: principal.ActDrift, summary: "Resolve an event, with a reason; it raises no risk from then on"}, s.resolveDrift),
+		serveJSON(endpoint{method: post, path: "/v1/runners/{runner}/lift", action: principal.ActDrift, summary: "Lift the quarantine of a runner, with a reason"}, s.liftRunner),
+		serveJSON(endpoint{method: post, path: "/v1/tools/{tool}/review", action: principal.ActDrift, summary: "Let a tool be called again that critical drift restricted: names the manifest that was looked at, and a reason"}, s.reviewTool),
+	}
+}
+
+func (s *Server) driftList(c *visit, _ none) (out api.DriftList, err error) {
+	f := events.Filter{Tool: capabilities.ToolID(c.param("tool"))}
+	if f.Open, err = c.flag("open"); err != nil {
+		return out, err
+	}
+	if f.Before, err = c.number("before", 0, 1<<56); err != nil {
+		return out, err
+	}
+	limit, err := c.number("limit", 100, 500)
+	if err != nil {
+		return out, err
+	}
+	f.Limit = int(limit)
+	list, before, err := s.opts.Drift.List(c.r.Context(), f)
+	if err != nil {
+		return out, err
+	}
+	quarantines, restrictions, raises, err := s.opts.Drift.Holding(c.r.Context())
+	if err != nil {
+		return out, err
+	}
+	out = api.DriftList{Before: before, Events: viewAll(list, front.ViewDrift), Quarantined: viewAll(quarantines, front.ViewQuarantine), Restricted: []api.RestrictedTool{}, Raised: []api.RaisedRisk{}}
+	for _, r := range restrictions {
+		one := api.RestrictedTool{Tool: r.Tool, Event: r.Event, Since: r.Since, ManifestThen: r.Manifest, ManifestHash: s.opts.Drift.Manifest(r.Tool), Keys: []string{}}
+		if desc, ok := s.opts.Tools.Get(r.Tool); ok {
+			one.Keys = append(one.Keys, desc.Manifest.Keys()...)
+		}
+		out.Restricted = append(out.Restricted, one)
+	}
+	for _, r := range raises {
+		out.Raised = append(out.Raised, api.RaisedRisk{Tool: r.Tool, Node: r.Node, Levels: r.Levels, Clean: r.Clean})
+	}
+	return out, nil
+}
+
+func (s *Server) resolveDrift(c *visit, in api.DriftReason) (api.DriftEvent, error) {
+	e, err := s.opts.Drift.Resolve(c.r.Context(), c.who.Principal, c.r.PathValue("drift"), in.Reason)
+	if err != nil {
+		return api.DriftEvent{}, err
+	}
+	return front.ViewDrift(&e), nil
+}
+
+func (s *Server) liftRunner(c *visit, in api.DriftReason) (api.DriftEnded, error) {
+	runner := c.r.PathValue("runner")
+	return api.DriftEnded{Runner: runner, Status: "lifted"}, s.opts.Drift.Lift(c.r.Context(), c.who.Principal, runner, in.Reason)
+}
+
+func (s *Server) reviewTool(c *visit, in api.ReviewTool) (api.DriftEnded, error) {
+	tool := capabilities.ToolID(c.r.PathValue("tool"))
+	return api.DriftEnded{Tool: tool, Status: "reviewed"}, s.opts.Drift.Review(c.r.Context(), c.who.Principal, tool, in.ManifestHash, in.Reason)
+}
+
+// restricted has a provider's tool that critical drift restricted say so: it is not called,
+// whatever was decided about it before.
+func (s *Server) restricted(t *api.ProviderTool) {
+	if _, held := s.opts.Drift.Restricted(t.Tool); held && t.Callable {
+		t.State, t.Callable = "restricted", false
+	}
+}
