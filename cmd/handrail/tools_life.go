@@ -169,12 +169,14 @@ func newToolsApproveCmd() *cobra.Command {
 		Long: "Shows what differs from what was approved before, and asks. The approval is of what was shown: if the provider\n" +
 			"says something else by then, nothing is approved. With --canary only the named principals may call it.\n" +
 			"A tool that waits because it changed becomes what it was: restricted, deprecated, or a canary for the same\n" +
-			"principals. Any other becomes active.",
+			"principals. Any other becomes active.\n" +
+			"A tool that critical drift restricted, also one that is built in, is reviewed: with its drift events, and --reason.",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeTools,
 	}
 	effect := cmd.Flags().String("effect", "", "what agents may do: allow, ask or deny (default: as it was, or as proposed)")
 	canary := cmd.Flags().StringSlice("canary", nil, "only this principal may call it; repeatable")
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
+	reason := cmd.Flags().String("reason", "", "why, for the ledger; required after critical drift")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *effect != "" && !slices.Contains([]string{"allow", "ask", "deny"}, *effect) {
 			return usageError("--effect is allow, ask or deny, not %q", *effect)
@@ -182,6 +184,16 @@ func newToolsApproveCmd() *cobra.Command {
 		in := api.ToolDecision{Effect: *effect} // no state: what it was, or active
 		for _, who := range *canary {
 			in.State, in.Canary = "canary", append(in.Canary, capabilities.PrincipalID(who))
+		}
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		if r := restricted(cmd.Context(), c, c.toolName(cmd, args[0])); r != nil {
+			if *effect != "" || len(*canary) > 0 {
+				return usageError("%s is restricted by drift: review it first, without --effect and --canary", plain(string(r.Tool)))
+			}
+			return reviewTool(cmd, c, r, *reason, *yes)
 		}
 		return decideTool(cmd, args[0], in, *yes)
 	}

@@ -54,6 +54,8 @@ type Handler struct {
 	Degrade string // Readiness.Degraded; set before use, later by SetDegrade
 	Unready capabilities.Reason
 	Gives   capabilities.IsolationClass // Readiness.Isolation; default: t2, and the session for press
+	// Stray does what a call was not granted, before the call does what it is for; set before use.
+	Stray func(inv capabilities.Invocation, text string)
 }
 
 // NewHandler makes a Handler.
@@ -124,6 +126,9 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 	select {
 	case h.started <- a.Text:
 	default:
+	}
+	if h.Stray != nil {
+		h.Stray(inv, a.Text)
 	}
 	out := capabilities.Output{Result: map[string]any{"text": a.Text}, Effect: capabilities.EffectConfirmed}
 	out.Untrusted = strings.HasPrefix(a.Text, "untrusted")

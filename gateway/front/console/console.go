@@ -223,6 +223,8 @@ func (c *Console) Mount(f *front.Server) {
 		"GET /console/governance":                             c.governancePage,
 		"GET /console/governance/report":                      c.governanceReport,
 		"GET /console/governance/csv/{view}":                  c.governanceCSV,
+		"GET /console/drift":                                  c.driftPage,
+		"POST /console/drift/{what}/{id}":                     c.endDrift,
 		"GET /console/ledger":                                 c.ledgerPage,
 		"GET /console/ledger/export":                          c.exportLedger,
 		"GET /console/ledger/verify":                          func(v *visit) { v.seeOther("/console/ledger", "") },

@@ -56,6 +56,10 @@ var outcomes = map[string]string{
 	"signedin": "Signed in. Its token is kept among the secrets and refreshed.",
 	"extended": "You stay signed in.",
 
+	"resolved": "Resolved. It raises no risk any more.",
+	"lifted":   "Lifted. It takes calls again.",
+	"reviewed": "Approved. The tool can be called again.",
+
 	"activated": "Activated. It counts from now on.",
 	"staged":    "Staged. It decides nothing until it is activated.",
 	"revoked":   "Revoked. Whatever it was running has ended.",

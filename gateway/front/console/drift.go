@@ -1,0 +1,154 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/drift"
+)
+
+// driftPage shows drift events, and what holds because of them until a person ends it (S1-50 to
+// S1-54).
+func (c *Console) driftPage(v *visit) { v.showDrift(nil) }
+
+// driftShown is that page.
+type driftShown struct {
+	*visit
+	All         bool // also those that somebody resolved
+	Events      []driftEvent
+	Older       string // the address of what is older; "": there is nothing
+	Quarantined []driftRunner
+	Restricted  []driftTool
+	Raised      []driftRisk
+}
+
+// driftEvent is an event with the names of things.
+type driftEvent struct {
+	*visit
+	api.DriftEvent
+	Name string // that people gave the device
+}
+
+// Mood is the class of its severity.
+func (d driftEvent) Mood() string {
+	return map[string]string{string(drift.Violation): "busy", string(drift.Critical): "bad"}[d.Severity]
+}
+
+// When it happened.
+func (d driftEvent) When() time.Time { return d.DriftEvent.At }
+
+// Then is when somebody resolved it.
+func (d driftEvent) Then() time.Time {
+	if d.ResolvedAt == nil {
+		return time.Time{}
+	}
+	return *d.ResolvedAt
+}
+
+// Done is its response in words.
+func (d driftEvent) Done() string {
+	switch drift.Response(d.Response) {
+	case drift.Refused:
+		return "The operation was refused."
+	case drift.Killed:
+		return "The call was ended, and its result is void."
+	case drift.Quarantined:
+		return "Its runner went into quarantine."
+	case drift.Restricted:
+		return "The call was ended, its result is void, and the tool was restricted."
+	}
+	return "It was recorded."
+}
+
+// driftRunner is a runner that takes no calls.
+type driftRunner struct {
+	*visit
+	api.QuarantinedRunner
+	Name string
+}
+
+// driftTool is a tool that waits for a review.
+type driftTool struct {
+	*visit
+	api.RestrictedTool
+}
+
+// Changed reports whether its manifest is another than when it was restricted.
+func (d driftTool) Changed() bool { return d.ManifestHash != d.ManifestThen }
+
+// driftRisk is a risk that is raised.
+type driftRisk struct {
+	api.RaisedRisk
+	Name string
+}
+
+func (v *visit) showDrift(problem error) {
+	in := v.r.URL.Query()
+	q := url.Values{"limit": {"50"}}
+	all := in.Get("all") == "1"
+	if !all {
+		q.Set("open", "1")
+	}
+	if s := in.Get("before"); s != "" {
+		q.Set("before", s)
+	}
+	var list api.DriftList
+	if err := v.get(v1("drift")+"?"+q.Encode(), &list); err != nil {
+		v.show(page{name: "problem", title: "Drift", here: "/console/governance", fault: err})
+		return
+	}
+	var known struct {
+		Nodes []device `json:"nodes"`
+	}
+	names := map[capabilities.NodeID]string{}
+	if v.get(v1("nodes"), &known) == nil { // without them the IDs tell
+		for _, d := range known.Nodes {
+			names[d.ID] = orElse(d.Label, d.Host)
+		}
+	}
+	shown := driftShown{visit: v, All: all}
+	for _, e := range list.Events {
+		shown.Events = append(shown.Events, driftEvent{v, e, names[e.Node]})
+	}
+	for _, r := range list.Quarantined {
+		shown.Quarantined = append(shown.Quarantined, driftRunner{v, r, names[r.Node]})
+	}
+	for _, t := range list.Restricted {
+		shown.Restricted = append(shown.Restricted, driftTool{v, t})
+	}
+	for _, r := range list.Raised {
+		shown.Raised = append(shown.Raised, driftRisk{r, names[r.Node]})
+	}
+	if list.Before != 0 {
+		shown.Older = "/console/drift?" + query("all", iff(all, "1"), "before", strconv.FormatUint(list.Before, 10))
+	}
+	v.show(page{name: "drift", title: "Drift", here: "/console/governance", live: "packet", fault: problem, data: shown})
+}
+
+// endDrift resolves an event, lifts a quarantine or reviews a tool, with the reason of the form.
+func (c *Console) endDrift(v *visit) {
+	form, id := v.r.PostForm, v.r.PathValue("id")
+	var to, outcome string
+	var in any = api.DriftReason{Reason: form.Get("reason")}
+	switch v.r.PathValue("what") {
+	case "events":
+		to, outcome = v1("drift", id, "resolve"), "resolved"
+	case "runners":
+		to, outcome = v1("runners", id, "lift"), "lifted"
+	case "tools":
+		to, outcome = v1("tools", id, "review"), "reviewed"
+		in = api.ReviewTool{ManifestHash: form.Get("manifest"), Reason: form.Get("reason")}
+	default:
+		c.nothing(v)
+		return
+	}
+	if err := v.ask(http.MethodPost, to, in, nil); err != nil {
+		v.showDrift(err)
+		return
+	}
+	v.seeOther("/console/drift", outcome)
+}
