@@ -44,7 +44,7 @@ type Approval struct {
 	// By, Reason, Closed and Answered say how it ended; empty while it is pending.
 	By       capabilities.PrincipalID `json:"answered_by,omitempty"`
 	Reason   string                   `json:"reason,omitempty"`
-	Closed   string                   `json:"closed_because,omitempty"` // of state closed: cancelled, lane_ended, token_revoked or stopped
+	Closed   string                   `json:"closed_because,omitempty"` // of state closed: cancelled, lane_ended, token_revoked, stopped or restarted
 	Answered time.Time                `json:"answered_at,omitzero"`
 	Question *Told                    `json:"question,omitempty"` // for those who may answer, while it is open
 	Own      *Own                     `json:"own,omitempty"`      // the caller asked it themselves, and it is open

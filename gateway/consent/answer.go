@@ -79,6 +79,9 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 			if a.Via == ViaDevice {
 				body["node"] = a.Device
 			}
+			if err := forgetIn(tx, id); err != nil {
+				return err
+			}
 			return c.opts.Record(tx, "gateway.approval.answered", a.By, body)
 		}
 	}

@@ -99,6 +99,7 @@ const (
 	ClosedLane      Closure = "lane_ended"    // its lane is over
 	ClosedToken     Closure = "token_revoked" // its caller has no token any more
 	ClosedStopped   Closure = "stopped"       // everything, or its device, was stopped
+	ClosedRestarted Closure = "restarted"     // the gateway ended; the same call asks anew
 )
 
 // Approval is a question as people see it; gateway/api has what surfaces say of it.
@@ -326,6 +327,9 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 	<-looked // who is told of the question now sees all of it
 	// Whoever leaves meanwhile closes it then: what was shown to people is written down.
 	err := c.opts.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
+		if err := noteIn(tx, &asked); err != nil {
+			return err
+		}
 		return c.opts.Record(tx, "gateway.approval.asked", a.Principal, map[string]any{
 			"approval": asked.ID, "call": a.Call, "tool": a.Tool, "node": a.Node, "lane": a.Lane, "arguments": asked.Arguments, "risk": a.Risk, "expires_at": asked.Expires,
 			"policy_snapshot_id": a.Snapshot,

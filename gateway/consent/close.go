@@ -160,6 +160,9 @@ func (c *Consent) close(why Closure, gone func(*approval) bool) {
 	c.mu.Unlock()
 	for _, a := range closed {
 		err := c.opts.Store.Write(context.Background(), func(tx *store.Tx) error {
+			if err := forgetIn(tx, a.ID); err != nil {
+				return err
+			}
 			return c.opts.Record(tx, "gateway.approval.closed", a.Principal, map[string]any{"approval": a.ID, "reason": string(why)})
 		})
 		if err != nil { // it is closed all the same: nothing was allowed by it
@@ -177,6 +180,8 @@ func (w Closure) words() string {
 		return "the token of its caller was revoked"
 	case ClosedStopped:
 		return "everything, or its device, was stopped"
+	case ClosedRestarted:
+		return "the gateway restarted"
 	}
 	return "its call was cancelled"
 }

@@ -32,7 +32,12 @@ func Migrations() []store.Migration {
 			max_uses   INTEGER NOT NULL,
 			used       INTEGER NOT NULL,
 			expires_ms INTEGER NOT NULL
-		) STRICT`}}
+		) STRICT`}, {Room: "consent", Version: 2, SQL: `
+		CREATE TABLE question (
+			id         TEXT PRIMARY KEY,
+			body       TEXT NOT NULL,
+			expires_ms INTEGER NOT NULL
+		) STRICT`}} // the questions that nobody has answered yet: who asked for which tool, and no argument
 }
 
 // Options of New.
@@ -174,6 +179,9 @@ func (c *Consent) Load(ctx context.Context) error {
 	c.mu.Unlock()
 	if err = errors.Join(err, rows.Err()); err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "a grant in the store cannot be read")
+	}
+	if err := c.closeForgotten(ctx); err != nil {
+		return err
 	}
 	if len(changed) == 0 {
 		return nil

@@ -14,7 +14,7 @@
 // no number of callers gets one more; the first answer counts; silence denies;
 // arguments are kept as keyed digests and as what the descriptor lets be recorded, and
 // whole only in memory, while a question is open, for those who may answer it; a
-// restart forgets what waits and what was good for one call.
+// restart closes what waits, on record, and forgets what was good for one call.
 //
 // It must never import a surface (gateway/front), the dispatcher or anything of
 // the node plane: they ask it, and who may answer is theirs to check with
