@@ -1,4 +1,4 @@
-// Package push tells the browsers of people that something waits for them (Web Push:
+// Package push tells the browsers of people that something waits for them, and of drift (Web Push:
 // RFC 8030, 8188, 8291, 8292), also while no page of ours is open.
 //
 // Promises: only a browser in which its person asked for it is told, and no longer than

@@ -73,6 +73,10 @@ type Options struct {
 	Store   *store.Store // opened with Migrations
 	Tokens  Tokens
 	Waiting Waiting
+	// Ledger is where drift is told from, and After the packet after which it is. Default: it is
+	// not told.
+	Ledger Ledger
+	After  uint64
 	// Key is what push services know this gateway by; see LoadKey.
 	Key *ecdsa.PrivateKey
 	// Record writes a packet in the same transaction as the change; default: none.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/push/pushtest"
 	"github.com/handrail-dev/handrail/gateway/store"
@@ -44,6 +45,34 @@ func (w *waiting) set(list ...consent.Approval) {
 func (w *waiting) Approvals() []consent.Approval { w.mu.Lock(); defer w.mu.Unlock(); return w.list }
 func (w *waiting) Changed() <-chan struct{}      { w.mu.Lock(); defer w.mu.Unlock(); return w.changed }
 
+// ledgerOf is a ledger that a test writes.
+type ledgerOf struct {
+	mu      sync.Mutex
+	packets []ledger.Packet
+	changed chan struct{}
+}
+
+func (l *ledgerOf) add(kind ledger.Kind, call capabilities.CallID, body string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.packets = append(l.packets, ledger.Packet{Seq: uint64(len(l.packets) + 1), Kind: kind, Call: call, Tool: "tool.fs.bash", Body: json.RawMessage(body)})
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func (l *ledgerOf) Changed() <-chan struct{} { l.mu.Lock(); defer l.mu.Unlock(); return l.changed }
+
+func (l *ledgerOf) Packets(_ context.Context, q ledger.Query) (out []ledger.Packet, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.packets {
+		if p.Seq > q.After && strings.HasPrefix(string(p.Kind), string(q.Kind)) {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
 // house is a book with real tokens and a real store.
 type house struct {
 	t       *testing.T
@@ -52,6 +81,7 @@ type house struct {
 	store   *store.Store
 	tokens  *principal.Tokens
 	waiting *waiting
+	ledger  *ledgerOf
 	book    *Book
 	end     func()
 
@@ -75,7 +105,7 @@ func (h *house) said() string {
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
-	h := &house{t: t, dir: t.TempDir(), service: pushtest.NewService(t), waiting: &waiting{changed: make(chan struct{})}}
+	h := &house{t: t, dir: t.TempDir(), service: pushtest.NewService(t), waiting: &waiting{changed: make(chan struct{})}, ledger: &ledgerOf{changed: make(chan struct{})}}
 	h.open()
 	t.Cleanup(func() { h.end() })
 	code, _, err := h.tokens.Login(h.person("ann"), "")
@@ -117,7 +147,7 @@ func (h *house) open() {
 	key, err := LoadKey(filepath.Join(h.dir, "push.key"), func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) })
 	must(h.t, err)
 	h.book, err = New(Options{
-		Store: h.store, Tokens: h.tokens, Waiting: h.waiting, Key: key, Services: []string{h.service.Host()}, Transport: h.service.Client().Transport, Backoff: time.Millisecond,
+		Store: h.store, Tokens: h.tokens, Waiting: h.waiting, Ledger: h.ledger, Key: key, Services: []string{h.service.Host()}, Transport: h.service.Client().Transport, Backoff: time.Millisecond,
 		Record: func(_ *store.Tx, kind string, _ capabilities.PrincipalID, body any) error {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -179,6 +209,37 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A browser is told of violations and critical drift, once for each call unless more follows, with
+// nothing of the evidence; harmless drift and pages' it does not hear of.
+func TestABrowserHearsOfDrift(t *testing.T) {
+	h, o := newHouse(t), pushtest.NewBrowser(t)
+	h.mustSubscribe(h.session, o, "/to/a-secret-address")
+	h.ledger.add(ledger.KindDrift, "c1", `{"drift_id":"drift_0","severity":"warning","key":"data.read.screen","response":"recorded"}`)
+	h.ledger.add(ledger.KindDriftSurfaced, "", `{}`)
+	h.ledger.add(ledger.KindDrift, "c1", `{"drift_id":"drift_1","severity":"violation","key":"data.write.workspace","response":"recorded","evidence":"pin-1234"}`)
+	h.ledger.add(ledger.KindDrift, "c2", `{"drift_id":"drift_2","severity":"violation","key":"network.egress.https","response":"quarantined"}`)
+	h.ledger.add(ledger.KindDrift, "c3", `{"drift_id":"drift_3","severity":"critical","key":"privileged.secret.read","response":"restricted"}`)
+	h.ledger.add(ledger.KindDrift, "c3", `{"drift_id":"drift_4","severity":"violation","key":"network.egress.https","response":"recorded"}`)
+	h.waiting.set(question("a-1"))
+	told := map[string]string{}
+	for range 4 { // workers send side by side
+		m, _ := h.next(o)
+		told[m.Drift+m.Approval] = m.Title + "|" + m.Body
+	}
+	for id, want := range map[string]string{
+		"drift_1": "Drift: violation|tool.fs.bash did data.write.workspace without a grant.",
+		"drift_2": "Drift: violation|tool.fs.bash did network.egress.https without a grant. Its runner takes no calls until you lift that.",
+		"drift_3": "Drift: critical|tool.fs.bash did privileged.secret.read without a grant. It is not called until you have reviewed it.",
+	} {
+		if told[id] != want {
+			t.Errorf("%s: %q, want %q", id, told[id], want)
+		}
+	}
+	if told["a-1"] == "" {
+		t.Errorf("%q", told)
 	}
 }
 

@@ -33,6 +33,7 @@ const (
 // Message is what a browser shows.
 type Message struct {
 	Approval string `json:"approval,omitempty"` // the question's ID; "": it is about none
+	Drift    string `json:"drift,omitempty"`    // the drift event's ID; "": it is about none
 	Title    string `json:"title"`
 	Body     string `json:"body"`
 }
@@ -75,6 +76,10 @@ func (b *Book) Run(ctx context.Context) error {
 			}
 		})
 	}
+	var following sync.WaitGroup
+	if b.opts.Ledger != nil {
+		following.Go(func() { b.followDrift(ctx, b.opts.After, jobs) })
+	}
 	told := map[string]bool{}
 	for ctx.Err() == nil {
 		changed := b.opts.Waiting.Changed() // before reading, so that nothing is missed
@@ -86,6 +91,7 @@ func (b *Book) Run(ctx context.Context) error {
 		case <-b.woken:
 		}
 	}
+	following.Wait()
 	close(jobs)
 	all.Wait()
 	b.client.CloseIdleConnections()
@@ -121,13 +127,7 @@ func (b *Book) news(told map[string]bool, jobs chan<- job) map[string]bool {
 			continue
 		}
 		m := about(a)
-		b.mu.Lock()
-		subs := make([]*subscription, 0, len(b.subs))
-		for _, s := range b.subs {
-			subs = append(subs, s)
-		}
-		b.mu.Unlock()
-		for _, s := range subs {
+		for _, s := range b.everybody() {
 			if s.Principal == a.Principal {
 				continue // nobody approves what they asked for
 			}
@@ -159,7 +159,7 @@ func (b *Book) tell(ctx context.Context, j job) {
 	}, backoff.WithBackOff(&backoff.ExponentialBackOff{InitialInterval: b.opts.Backoff, Multiplier: 2, MaxInterval: maxPause}),
 		backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(0))
 	if err != nil && ctx.Err() == nil {
-		b.opts.Log.Error("push.given_up", "service", j.sub.Service, "approval", j.m.Approval)
+		b.opts.Log.Error("push.given_up", "service", j.sub.Service, "approval", j.m.Approval, "drift", j.m.Drift)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package webhook tells other programs what waits for a person and how it was
-// answered, as it is recorded: a chat, a pager, a script of the admin's.
+// answered, and of drift, as it is recorded: a chat, a pager, a script of the admin's.
 //
 // Promises: each message is signed (Standard Webhooks: HMAC-SHA-256 over ID, time
 // and body) and carries only what a person is shown; it goes to the configured

@@ -21,6 +21,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/drift"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 )
@@ -83,24 +84,27 @@ func New(o Options) (*Sender, error) {
 func (s *Sender) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, h := range s.opts.Hooks {
-		all.Go(func() { s.follow(ctx, h) })
+		all.Go(func() { s.follow(ctx, h, "gateway.approval.") })
+		all.Go(func() { s.follow(ctx, h, "gateway.drift.") })
 	}
 	all.Wait()
 	s.client.CloseIdleConnections()
 	return nil
 }
 
-// follow tells one receiver.
-func (s *Sender) follow(ctx context.Context, h Hook) {
+// follow tells one receiver of packets whose kind begins so.
+func (s *Sender) follow(ctx context.Context, h Hook, kind ledger.Kind) {
 	after := s.opts.After
 	for ctx.Err() == nil {
 		changed := s.opts.Ledger.Changed() // before reading, so that nothing is missed
-		list, err := s.opts.Ledger.Packets(ctx, ledger.Query{After: after, Kind: "gateway.approval.", Limit: batch})
+		list, err := s.opts.Ledger.Packets(ctx, ledger.Query{After: after, Kind: kind, Limit: batch})
 		if err != nil && ctx.Err() == nil {
 			s.opts.Log.Warn("webhook.read", "err", err)
 		}
 		for i := range list {
-			s.tell(ctx, h, &list[i])
+			if told(&list[i]) {
+				s.tell(ctx, h, &list[i])
+			}
 			after = list[i].Seq
 		}
 		if len(list) == batch {
@@ -113,14 +117,35 @@ func (s *Sender) follow(ctx context.Context, h Hook) {
 	}
 }
 
+// told reports whether a packet is for receivers: of drift, violations and critical events of
+// calls, what was done about them, and what a person ended.
+func told(p *ledger.Packet) bool {
+	switch p.Kind {
+	case ledger.KindDrift:
+		var d struct {
+			Severity drift.Severity `json:"severity"`
+		}
+		return json.Unmarshal(p.Body, &d) == nil && d.Severity != drift.Warning
+	case ledger.KindDriftSurfaced, ledger.KindDriftUncounted, ledger.KindRiskCleared:
+		return false
+	}
+	return true
+}
+
 // Message is what a receiver reads.
 type Message struct {
-	Type string    `json:"type"` // approval.asked, approval.answered or approval.late
+	// Type is approval.asked, approval.answered or approval.late; or drift.event, drift.resolved,
+	// drift.quarantined, drift.lifted, drift.restricted or drift.reviewed.
+	Type string    `json:"type"`
 	Time time.Time `json:"timestamp"`
 	Seq  uint64    `json:"seq"` // of the ledger
-	// By is who asked or answered.
-	By   capabilities.PrincipalID `json:"by,omitempty"`
-	Data json.RawMessage          `json:"data"`
+	// By is who asked or answered; of drift, whose call it was, or who ended what it brought about.
+	By capabilities.PrincipalID `json:"by,omitempty"`
+	// Call, Tool and Node are of drift.
+	Call capabilities.CallID `json:"call_id,omitempty"`
+	Tool capabilities.ToolID `json:"tool_id,omitempty"`
+	Node capabilities.NodeID `json:"node_id,omitempty"`
+	Data json.RawMessage     `json:"data"`
 	// Approval is the question as it stands now; absent if it is long over.
 	Approval *api.Approval `json:"approval,omitempty"`
 }
@@ -128,6 +153,9 @@ type Message struct {
 // tell sends one packet until it is taken or given up.
 func (s *Sender) tell(ctx context.Context, h Hook, p *ledger.Packet) {
 	m := Message{Type: strings.TrimPrefix(string(p.Kind), "gateway."), Time: p.Time(), Seq: p.Seq, By: p.Principal, Data: p.Body}
+	if strings.HasPrefix(m.Type, "drift.") {
+		m.Call, m.Tool, m.Node = p.Call, p.Tool, p.Node
+	}
 	var ref struct {
 		Approval string `json:"approval"`
 	}

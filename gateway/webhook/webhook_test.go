@@ -38,7 +38,7 @@ type book struct {
 func (b *book) add(kind ledger.Kind, body string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.packets = append(b.packets, ledger.Packet{Seq: uint64(len(b.packets) + 1), Kind: kind, Principal: "agent", Body: json.RawMessage(body)})
+	b.packets = append(b.packets, ledger.Packet{Seq: uint64(len(b.packets) + 1), Kind: kind, Principal: "agent", Tool: "tool.a.x", Body: json.RawMessage(body)})
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
@@ -134,6 +134,42 @@ func TestReceivers(t *testing.T) {
 		case m := <-got:
 			if m.Type != want.kind || (m.Approval != nil) != want.risk || m.By != "agent" || len(m.Data) == 0 {
 				t.Errorf("%+v", m)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("nothing came")
+		}
+	}
+}
+
+// Receivers are told of violations, critical drift and what follows, and of nothing harmless.
+func TestReceiversHearOfDrift(t *testing.T) {
+	got := make(chan webhook.Message, 16)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var m webhook.Message
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
+			t.Error(err)
+		}
+		got <- m
+	}))
+	defer server.Close()
+	hooks, err := load(t, fmt.Sprintf(`{"version":1,"hooks":[{"url":%q,"key":%q}]}`, server.URL, key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &book{changed: make(chan struct{})}
+	run(t, b, hooks)
+	b.add(ledger.KindDrift, `{"severity":"warning"}`)
+	b.add(ledger.KindDriftSurfaced, `{}`)
+	b.add(ledger.KindDrift, `{"severity":"violation","drift_id":"drift_1"}`)
+	b.add(ledger.KindQuarantined, `{"drift_id":"drift_1"}`)
+	b.add(ledger.KindDrift, `{"severity":"critical","drift_id":"drift_2"}`)
+	b.add(ledger.KindRestricted, `{"drift_id":"drift_2"}`)
+	b.add(ledger.KindLifted, `{"reason":"seen"}`)
+	for _, want := range []string{"drift.event", "drift.quarantined", "drift.event", "drift.restricted", "drift.lifted"} {
+		select {
+		case m := <-got:
+			if m.Type != want || m.Tool != "tool.a.x" || m.Approval != nil || len(m.Data) < 3 {
+				t.Errorf("want %s: %+v", want, m)
 			}
 		case <-time.After(time.Minute):
 			t.Fatal("nothing came")

@@ -4,7 +4,8 @@ self.addEventListener("push", (e) => {
   let m = {};
   try { m = e.data.json(); } catch { /* a browser has to show something */ }
   e.waitUntil(self.registration.showNotification(m.title ?? "Handrail", {
-    body: m.body ?? "Something waits for you.", tag: m.approval ?? "handrail", requireInteraction: Boolean(m.approval),
+    body: m.body ?? "Something waits for you.", tag: m.approval ?? m.drift ?? "handrail", requireInteraction: Boolean(m.approval ?? m.drift),
+    data: m.drift ? "/console/drift" : "/console/approvals",
   }));
 });
 
@@ -12,7 +13,8 @@ self.addEventListener("notificationclick", (e) => {
   e.notification.close();
   e.waitUntil((async () => {
     const pages = await self.clients.matchAll({ type: "window", includeUncontrolled: true });
-    const open = pages.find((c) => new URL(c.url).pathname === "/console/approvals");
-    return open ? open.focus() : self.clients.openWindow("/console/approvals");
+    const at = e.notification.data === "/console/drift" ? "/console/drift" : "/console/approvals";
+    const open = pages.find((c) => new URL(c.url).pathname === at);
+    return open ? open.focus() : self.clients.openWindow(at);
   })());
 });
