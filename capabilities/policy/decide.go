@@ -76,6 +76,8 @@ type Request struct {
 	// Required raises the class the call needs (an escalation's envelope). Default:
 	// what the declared keys derive to; a weaker one changes nothing.
 	Required capabilities.IsolationClass
+	// Raised is by how many levels what the tool did on the node before raises its risk (S1-05).
+	Raised int
 	// Consented says that a live grant, bound to this snapshot, covers this call.
 	// It turns an ask into an allow and nothing else: a deny stays one.
 	Consented bool
@@ -249,7 +251,8 @@ func (env *environment) context() cedar.RecordMap {
 		"tool":      cedar.String(r.Tool),
 		"lane":      cedar.String(r.Lane),
 		"keys":      t.keys,
-		"risk":      cedar.String(t.profile().Risk),
+		"risk":      cedar.String(t.profile().Risk.Raise(r.Raised)),
+		"raised":    cedar.Long(max(r.Raised, 0)),
 		"isolation": cedar.String(r.required(t)),
 		"given":     cedar.String(given),
 		"degraded":  cedar.String(degraded),

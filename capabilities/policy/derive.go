@@ -36,6 +36,15 @@ func (r Risk) rank() int {
 	return 3
 }
 
+// Raise returns the risk that is so many levels higher, at most the highest (S1-05). It never
+// lowers.
+func (r Risk) Raise(levels int) Risk {
+	if levels <= 0 {
+		return r
+	}
+	return [...]Risk{RiskLow, RiskMedium, RiskHigh, RiskCritical}[min(r.rank()+levels, 3)]
+}
+
 // keyRisks lists the keys whose risk differs from their category's. The most
 // specific entry holds: a key itself, then its prefixes.
 var keyRisks = map[string]Risk{

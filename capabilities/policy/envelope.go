@@ -114,6 +114,8 @@ type EnvelopeInput struct {
 	// Policy is Engine.SnapshotID of the engine that decides. Required.
 	Policy string
 	Taint  []string // what untrusted content the lane has read
+	// Raised is by how many levels drift raises the risk (S1-05).
+	Raised int
 	// Withheld are declared keys that this call does not get (S1-32).
 	Withheld []string
 	// Narrowed are keys with a value that bound what the others reach, such as
@@ -157,6 +159,15 @@ func (s *Sealed) Summary() *Summary {
 // HashHex is the address as text.
 func (s *Sealed) HashHex() string { return hex.EncodeToString(s.Hash[:]) }
 
+// Raised is by how many levels its risk is above what its keys derive to.
+func (e *Envelope) Raised() int {
+	keys := e.Capabilities.Keys()
+	if e.Escalation != nil {
+		keys = append(keys, e.Escalation.Delta...)
+	}
+	return max(e.Risk.rank()-DeriveRisk(keys).rank(), 0)
+}
+
 // Verify reports whether the envelope, its bytes and its hash still belong
 // together.
 func (s *Sealed) Verify() error {
@@ -193,6 +204,7 @@ func BuildEnvelope(in EnvelopeInput) (*Sealed, error) {
 			consent = shorterConsent(consent, DeriveConsent(in.Escalation.Delta))
 		}
 	}
+	risk = risk.Raise(in.Raised)
 	s := &Sealed{Envelope: Envelope{
 		V:            EnvelopeVersion,
 		ToolSlug:     p.Tool.Family(),

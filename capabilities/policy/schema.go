@@ -51,6 +51,7 @@ var contextFields = []arg{
 	{name: "lane", kind: argString},      // the conversation
 	{name: "keys", kind: argSet},         // declared capability keys
 	{name: "risk", kind: argString},      // low, medium, high, critical
+	{name: "raised", kind: argLong},      // levels by which drift raises the tool's risk on the node
 	{name: "isolation", kind: argString}, // the class the call needs
 	{name: "given", kind: argString},     // the class the node gives; "" if none carries it out
 	{name: "degraded", kind: argString},  // what the given class lacks; "" if nothing

@@ -117,6 +117,7 @@ type policyCase struct {
 	Taint     []string        `json:"taint,omitempty"`
 	Given     string          `json:"given,omitempty"` // isolation the node gives; default: the tool's own
 	Degraded  string          `json:"degraded,omitempty"`
+	Raised    int             `json:"raised,omitempty"` // levels by which drift raises the risk
 	Node      struct {
 		ID       string   `json:"id,omitempty"`
 		Label    string   `json:"label,omitempty"`

@@ -40,7 +40,7 @@ func (c *policyCase) request(engine *policy.Engine) (policy.Request, error) {
 	}
 	q := policy.Request{
 		Principal: capabilities.PrincipalID(c.Principal), User: policy.IsUser(c.Role), Role: c.Role, Taint: c.Taint, Tool: d.Tool,
-		Lane: capabilities.LaneID(c.Lane), Args: args.Canonical, Given: capabilities.IsolationClass(c.Given), Degraded: c.Degraded, Time: time.Now(),
+		Lane: capabilities.LaneID(c.Lane), Args: args.Canonical, Given: capabilities.IsolationClass(c.Given), Degraded: c.Degraded, Raised: c.Raised, Time: time.Now(),
 		Node: policy.Node{ID: capabilities.NodeID(c.Node.ID), Label: c.Node.Label, Platform: c.Node.Platform, Trust: c.Node.Trust, Labels: c.Node.Labels},
 	}
 	if q.Args == nil {

@@ -62,6 +62,7 @@ func (n *routed) judge(at *route.Node) policy.Decision {
 func (n *routed) policyRequest(at *route.Node) policy.Request {
 	r := n.req.Caller.policyRequest(n.desc, at)
 	r.Args, r.Time, r.Taint = n.args.Canonical, n.began, n.taint
+	r.Raised = n.raises(n.desc.Tool, r.Node.ID)
 	if n.unroutable != nil {
 		// Nothing will run, so what the node offers now is not the question.
 		r.Given, r.Degraded = n.engine.Profile(n.desc.Tool).Class(), ""
@@ -69,10 +70,20 @@ func (n *routed) policyRequest(at *route.Node) policy.Request {
 	return r
 }
 
+// raises is by how many levels drift raises the risk of a tool on a node (S1-05); without a node it
+// raises none.
+func (n *routed) raises(tool capabilities.ToolID, node capabilities.NodeID) int {
+	if n.raised == nil || node == "" {
+		return 0
+	}
+	return n.raised(tool, node)
+}
+
 // policyRequest is the question about a tool on a node before there is a call.
 func (d *Dispatcher) policyRequest(caller Caller, desc *catalog.Descriptor, n *route.Node) policy.Request {
 	r := caller.policyRequest(desc, n)
 	r.Taint = d.taints.Of(caller.Lane, caller.Principal)
+	r.Raised = d.opts.Drift.Raised(desc.Tool, r.Node.ID)
 	return r
 }
 
@@ -99,9 +110,10 @@ type grant struct {
 // took to answer.
 func (n *routed) seal(v *policy.Decision, g grant) (*policy.Sealed, *capabilities.Error) {
 	created := n.began.Add(n.waited)
+	asked := n.policyRequest(n.node)
 	in := policy.EnvelopeInput{
 		Profile: n.engine.Profile(n.desc.Tool), Principal: n.principal, Role: n.req.Role, Lane: n.lane,
-		Requested: n.args.NodeID, Node: n.policyRequest(n.node).Node, ArgsDigest: n.mac[:], Policy: n.engine.SnapshotID(),
+		Requested: n.args.NodeID, Node: asked.Node, Raised: asked.Raised, ArgsDigest: n.mac[:], Policy: n.engine.SnapshotID(),
 		Narrowed: n.narrowed(g.permit), Created: created, Expires: created.Add(ticketLifetime + n.args.Timeout), Taint: n.taint,
 	}
 	in.Withheld, in.Escalation = reductions(v, g)
@@ -116,6 +128,7 @@ func (n *routed) seal(v *policy.Decision, g grant) (*policy.Sealed, *capabilitie
 		return nil, capabilities.AsError(err)
 	}
 	n.sealedAs(sealed)
+	n.decision.Raised = int64(asked.Raised)
 	return sealed, nil
 }
 

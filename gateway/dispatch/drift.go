@@ -95,6 +95,9 @@ type unanswered struct{ ledger *ledger.Ledger }
 // Refuses implements Drift.
 func (unanswered) Refuses(capabilities.ToolID, func() drift.Runner) *capabilities.Error { return nil }
 
+// Raised implements Drift.
+func (unanswered) Raised(capabilities.ToolID, capabilities.NodeID) int { return 0 }
+
 // EndIn implements Drift.
 func (u unanswered) EndIn(tx *store.Tx, e *events.Ended, _ *ledger.Packet) error {
 	for _, one := range e.Events {

@@ -7,8 +7,10 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/drift"
+	"github.com/handrail-dev/handrail/gateway/drift/events"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
@@ -129,5 +131,54 @@ func TestDriftIsAnswered(t *testing.T) {
 			must(t, c.end(h, r))
 			want(t, h.evaluate(""), capabilities.StatusOK, "")
 		})
+	}
+}
+
+// A violation raises the risk of the tool's next envelope on that node by one level and a critical
+// event by two; rules read it, the decision records it, other nodes are as before, and a person who
+// resolves the events ends it (S1-05).
+func TestDriftRaisesRisk(t *testing.T) {
+	nodes := nodestest.New("n1", "n2")
+	var seen []wire.Observation
+	nodes.Carry = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+		return wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"result":"1"}`), Observed: seen, Isolation: capabilities.ClassT3}, nil, nil
+	}
+	h := newHouse(t, nodes, nil)
+	on := func(node string) (r capabilities.Result, risk policy.Risk, raised int64) {
+		r = h.call(context.Background(), toolEvaluate, `{"expression":"1","node_id":"`+node+`"}`, "")
+		for _, p := range h.packets(r.Call) {
+			if p.Kind == ledger.KindCallDecision {
+				var d packet.Decision
+				must(t, json.Unmarshal(p.Body, &d))
+				if s := d.Summary(); s != nil {
+					risk, raised = s.Risk, d.Raised
+				}
+			}
+		}
+		return r, risk, raised
+	}
+	_, base, none := on("n1")
+	seen = []wire.Observation{{Key: "data.write.workspace", Count: 1}}
+	_, _, _ = on("n1")
+	seen = nil
+	if _, risk, raised := on("n1"); risk != base.Raise(1) || risk == base || raised != 1 || none != 0 {
+		t.Errorf("after a violation: %s by %d, was %s by %d", risk, raised, base, none)
+	}
+	if _, risk, raised := on("n2"); risk != base || raised != 0 {
+		t.Errorf("on another node: %s by %d", risk, raised)
+	}
+	h.rules(permitAll + ` forbid (principal, action, resource) when { context.raised >= 1 };`)
+	if r, _, _ := on("n1"); r.Status != capabilities.StatusDenied {
+		t.Errorf("a rule reads nothing: %+v", r)
+	}
+	if r, _, _ := on("n2"); r.Status != capabilities.StatusOK {
+		t.Errorf("%+v", r)
+	}
+	list, _, err := h.drift.List(t.Context(), events.Filter{Open: true})
+	must(t, err)
+	_, err = h.drift.Resolve(t.Context(), "ada", list[0].ID, "looked")
+	must(t, err)
+	if r, risk, _ := on("n1"); r.Status != capabilities.StatusOK || risk != base {
+		t.Errorf("after it was resolved: %s, %+v", risk, r)
 	}
 }

@@ -273,6 +273,7 @@ func (d *Dispatcher) foreseen(n *routed, one *registry.Planned, roster []route.N
 	judge := func(at *route.Node) policy.Decision {
 		r := n.req.Caller.policyRequest(desc, at)
 		r.Args, r.Time, r.Taint = args.Canonical, n.began, n.taint
+		r.Raised = n.raises(desc.Tool, r.Node.ID)
 		if one.Args == nil {
 			return n.engine.Possible(r)
 		}

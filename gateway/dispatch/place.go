@@ -23,6 +23,9 @@ type routed struct {
 	// ID, which went to node.
 	unroutable *capabilities.Error
 
+	// raised is by how many levels drift raises the risk of a tool on a node; nil: by none.
+	raised func(capabilities.ToolID, capabilities.NodeID) int
+
 	last  policy.Decision     // the last answer of policy about this call
 	about capabilities.NodeID // the node that it is about
 }
@@ -30,7 +33,7 @@ type routed struct {
 // place is hop 3: the node. Policy takes part with the real arguments, so that a node on
 // which this very call is denied is no candidate (S0-14).
 func (d *Dispatcher) place(ctx context.Context, q *resolved) (*routed, *capabilities.Error) {
-	n := &routed{resolved: q, engine: d.opts.Policy(), taint: d.taints.Of(q.lane, q.principal)}
+	n := &routed{resolved: q, engine: d.opts.Policy(), taint: d.taints.Of(q.lane, q.principal), raised: d.opts.Drift.Raised}
 	q.looksAt(n.engine, n.taint)
 	capability := q.desc.NodeCapability()
 	if capability == "" {

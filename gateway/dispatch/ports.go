@@ -117,6 +117,8 @@ type Fetcher interface {
 type Drift interface {
 	// Refuses says why a tool is not called, or not by that runner; nil: it may be.
 	Refuses(tool capabilities.ToolID, runner func() drift.Runner) *capabilities.Error
+	// Raised is by how many levels the risk of a tool is raised on a node.
+	Raised(tool capabilities.ToolID, node capabilities.NodeID) int
 	// EndIn records what drifted in a call that ended, and what is done about it. last is the
 	// packet of its end.
 	EndIn(tx *store.Tx, e *events.Ended, last *ledger.Packet) error

@@ -14,10 +14,10 @@ import (
 // maxPossible bounds what is remembered; what lies beyond is evaluated each time.
 const maxPossible = 4096
 
-// possibles remembers what policy says of tools before there is a call. It is no
-// guess: policy sees the caller, what its lane is tainted with, the tool, the node as
-// the roster has it, and the time in whole seconds, and nothing else. So an answer
-// holds until one of those is another.
+// possibles remembers what policy says of tools before there is a call. It is no guess: policy sees
+// the caller, what its lane is tainted with, the tool, how far drift raises its risk, the node as
+// the roster has it, and the time in whole seconds, and nothing else. So an answer holds until one
+// of those is another.
 type possibles struct {
 	mu   sync.Mutex // above what follows
 	key  cacheKey
@@ -36,6 +36,7 @@ type possible struct {
 	taint  string
 	tool   capabilities.ToolID
 	node   capabilities.NodeID
+	raised int // levels, by drift
 }
 
 // listing is one list of tools on its way: one roster, one moment.
@@ -64,7 +65,7 @@ func (d *Dispatcher) list(engine *policy.Engine, caller Caller, roster []route.N
 func (l *listing) possible(desc *catalog.Descriptor, n *route.Node) policy.Decision {
 	key := possible{caller: l.caller, taint: l.key, tool: desc.Tool}
 	if n != nil {
-		key.node = n.ID
+		key.node, key.raised = n.ID, l.d.opts.Drift.Raised(desc.Tool, n.ID)
 	}
 	c := &l.d.possibles
 	c.mu.Lock()
@@ -75,7 +76,7 @@ func (l *listing) possible(desc *catalog.Descriptor, n *route.Node) policy.Decis
 		return d
 	}
 	r := l.caller.policyRequest(desc, n)
-	r.Taint, r.Time = l.taint, l.at
+	r.Taint, r.Time, r.Raised = l.taint, l.at, key.raised
 	d = l.common.engine.Possible(r)
 	c.mu.Lock()
 	defer c.mu.Unlock()

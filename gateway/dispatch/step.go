@@ -158,7 +158,7 @@ func (s *steps) left() time.Duration { return s.parent.args.Timeout - time.Since
 // still allowed what it was.
 func (s *steps) place(q *resolved) (*routed, *capabilities.Error) {
 	p := s.parent
-	n := &routed{resolved: q, engine: s.d.opts.Policy(), taint: s.tainted()}
+	n := &routed{resolved: q, engine: s.d.opts.Policy(), taint: s.tainted(), raised: s.d.opts.Drift.Raised}
 	q.looksAt(n.engine, n.taint)
 	if err := s.standing(n.engine); err != nil {
 		return nil, err

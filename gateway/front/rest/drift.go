@@ -17,6 +17,8 @@ type Drift interface {
 	Surfaced(ctx context.Context, who principal.Identity, report drift.Surfaced, signals []drift.Signal) error
 	List(context.Context, events.Filter) (list []events.Event, before uint64, err error)
 	Holding(context.Context) ([]events.Quarantine, []events.Restriction, []events.Raise, error)
+	// Raised is by how many levels the risk of a tool is raised on a node.
+	Raised(capabilities.ToolID, capabilities.NodeID) int
 	// Restricted reports whether a tool waits for a review.
 	Restricted(capabilities.ToolID) (events.Restriction, bool)
 	// Manifest returns the hash of a tool's manifest; "": there is no such tool.

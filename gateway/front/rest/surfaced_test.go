@@ -47,6 +47,8 @@ func (d *drifts) Holding(context.Context) ([]events.Quarantine, []events.Restric
 	return nil, nil, nil, nil
 }
 
+func (d *drifts) Raised(capabilities.ToolID, capabilities.NodeID) int { return 0 }
+
 func (d *drifts) Manifest(capabilities.ToolID) string { return "" }
 
 func (d *drifts) Resolve(context.Context, capabilities.PrincipalID, string, string) (events.Event, error) {

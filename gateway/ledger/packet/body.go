@@ -57,6 +57,7 @@ type Decision struct {
 	Labels   []string                    `json:"labels,omitempty"`
 	Role     string                      `json:"role,omitempty"`
 	Taint    []string                    `json:"taint,omitempty"`
+	Raised   int64                       `json:"risk_raised,omitempty"` // levels, by drift of before
 	Withheld []string                    `json:"withheld_keys,omitempty"`
 }
 

@@ -55,6 +55,9 @@ func (d *Decision) append(o *object) bool {
 	o.texts("policy_errors", d.Errors)
 	o.text("policy_snapshot_id", d.Snapshot)
 	o.text("reason", d.Reason)
+	if d.Raised != 0 {
+		o.number("risk_raised", float64(d.Raised))
+	}
 	o.text("role", d.Role)
 	if r := d.Routing; r != nil {
 		o.open("routing")
