@@ -196,7 +196,7 @@ var _ = func() struct{} {
 		NaN:              cbor.NaNDecodeForbidden,
 		Inf:              cbor.InfDecodeForbidden,
 		MaxNestedLevels:  8,
-		MaxArrayElements: 1024,
+		MaxArrayElements: MaxCapabilities, // the longest array of any frame; each checks its own
 		MaxMapPairs:      64,
 	}
 	if decMode, err = opts.DecMode(); err != nil {

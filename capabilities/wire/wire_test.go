@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
 	"strings"
@@ -299,6 +300,27 @@ func TestBoundsHoldBothWays(t *testing.T) {
 	}
 	if _, err := Encode(ok()); err != nil {
 		t.Errorf("the good ticket: %v", err)
+	}
+}
+
+// A device that hosts as many tools as it may says so in one frame, and its gateway reads it.
+func TestAsManyCapabilitiesAsThereMayBe(t *testing.T) {
+	m := &Readiness{}
+	for i := range MaxCapabilities {
+		m.Capabilities = append(m.Capabilities, capabilities.Readiness{
+			Capability: capabilities.CapabilityID(fmt.Sprintf("tyrum.provider-with-the-longest-name-x.a-%d", i)), Reason: capabilities.ReasonManifestChanged,
+			Isolation: "t2", Fix: strings.Repeat("x", 200), Action: capabilities.Action{Key: capabilities.ActionExamineNode},
+		})
+	}
+	frame, err := Encode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := NewReader(bytes.NewReader(frame))
+	reader.Accept(KindReadiness)
+	got, err := reader.Next()
+	if r, ok := got.(*Readiness); err != nil || !ok || len(r.Capabilities) != MaxCapabilities {
+		t.Fatal(err)
 	}
 }
 
