@@ -86,16 +86,10 @@ func namesKey(scope ast.IsActionScopeNode) bool {
 
 // indexKeys finds the rules of each key. A rule about everything is one about
 // calls, not about keys.
-func (e *Engine) indexKeys() {
+func (e *Engine) indexKeys(s *scopeIndex) {
 	for _, k := range e.keys {
-		p := &partition{}
-		for _, r := range e.rules {
-			if scopeCovers(r.ast.Action, keyAction(k), keyGroups(k), false) && namesKey(r.ast.Action) {
-				p.add(r)
-			}
-		}
-		if len(p.enforced)+len(p.logOnly) > 0 {
-			e.byKey[k] = p
+		if rules := s.covering(false, keyAction(k), keyGroups(k)...); len(rules) > 0 {
+			e.byKey[k] = partitionOf(rules)
 		}
 	}
 }

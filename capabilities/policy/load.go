@@ -11,8 +11,10 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 
 	cedar "github.com/cedar-policy/cedar-go"
+	cedarast "github.com/cedar-policy/cedar-go/ast"
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
 
@@ -21,8 +23,9 @@ import (
 
 // Bounds of what Load reads.
 const (
-	MaxSourceBytes = 256 << 10
-	MaxSources     = 64
+	MaxSourceBytes = 256 << 10 // of one file
+	MaxSources     = 256       // every provider has one
+	maxTotalBytes  = 16 << 20  // of all files
 	MaxPolicies    = 1000
 	maxNesting     = 100
 	maxComplaints  = 20
@@ -58,37 +61,15 @@ type rule struct {
 	permit   bool
 	logOnly  bool
 	consults uses
-	policy   *cedar.Policy
 	ast      *ast.Policy
+	// judged is ast without the scope of its action, which has chosen the partitions that the rule
+	// is in: the scope may name thousands of actions. policy is judged, compiled.
+	judged *ast.Policy
+	policy *cedar.Policy
 }
 
 // uses says what the conditions of rules look at.
 type uses struct{ context, args, consent bool }
-
-// partition holds the rules that can apply to one action, in file order.
-type partition struct {
-	enforced list
-	logOnly  list
-	consults uses
-	// fixed are those of enforced that do not look at consent, turning those that do; nil where one
-	// of them is all there is. A fixed part is evaluated once.
-	fixed, turning *partition
-}
-
-// split makes fixed and turning of what was added.
-func (p *partition) split() {
-	fixed, turning := &partition{}, &partition{}
-	for _, r := range p.enforced {
-		if r.consults.consent {
-			turning.add(r)
-		} else {
-			fixed.add(r)
-		}
-	}
-	if len(fixed.enforced) > 0 && len(turning.enforced) > 0 {
-		p.fixed, p.turning = fixed, turning
-	}
-}
 
 // list makes rules a cedar.PolicyIterator.
 type list []*rule
@@ -107,9 +88,6 @@ func (l list) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 // file and line: text that is no Cedar, a type that does not fit, an unknown tool, attribute,
 // argument or annotation, an ID used twice. No sources at all are allowed and deny everything.
 func Load(sources []Source, tools Tools) (*Engine, error) {
-	if len(sources) > MaxSources {
-		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "policy: more than %d files", MaxSources)
-	}
 	v, err := newVocabulary(tools)
 	if err != nil {
 		return nil, err
@@ -118,13 +96,23 @@ func Load(sources []Source, tools Tools) (*Engine, error) {
 }
 
 func (v *vocabulary) load(sources []Source) (*Engine, error) {
+	total := 0
+	for _, s := range sources {
+		total += len(s.Data)
+	}
+	switch {
+	case len(sources) > MaxSources:
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "policy: more than %d files", MaxSources)
+	case total > maxTotalBytes:
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "policy: the files are larger than %d bytes together", maxTotalBytes)
+	}
 	e := &Engine{
 		vocabulary: v,
 		byID:       map[cedar.PolicyID]*rule{},
 		byAction:   map[capabilities.ToolID]*partition{},
 		byKey:      map[string]*partition{},
 	}
-	check := &checker{all: v.all, names: v.knownNames()}
+	check := &checker{vocabulary: v, names: v.knownNames()}
 	e.sources = cloneSources(sources)
 	sort.Slice(e.sources, func(i, j int) bool { return e.sources[i].Name < e.sources[j].Name })
 	var complaints []error
@@ -217,19 +205,18 @@ func (e *Engine) read(s Source, check *checker) []error {
 	if err != nil {
 		return []error{parseComplaint(s.Name, err)}
 	}
-	if check.validator, err = e.validatorOf(s.Data); err != nil {
-		return []error{err}
-	}
+	check.file = sync.OnceValues(func() (*validate.Validator, error) { return e.validatorOf(s.Data) })
 	var complaints []error
 	for i, p := range policies {
 		r := &rule{
 			source: s.Name,
 			line:   p.Position().Line,
 			permit: p.Effect() == cedar.Permit,
-			policy: p,
 			ast:    (*ast.Policy)(p.AST()),
 			id:     cedar.PolicyID(fmt.Sprintf("%s#%d", s.Name, i+1)),
 		}
+		r.judged = withAction(r.ast, ast.ScopeTypeAll{})
+		r.policy = cedar.NewPolicyFromAST((*cedarast.Policy)(r.judged))
 		at := fmt.Sprintf("%s:%d: ", s.Name, r.line)
 		for _, problem := range check.rule(r) {
 			complaints = append(complaints, errors.New(at+problem))
@@ -283,25 +270,44 @@ func parseComplaint(name string, err error) error {
 	return fmt.Errorf("%s: %s", name, text)
 }
 
-// checker holds a rule against the schema and against our own stricter rules.
-type checker struct {
-	validator *validate.Validator // of the file at hand
-	all       func() (*validate.Validator, error)
-	names     map[string]bool
+// withAction is a rule with another scope of its action.
+func withAction(p *ast.Policy, scope ast.IsActionScopeNode) *ast.Policy {
+	other := *p
+	other.Action = scope
+	return &other
 }
 
-// types holds a rule against the schema. A complaint of the file's own validator counts if the one
-// of all tools has it, too.
+// checker holds a rule against the schema and against our own stricter rules.
+type checker struct {
+	*vocabulary
+	file  func() (*validate.Validator, error) // of the file at hand
+	names map[string]bool
+}
+
+// types holds a rule against the schema: about the typical tools of its scope where that says the
+// same, else with all tools that its file names. A complaint counts if the schema of all tools
+// has it, too.
 func (c *checker) types(r *rule) error {
-	err := c.validator.Policy("", r.ast)
-	if err == nil {
-		return nil
+	var err error
+	if few, ok := c.about(r.ast); ok {
+		validator, failed := c.few()
+		if failed != nil {
+			return failed
+		}
+		if err = validator.Policy("", few); err == nil {
+			return nil
+		}
 	}
-	all, failed := c.all()
-	if failed != nil {
-		return failed
+	for _, of := range []func() (*validate.Validator, error){c.file, c.all} {
+		validator, failed := of()
+		if failed != nil {
+			return failed
+		}
+		if err = validator.Policy("", r.ast); err == nil {
+			return nil
+		}
 	}
-	return all.Policy("", r.ast)
+	return err
 }
 
 func (c *checker) rule(r *rule) []string {
@@ -365,91 +371,4 @@ func (c *checker) rule(r *rule) []string {
 		}
 	}
 	return problems
-}
-
-// index sorts the rules into partitions by action, so that a decision only looks
-// at rules that can apply.
-func (e *Engine) index() {
-	named := e.namedActions()
-	alike := map[string]*partition{} // by class: tools that no rule names share one
-	for id, t := range e.tools {
-		shared := t.class != "" && !named[t.action]
-		if p := alike[t.class]; shared && p != nil {
-			e.byAction[id] = p
-			continue
-		}
-		p := &partition{}
-		for _, r := range e.rules {
-			if scopeCovers(r.ast.Action, t.action, t.groups, true) {
-				p.add(r)
-			}
-		}
-		p.split()
-		e.byAction[id] = p
-		if shared {
-			alike[t.class] = p
-		}
-	}
-	e.indexKeys()
-	activate := cedar.NewEntityUID(typeAction, ActivatePolicy)
-	e.activate = &partition{}
-	for _, r := range e.rules {
-		if !r.permit && scopeCovers(r.ast.Action, activate, nil, false) {
-			e.activate.add(r)
-		}
-	}
-	degraded := cedar.NewEntityUID(typeAction, AcceptDegraded)
-	e.degraded = &partition{}
-	for _, r := range e.rules {
-		// A permit for everything is no acceptance of a weaker class: that has to be
-		// said in so many words.
-		if scopeCovers(r.ast.Action, degraded, nil, !r.permit) {
-			e.degraded.add(r)
-		}
-	}
-}
-
-// namedActions are the actions that the scope of some rule names.
-func (e *Engine) namedActions() map[cedar.EntityUID]bool {
-	named := map[cedar.EntityUID]bool{}
-	for _, r := range e.rules {
-		switch s := r.ast.Action.(type) {
-		case ast.ScopeTypeEq:
-			named[s.Entity] = true
-		case ast.ScopeTypeIn:
-			named[s.Entity] = true
-		case ast.ScopeTypeInSet:
-			for _, uid := range s.Entities {
-				named[uid] = true
-			}
-		}
-	}
-	return named
-}
-
-func (p *partition) add(r *rule) {
-	if r.logOnly {
-		p.logOnly = append(p.logOnly, r)
-		return
-	}
-	p.enforced = append(p.enforced, r)
-	p.consults.context = p.consults.context || r.consults.context
-	p.consults.args = p.consults.args || r.consults.args
-	p.consults.consent = p.consults.consent || r.consults.consent
-}
-
-func scopeCovers(scope ast.IsActionScopeNode, action cedar.EntityUID, groups []cedar.EntityUID, unnamed bool) bool {
-	within := func(uid cedar.EntityUID) bool { return uid == action || slices.Contains(groups, uid) }
-	switch s := scope.(type) {
-	case ast.ScopeTypeAll:
-		return unnamed
-	case ast.ScopeTypeEq:
-		return s.Entity == action
-	case ast.ScopeTypeIn:
-		return within(s.Entity)
-	case ast.ScopeTypeInSet:
-		return slices.ContainsFunc(s.Entities, within)
-	}
-	// A kind of scope this code does not know: let Cedar judge it.
-	return true
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 )
 
-// crowd is the embedded catalog and the tools of three providers, thirty each.
+// crowd is the embedded catalog and the tools of three providers.
 type crowd []*catalog.Descriptor
 
 func (c crowd) All() []*catalog.Descriptor { return c }
 
-func newCrowd(t testing.TB) crowd {
+func newCrowd(t testing.TB, tools int) crowd {
 	t.Helper()
 	c := crowd(testCatalog(t).All())
-	for n := range 90 {
+	for n := range tools {
 		p := fmt.Sprintf("p%d", n%3)
 		id := capabilities.ToolID(fmt.Sprintf("tool.%s.t%d", p, n/3))
 		d := &catalog.Descriptor{
@@ -42,7 +42,7 @@ func newCrowd(t testing.TB) crowd {
 // Files are judged by one tool of each class as by all of them: the same ones load, with the same
 // complaints, and decide the same.
 func TestManyToolsAreJudgedByFew(t *testing.T) {
-	tools := newCrowd(t)
+	tools := newCrowd(t, 90)
 	few, err := newVocabulary(tools)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestManyToolsAreJudgedByFew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all.typical, all.few = all.tools, all.all
+	all.typical, all.few, all.first = all.tools, all.all, nil
 	for i, r := range tools[len(tools)-90:] {
 		if i%3 != 0 {
 			all.tools[r.Tool].class = "" // nothing is shared with it, either
@@ -65,6 +65,12 @@ func TestManyToolsAreJudgedByFew(t *testing.T) {
 		`permit (principal, action == Action::"tool.p1.t7", resource);`,
 		`permit (principal, action in [Action::"tool.p1.t7", Action::"tool.p2.t29"], resource);`,
 		`permit (principal, action == Action::"tool.p1.t77", resource);`,
+		`permit (principal, action in [Action::"tool.p1.t7", Action::"tool.p1.t77"], resource);`,
+		`permit (principal, action in [Action::"tool.p1.t7", Action::"tool.p1.t8", Action::"tool.p1.t7", Action::"family:p2"], resource) when { context.consent };`,
+		`permit (principal, action in [Action::"tool.p1.t7", Action::"tool.p1.t8"], resource) unless { action == Action::"tool.p1.t7" };`,
+		`permit (principal, action == Action::"tool.p1.t7", resource) when { action == Action::"tool.p1.t7" || context.args.host == "a" };`,
+		`permit (principal, action in [Action::"tool.p1.t7", Action::"tool.browser.click"], resource) when { context.args has ref };`,
+		`permit (principal, action in [Action::"tool.p1.t7", Action::"tool.p1.t8"], resource) when { context.args has ref };`,
 		`permit (principal, action in Action::"family:p1", resource) when { context.consent };`,
 		`permit (principal, action in Action::"family:p9", resource);`,
 		`permit (principal, action in Action::"family:p1", resource) unless { action == Action::"tool.p1.t7" };`,
@@ -109,7 +115,7 @@ func TestManyToolsAreJudgedByFew(t *testing.T) {
 // Rules of another time may name tools that are gone: they are loaded to judge again, by their
 // names, and put in force never (S4-05).
 func TestPastRulesNameToolsThatAreGone(t *testing.T) {
-	c := newCrowd(t)
+	c := newCrowd(t, 90)
 	loader, err := NewLoader(c)
 	if err != nil {
 		t.Fatal(err)
@@ -138,5 +144,34 @@ func TestPastRulesNameToolsThatAreGone(t *testing.T) {
 	}
 	if _, err := loader.LoadPast([]Source{{Name: "a.cedar", Data: []byte(`permit (principal, action == Action::"no tool", resource);`)}}); err == nil {
 		t.Error("a name that is no tool's was known")
+	}
+}
+
+// One rule may name all the tools of large providers; those of them that it does not name are
+// denied.
+func TestARuleOfManyTools(t *testing.T) {
+	tools := newCrowd(t, 3000)
+	var named strings.Builder
+	for i, d := range tools[len(tools)-3000:] {
+		if i > 0 {
+			fmt.Fprintf(&named, "Action::%q,\n", d.Tool)
+		}
+	}
+	e, err := Load([]Source{{Name: "a.cedar", Data: []byte(`@id("many") permit (principal, action in [` + named.String() + `Action::"tool.browser.click"], resource) when { context.consent };`)}}, tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range tools[len(tools)-3000:] {
+		want := Ask
+		if i == 0 {
+			want = Deny
+		}
+		r := request(d.Tool, `{}`)
+		if got, possible := e.Decide(r), e.Possible(r); got.Effect != want || possible.Effect != want || want == Ask && fmt.Sprint(got.Determining) != "[many]" {
+			t.Fatalf("%s: %+v, in lists %+v", d.Tool, got, possible)
+		}
+	}
+	if x := e.Explain(request("tool.p1.t7", `{}`)); len(x.Rules) != 1 || x.Rules[0].Applies || !x.Rules[0].AppliesConsent {
+		t.Errorf("%+v", x)
 	}
 }

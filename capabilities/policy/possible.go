@@ -40,7 +40,7 @@ func (e *Engine) evaluatePossible(p *partition, env *environment, consent bool) 
 		Resource: request.Resource, Context: request.Context,
 	}
 	for _, r := range open {
-		switch applies(r.ast, cedarEnv) {
+		switch applies(r.judged, cedarEnv) {
 		case yes:
 			o.apply(r)
 		case unknown:

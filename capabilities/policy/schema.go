@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	cedar "github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/x/exp/ast"
 	"github.com/cedar-policy/cedar-go/x/exp/schema"
 	"github.com/cedar-policy/cedar-go/x/exp/schema/resolved"
 	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
@@ -116,6 +117,7 @@ type vocabulary struct {
 	tools    map[capabilities.ToolID]*tool
 	entities map[cedar.EntityUID]cedar.Entity // actions
 	typical  map[capabilities.ToolID]*tool    // without tools of a class but the first by ID
+	first    map[string]*tool                 // that one, by class
 	keys     []string                         // declared by any tool, sorted
 	// Validators, made when they are first wanted: of typical, and of all tools.
 	few, all func() (*validate.Validator, error)
@@ -152,7 +154,7 @@ func (v *vocabulary) complete() error {
 	v.entities[activate] = cedar.Entity{UID: activate}
 	v.keys = declaredKeys(v.tools)
 	v.addKeys()
-	v.typical = typical(v.tools)
+	v.typical, v.first = typical(v.tools)
 	v.few = sync.OnceValues(func() (*validate.Validator, error) { return v.validator(v.typical) })
 	v.all = sync.OnceValues(func() (*validate.Validator, error) { return v.validator(v.tools) })
 	if len(v.typical) == len(v.tools) {
@@ -162,19 +164,67 @@ func (v *vocabulary) complete() error {
 	return err
 }
 
-func typical(tools map[capabilities.ToolID]*tool) map[capabilities.ToolID]*tool {
-	few, first := map[capabilities.ToolID]*tool{}, map[string]capabilities.ToolID{}
+// typical returns the tools without those of a class but the first by ID, and that one by class.
+func typical(tools map[capabilities.ToolID]*tool) (few map[capabilities.ToolID]*tool, first map[string]*tool) {
+	few, first = map[capabilities.ToolID]*tool{}, map[string]*tool{}
 	for id, t := range tools {
 		if t.class == "" {
 			few[id] = t
-		} else if other, ok := first[t.class]; !ok || id < other {
-			first[t.class] = id
+		} else if other, ok := first[t.class]; !ok || t.action.ID < other.action.ID {
+			first[t.class] = t
 		}
 	}
-	for _, id := range first {
-		few[id] = tools[id]
+	for _, t := range first {
+		few[capabilities.ToolID(t.action.ID)] = t
 	}
-	return few
+	return few, first
+}
+
+// about returns a rule with the typical tools in its scope in place of those of their class that it
+// names, which are thousands in the rules of a large provider. false: its conditions name actions,
+// too, so that one of a class is not like another.
+func (v *vocabulary) about(p *ast.Policy) (*ast.Policy, bool) {
+	for _, c := range p.Conditions {
+		if anyNode(c.Body, isAction) {
+			return nil, false
+		}
+	}
+	switch s := p.Action.(type) {
+	case ast.ScopeTypeEq:
+		return withAction(p, ast.ScopeTypeEq{Entity: v.like(s.Entity)}), true
+	case ast.ScopeTypeIn:
+		return withAction(p, ast.ScopeTypeIn{Entity: v.like(s.Entity)}), true
+	case ast.ScopeTypeInSet:
+		few := make([]cedar.EntityUID, 0, 8)
+		seen := map[cedar.EntityUID]bool{}
+		for _, uid := range s.Entities {
+			if uid = v.like(uid); !seen[uid] {
+				seen[uid] = true
+				few = append(few, uid)
+			}
+		}
+		return withAction(p, ast.ScopeTypeInSet{Entities: few}), true
+	}
+	return p, true
+}
+
+// like returns the action of the typical tool of a tool's class; what is no such tool is itself.
+func (v *vocabulary) like(uid cedar.EntityUID) cedar.EntityUID {
+	if uid.Type == typeAction {
+		if t := v.tools[capabilities.ToolID(uid.ID)]; t != nil && v.first[t.class] != nil {
+			return v.first[t.class].action
+		}
+	}
+	return uid
+}
+
+func isAction(n ast.IsNode) bool {
+	v, ok := n.(ast.NodeValue)
+	if !ok {
+		return false
+	}
+	uid, ok := v.Value.(cedar.EntityUID)
+	return ok && uid.Type == typeAction
 }
 
 // validator checks rules against the schema of some tools.
