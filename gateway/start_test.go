@@ -16,8 +16,8 @@ import (
 )
 
 // hosted puts providers with that many active tools each into the folder of a gateway that has not
-// started yet, as Add and Approve leave them. Agents are asked about each family, and may call its
-// first ten tools.
+// started yet, as Add and Approve leave them. Agents may call every other tool, and are asked about
+// the rest.
 func hosted(t testing.TB, dir string, providers, each int) {
 	t.Helper()
 	ctx := context.Background()
@@ -30,18 +30,21 @@ func hosted(t testing.TB, dir string, providers, each int) {
 		for n := range providers {
 			p := tools.Provider{Name: fmt.Sprintf("p%d", n), Kind: tools.KindMCP, URL: "https://example.com/mcp"}
 			m := tools.ToolManifest{Provider: p.Name}
-			var rules strings.Builder
-			fmt.Fprintf(&rules, "@id(\"p%d\")\npermit (principal, action in Action::\"family:p%d\", resource)\nwhen { context.consent };\n", n, n)
+			var allowed, asked []string
 			for i := range each {
 				m.Tools = append(m.Tools, tools.RemoteTool{
 					Name: fmt.Sprintf("tool-%d", i), Description: "Does one thing, of which there are many, to the file that it is given.",
 					Input: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"path":{"type":"string"},"text":{"type":"string"},"count":{"type":"integer","maximum":%d}},"required":["path"]}`, i)),
 				})
-				if i < 10 { // as an approval says it; there are at most 1,000 rules
-					fmt.Fprintf(&rules, "\n@id(\"provider-p%d-tool-%d\")\npermit (principal, action == Action::\"tool.p%d.tool-%d\", resource);\n", n, i, n, i)
+				list := &allowed
+				if i%2 > 0 {
+					list = &asked
 				}
+				*list = append(*list, fmt.Sprintf("  Action::\"tool.p%d.tool-%d\"", n, i))
 			}
-			must(t, os.WriteFile(filepath.Join(dir, "policy", provider.RuleFile(p.Name)), []byte(rules.String()), 0o600))
+			rules := fmt.Sprintf("@id(\"provider-p%d.allow\")\npermit (principal, action in [\n%s\n], resource);\n\n@id(\"provider-p%d.ask\")\npermit (principal, action in [\n%s\n], resource)\nwhen { context.consent };\n",
+				n, strings.Join(allowed, ",\n"), n, strings.Join(asked, ",\n"))
+			must(t, os.WriteFile(filepath.Join(dir, "policy", provider.RuleFile(p.Name)), []byte(rules), 0o600))
 			record, err := json.Marshal(p)
 			must(t, err)
 			body, err := json.Marshal(m)

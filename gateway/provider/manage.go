@@ -292,7 +292,7 @@ func (b *Book) remove(ctx context.Context, who dispatch.Caller, name string) (ca
 	return p.Host, nil
 }
 
-// keep makes a provider durable, with its packet, and has everybody see it. kind "": nothing
+// keep makes a provider durable, with its packets, and has everybody see it. kind "": nothing
 // happened that the ledger has to know.
 func (b *Book) keep(ctx context.Context, by capabilities.PrincipalID, kind string, p *Provider) error {
 	record, err := json.Marshal(p.Provider)
@@ -306,6 +306,11 @@ func (b *Book) keep(ctx context.Context, by capabilities.PrincipalID, kind strin
 	approver, err := json.Marshal(p.Approver)
 	if err != nil {
 		return err
+	}
+	var packets []*change
+	if kind != "" {
+		before, _ := b.Get(p.Name)
+		packets = p.packets(&before)
 	}
 	err = b.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		if _, err := tx.Exec(`INSERT INTO manifest (hash, body, at) VALUES ($1, $2, $3) ON CONFLICT (hash) DO NOTHING`, p.Hash, string(manifest), p.Checked.UnixMilli()); err != nil {
@@ -330,10 +335,12 @@ func (b *Book) keep(ctx context.Context, by capabilities.PrincipalID, kind strin
 				return err
 			}
 		}
-		if kind == "" {
-			return nil
+		for _, body := range packets {
+			if err := b.opts.Record(tx, kind, by, body); err != nil {
+				return err
+			}
 		}
-		return b.opts.Record(tx, kind, by, p.packet())
+		return nil
 	})
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
@@ -345,13 +352,4 @@ func (b *Book) keep(ctx context.Context, by capabilities.PrincipalID, kind strin
 		b.satellites.Refresh()
 	}
 	return nil
-}
-
-// packet is what the ledger has of a provider: names, hashes and states, no word of its own.
-func (p *Provider) packet() map[string]any {
-	list := make([]map[string]any, 0, len(p.Tools))
-	for _, t := range p.Tools {
-		list = append(list, map[string]any{"tool": t.Described.Tool, "state": t.State, "hash": t.Hash, "approved": t.Approved, "effect": t.Effect})
-	}
-	return map[string]any{"provider": p.Name, "kind": p.Kind, "host": p.Host, "manifest_hash": p.Hash, "tools": list, "refused": len(p.Refused)}
 }

@@ -285,9 +285,13 @@ func (p *Provider) lives() map[string]Tool {
 // before where that is given. Rules may name all others.
 func (b *Book) register(p, before *Provider) error {
 	var offered, withheld []*catalog.Descriptor
+	var were map[capabilities.ToolID]bool
+	if before != nil {
+		were = before.callable()
+	}
 	for i := range p.Tools {
 		t := &p.Tools[i]
-		if t.Callable() && (before == nil || before.callable(t.Described.Tool)) {
+		if t.Callable() && (before == nil || were[t.Described.Tool]) {
 			offered = append(offered, t.Descriptor)
 		} else {
 			withheld = append(withheld, t.Descriptor)
@@ -299,8 +303,15 @@ func (b *Book) register(p, before *Provider) error {
 	return b.opts.Registry.Hosted(p.Name, b.hostsOf(p), offered, withheld)
 }
 
-func (p *Provider) callable(id capabilities.ToolID) bool {
-	return slices.ContainsFunc(p.Tools, func(t Tool) bool { return t.Described.Tool == id && t.Callable() })
+// callable are the tools that are registered.
+func (p *Provider) callable() map[capabilities.ToolID]bool {
+	all := make(map[capabilities.ToolID]bool, len(p.Tools))
+	for i := range p.Tools {
+		if t := &p.Tools[i]; t.Callable() {
+			all[t.Described.Tool] = true
+		}
+	}
+	return all
 }
 
 // List returns all providers, by name.

@@ -25,9 +25,10 @@ func (b *Book) settle(ctx context.Context, who dispatch.Caller, kind string, bef
 	if err := b.register(p, nil); err != nil {
 		return *p, err
 	}
-	for i := range p.Tools {
-		if t := &p.Tools[i]; t.Callable() && !before.callable(t.Described.Tool) {
-			b.fresh[t.Described.Tool] = true
+	were := before.callable()
+	for id := range p.callable() {
+		if !were[id] {
+			b.fresh[id] = true
 		}
 	}
 	if len(p.approved()) > 0 && p.Kind.Hosted() {
