@@ -289,7 +289,14 @@ func newProviderApproveCmd() *cobra.Command {
 			for effect, list := range effects {
 				if slices.Contains(*list, "all") && t.State != "retired" || slices.Contains(*list, string(t.Tool)) {
 					a.Tools[t.Tool] = api.ToolChoice{Effect: effect}
-					t.Proposal = effect
+					t.Proposal, t.Effect = effect, effect
+				}
+			}
+		}
+		for effect, list := range effects {
+			for _, name := range *list {
+				if name != "all" && !slices.ContainsFunc(p.Tools, func(t api.ProviderTool) bool { return string(t.Tool) == name }) {
+					return usageError("--%s %s: the provider %s has no such tool", effect, plain(name), plain(p.Name))
 				}
 			}
 		}
@@ -409,9 +416,7 @@ func providerText(out io.Writer, p *api.Provider) {
 			when = "the rules that its approval puts in force"
 		}
 		fmt.Fprintf(out, "\n%s (provider-%s.cedar):\n", when, plain(p.Name))
-		for line := range strings.Lines(p.Rules) {
-			fmt.Fprintf(out, "  %s\n", plain(strings.TrimRight(line, "\n")))
-		}
+		rulesText(out, p.Rules)
 		fmt.Fprintln(out)
 	}
 	for _, r := range p.Refused {
@@ -426,6 +431,31 @@ func providerText(out io.Writer, p *api.Provider) {
 	}
 	if waits > 0 {
 		fmt.Fprintf(out, "%d to look at: handrail provider approve %s\n", waits, plain(p.Name))
+	}
+}
+
+// shownActions is how many tools of a rule are shown, if it names more than one more.
+const shownActions = 12
+
+// rulesText is Cedar for people. Of a rule about many tools it shows the first: which tools are
+// allowed and which ask stands beside each of them.
+func rulesText(out io.Writer, rules string) {
+	lines := slices.Collect(strings.Lines(rules))
+	action := func(line string) bool { return strings.HasPrefix(line, "  Action::") }
+	for i := 0; i < len(lines); i++ {
+		named := 0
+		for i+named < len(lines) && action(lines[i+named]) {
+			named++
+		}
+		if more := named - shownActions; more > 1 {
+			for _, line := range lines[i : i+shownActions] {
+				fmt.Fprintf(out, "  %s\n", plain(strings.TrimRight(line, "\n")))
+			}
+			fmt.Fprintf(out, "    // and %d more of the tools above\n", more)
+			i += named - 1
+			continue
+		}
+		fmt.Fprintf(out, "  %s\n", plain(strings.TrimRight(lines[i], "\n")))
 	}
 }
 

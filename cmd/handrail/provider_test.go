@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -32,6 +33,26 @@ func TestAProviderIsShownWhole(t *testing.T) {
 	for line := range strings.Lines(look) {
 		if utf8.RuneCountInString(line) > 100 {
 			t.Errorf("a line of %d characters: %s", utf8.RuneCountInString(line), line)
+		}
+	}
+}
+
+// Rules about few tools are shown as they are; of those about many, the first tools.
+func TestRulesOfManyToolsAreShown(t *testing.T) {
+	rule := func(tools int) string {
+		lines := make([]string, tools)
+		for i := range lines {
+			lines[i] = fmt.Sprintf("  Action::\"tool.a.t%d\"", i)
+		}
+		return "@id(\"a\")\npermit (principal, action in [\n" + strings.Join(lines, ",\n") + "\n], resource);\n"
+	}
+	for tools, want := range map[int]int{1: 1, 13: 13, 14: 12, 2000: 12} {
+		var out strings.Builder
+		rulesText(&out, rule(tools)+rule(1))
+		text := out.String()
+		more := strings.Contains(text, fmt.Sprintf("\n    // and %d more of the tools above\n  ], resource);\n", tools-want))
+		if strings.Count(text, "Action::") != want+1 || more != (want < tools) || !strings.HasSuffix(text, "\n    Action::\"tool.a.t0\"\n  ], resource);\n") {
+			t.Errorf("%d tools:\n%s", tools, text)
 		}
 	}
 }
