@@ -158,9 +158,20 @@ type Invocation struct {
 	StepTools []ToolID
 	// Progress reports how far the call is; never nil, safe from any goroutine.
 	Progress func(Progress)
+	// Refused reports what the call tried and was kept from because it was not granted, in the
+	// terms of Observe; nil: nobody is told. ReportRefused is how handlers use it.
+	Refused func(key, detail string)
 	// Observe reports what really happened, as a capability key with a short
 	// detail (such as a host); never nil, safe from any goroutine.
 	Observe func(key, detail string)
+}
+
+// ReportRefused says that a wall or a proxy refused something that the call was not granted. It is
+// safe from any goroutine.
+func (i *Invocation) ReportRefused(key, detail string) {
+	if i.Refused != nil {
+		i.Refused(key, detail)
+	}
 }
 
 // BeforePaste is to be called right before what may paste from the device's clipboard.

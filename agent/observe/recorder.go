@@ -27,6 +27,7 @@ type Observation struct {
 	Detail   string
 	Count    uint32
 	Severity Severity
+	Refused  bool // it was tried and did not happen
 }
 
 // Recorder collects the observations of one call. It is safe for concurrent use.
@@ -35,8 +36,14 @@ type Recorder struct {
 	critical func(key string)
 
 	mu      sync.Mutex
-	seen    map[[2]string]*Observation
+	seen    map[noted]*Observation
 	dropped uint32
+}
+
+// noted is what observations of one kind have in common.
+type noted struct {
+	key, detail string
+	refused     bool
 }
 
 // NewRecorder makes a Recorder for a call that was granted those keys. critical
@@ -47,7 +54,7 @@ func NewRecorder(granted []string, critical func(key string)) *Recorder {
 	for _, k := range granted {
 		set[k] = true
 	}
-	return &Recorder{granted: set, critical: critical, seen: make(map[[2]string]*Observation)}
+	return &Recorder{granted: set, critical: critical, seen: make(map[noted]*Observation)}
 }
 
 // Observe notes that key happened. detail is a short fact such as a host; it is
@@ -63,16 +70,31 @@ func (r *Recorder) Observe(key, detail string) {
 			severity = SeverityCritical
 		}
 	}
-	r.add(key, detail, severity)
+	r.add(noted{key, detail, false}, severity)
 	if severity == SeverityCritical {
 		r.critical(key)
 	}
 }
 
-func (r *Recorder) add(key, detail string, severity Severity) {
+// Refused notes that the call tried something without a grant for it, and was kept from it. A
+// privileged attempt is critical, too.
+func (r *Recorder) Refused(key, detail string) {
+	if len(detail) > maxDetail {
+		detail = detail[:maxDetail]
+	}
+	severity := SeverityViolation
+	if strings.HasPrefix(key, "privileged.") {
+		severity = SeverityCritical
+	}
+	r.add(noted{key, detail, true}, severity)
+	if severity == SeverityCritical {
+		r.critical(key)
+	}
+}
+
+func (r *Recorder) add(id noted, severity Severity) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id := [2]string{key, detail}
 	if o, ok := r.seen[id]; ok {
 		o.Count++
 		return
@@ -82,7 +104,7 @@ func (r *Recorder) add(key, detail string, severity Severity) {
 		r.dropped++
 		return
 	}
-	r.seen[id] = &Observation{Key: key, Detail: detail, Count: 1, Severity: severity}
+	r.seen[id] = &Observation{Key: id.key, Detail: id.detail, Count: 1, Severity: severity, Refused: id.refused}
 }
 
 func (r *Recorder) evictGrantedLocked() bool {

@@ -34,6 +34,24 @@ func TestOutsideTheGrants(t *testing.T) {
 	}
 }
 
+// An attempt that was refused is a violation, also under a key that is granted, and is told apart
+// from what happened; a privileged one is critical (S1-50).
+func TestRefusedAttempts(t *testing.T) {
+	var critical []string
+	r := NewRecorder([]string{"network.egress.https"}, func(k string) { critical = append(critical, k) })
+	r.Observe("network.egress.https", "example.org:443")
+	r.Refused("network.egress.https", "example.org:443")
+	r.Refused("network.egress.https", strings.Repeat("x", 10_000))
+	got, _ := r.Observations()
+	if len(critical) != 0 || len(got) != 3 || !got[0].Refused || got[0].Severity != SeverityViolation || !got[1].Refused || len(got[1].Detail) != maxDetail || got[2].Refused {
+		t.Fatalf("%+v, critical %v", got, critical)
+	}
+	r.Refused("privileged.secret.read", "")
+	if len(critical) != 1 {
+		t.Fatalf("critical = %v", critical)
+	}
+}
+
 func TestBoundKeepsDifferences(t *testing.T) {
 	r := NewRecorder([]string{"network.browser.session"}, func(string) {})
 	for i := range 10_000 {

@@ -100,7 +100,7 @@ func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilit
 		return capabilities.Output{}, secrets.withheld().Error(err)
 	}
 	_, refused := tools.Describe(&p, m)
-	one := &hosted{record: p, backend: b, credentials: secrets, seen: m, approved: map[string]string{}}
+	one := &hosted{calls: &calls{}, record: p, backend: b, credentials: secrets, seen: m, approved: map[string]string{}}
 	h.mu.Lock()
 	before := h.providers[p.Name]
 	if before != nil {

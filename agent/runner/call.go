@@ -191,7 +191,7 @@ func (s *started) invocation() capabilities.Invocation {
 			wp.Clip()
 			s.sink.Progress(wp)
 		},
-		Observe: s.recorder.Observe,
+		Observe: s.recorder.Observe, Refused: s.recorder.Refused,
 		Pasting: func(where func() capabilities.Place) error { return coded(s.seen.Pasting(where)) },
 		Looking: func() error { return coded(s.seen.Refuses()) },
 	}
@@ -225,7 +225,7 @@ func (s *started) run(ctx context.Context, inv capabilities.Invocation, do handl
 	o.answer.Isolation = s.ready.Isolation
 	observations, _ := s.recorder.Observations()
 	for _, seen := range observations {
-		o.answer.Observed = append(o.answer.Observed, wire.Observation{Key: seen.Key, Detail: seen.Detail, Count: seen.Count})
+		o.answer.Observed = append(o.answer.Observed, wire.Observation{Key: seen.Key, Detail: seen.Detail, Count: seen.Count, Refused: seen.Refused})
 	}
 	s.redact(&o.answer)
 	return o

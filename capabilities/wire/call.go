@@ -66,6 +66,8 @@ type Observation struct {
 	Key    string `cbor:"1,keyasint"`
 	Detail string `cbor:"2,keyasint,omitempty"`
 	Count  uint32 `cbor:"3,keyasint"`
+	// Refused says that it was tried and did not happen.
+	Refused bool `cbor:"4,keyasint,omitempty"`
 }
 
 // Answer is how a call ended on the node.

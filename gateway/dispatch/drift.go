@@ -33,7 +33,12 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 	}
 	s.Declared = c.sealed.Capabilities.Keys()
 	for _, o := range a.Observed {
-		s.Uses = append(s.Uses, drift.Use{Key: o.Key, Detail: o.Detail, Count: o.Count})
+		use := drift.Use{Key: o.Key, Detail: o.Detail, Count: o.Count}
+		if o.Refused {
+			s.Refused = append(s.Refused, use)
+		} else {
+			s.Uses = append(s.Uses, use)
+		}
 	}
 	found := drift.Observed(s)
 	if len(found) == 0 {
@@ -44,9 +49,13 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 			c.drift.Uncounted = &packet.DriftUncounted{Events: uint32(len(found) - i), Severity: one.Severity, Call: c.id}
 			break
 		}
+		response := drift.Recorded
+		if one.Refused {
+			response = drift.Refused
+		}
 		c.drift.Events = append(c.drift.Events, packet.Drift{
 			ID: events.NewID(), EnvelopeHash: c.sealed.HashHex(), Profile: c.sealed.Profile, Snapshot: c.sealed.Snapshot, Key: plainKey(one.Key), Declared: one.Declared,
-			Signal: one.Signal, Severity: one.Severity, Evidence: strings.ToValidUTF8(one.Detail, "\uFFFD"), Count: one.Count,
+			Signal: one.Signal, Severity: one.Severity, Evidence: strings.ToValidUTF8(one.Detail, "\uFFFD"), Count: one.Count, Response: response,
 		})
 	}
 	if found[0].Severity != drift.Critical || a.Status != capabilities.StatusOK {

@@ -294,11 +294,11 @@ func (c *openCall) did(r *capabilities.Result, told *wire.Did) *packet.Did {
 const maxObservedRecorded = 32
 
 func observations(list []wire.Observation) []packet.Observed {
-	if len(list) > maxObservedRecorded {
-		list = list[:maxObservedRecorded]
-	}
-	out := make([]packet.Observed, 0, len(list))
+	out := make([]packet.Observed, 0, min(len(list), maxObservedRecorded))
 	for _, o := range list {
+		if o.Refused || len(out) == maxObservedRecorded { // what did not happen is drift's alone
+			continue
+		}
 		out = append(out, packet.Observed{Key: o.Key, Detail: o.Detail, Count: o.Count})
 	}
 	return out

@@ -17,6 +17,7 @@ type Seen struct {
 	Given    capabilities.IsolationClass // what it ran in; empty: nobody told
 	Session  bool                        // the call may live in a person's session
 	Uses     []Use
+	Refused  []Use // was tried, and did not happen
 }
 
 // Use is what was seen under one capability key.
@@ -31,7 +32,8 @@ type Difference struct {
 	Use
 	Signal   Number
 	Severity Severity
-	Declared bool // by the tool; the call was not granted it
+	Declared bool // by the tool; the call was not granted it, or not all of it
+	Refused  bool // it was tried, and did not happen
 }
 
 // alike are keys under which the same thing may be seen: where one of a pair is granted, the other
@@ -61,6 +63,13 @@ func Observed(s Seen) []Difference {
 			d.Severity = Critical
 		case other != "" && granted(other):
 			d.Severity = Warning
+		}
+		all = append(all, d)
+	}
+	for _, u := range s.Refused { // whatever else is granted under the key (S1-50)
+		d := Difference{Use: u, Signal: signalOf(u.Key), Severity: Violation, Declared: slices.Contains(s.Declared, u.Key), Refused: true}
+		if strings.HasPrefix(u.Key, "privileged.") {
+			d.Severity = Critical
 		}
 		all = append(all, d)
 	}

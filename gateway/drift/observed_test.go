@@ -43,6 +43,19 @@ func TestObserved(t *testing.T) {
 	}
 }
 
+// An attempt that was refused is a violation whatever else is granted under its key, and critical
+// if it is privileged (S1-44, S1-50).
+func TestRefusedAttempts(t *testing.T) {
+	s := Seen{Grants: []string{"network.egress.https"}, Declared: []string{"network.egress.https"}, Refused: []Use{{"network.egress.https", "evil.example:443", 2}, {"privileged.secret.read", "", 1}}}
+	want := []Difference{
+		{Use: Use{"privileged.secret.read", "", 1}, Signal: Secret, Severity: Critical, Refused: true},
+		{Use: Use{"network.egress.https", "evil.example:443", 2}, Signal: Network, Severity: Violation, Declared: true, Refused: true},
+	}
+	if got := Observed(s); !slices.Equal(got, want) {
+		t.Errorf("\n got %+v\nwant %+v", got, want)
+	}
+}
+
 // Nothing that is granted is a difference, and nothing else is none (S1-43).
 func TestObservedIsExact(t *testing.T) {
 	keys := []string{"network.egress.https", "data.write.workspace", "privileged.secret.read", "execution.proc.spawn", "data.read.location"}

@@ -139,7 +139,8 @@ func TestACommandIsATool(t *testing.T) {
 	}
 	h.wantStory(r.Call, "request", "decision", "dispatch", "result")
 
-	// The walls stand, and what fails says so.
+	// The walls stand, and what fails says so; what was tried is drift.
+	h.Drifts = true
 	for _, tool := range []capabilities.ToolID{"tool.local.shadow", "tool.local.elsewhere"} {
 		r := h.Call(ctx(), tool, `{}`, "")
 		want(t, r, capabilities.StatusError, capabilities.CodeExecutionFailed)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/drift/events"
 	"github.com/handrail-dev/handrail/test/site"
 )
 
@@ -37,14 +38,17 @@ func TestAProgramReachesWhatWasNamed(t *testing.T) {
 	defer open.Close()
 	shut := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("reached") }))
 	defer shut.Close()
+	h.Drifts = true
 	at, not := strings.TrimPrefix(open.URL, "http://"), strings.TrimPrefix(shut.URL, "http://")
 	reaching(t, admin, n, "fetcher", at)
 	reaching(t, admin, n, "hermit")
 	n.AwaitReady("tyrum.fetcher.get", "tyrum.hermit.get")
 	get := func(provider, url string) capabilities.Result {
+		h.lift()
 		return h.Call(ctx(), capabilities.ToolID("tool."+provider+".get"), `{"url":"`+url+`"}`, "")
 	}
 	direct := func(provider, to string) capabilities.Result {
+		h.lift()
 		host, port, _ := strings.Cut(to, ":")
 		return h.Call(ctx(), capabilities.ToolID("tool."+provider+".direct"), `{"host":"`+host+`","port":`+port+`}`, "")
 	}
@@ -65,6 +69,9 @@ func TestAProgramReachesWhatWasNamed(t *testing.T) {
 	want(t, direct("hermit", at), capabilities.StatusError, capabilities.CodeExecutionFailed)
 	if r := get("hermit", open.URL); strings.Contains(string(r.Output), "here I am") {
 		t.Errorf("it has a network: %s", r.Output)
+	}
+	if list, _, err := h.Drift.List(ctx(), events.Filter{}); err != nil || len(list) < 5 {
+		t.Errorf("%v: what was refused left %d events", err, len(list))
 	}
 	var p api.Provider
 	admin.ok(http.MethodPost, "/v1/providers/hermit/check", "{}", &p)
