@@ -41,6 +41,7 @@ const (
 	ActionResumeSite ActionKey = "resume_site" // at the gateway: let calls run again
 	ActionResumeNode ActionKey = "resume_node" // on the device: let calls run again
 	ActionStopNode   ActionKey = "stop_node"   // on the device: end what runs, and let nothing run
+	ActionNameHost   ActionKey = "name_host"   // on the device: let commands reach the host Name
 
 	ActionCreateToken ActionKey = "create_token"
 	ActionSignIn      ActionKey = "sign_in"         // get a link that signs in
@@ -79,7 +80,7 @@ var actionKeys = []ActionKey{
 	ActionListPrincipals, ActionListProviders, ActionListQuestions,
 	ActionPairNode, ActionJoinSite, ActionApproveNode, ActionAllowNode, ActionStartNode, ActionExamineNode, ActionAttachNode,
 	ActionExplainPolicy, ActionReviewPolicy, ActionReadLedger, ActionCompareLedger, ActionExportLog, ActionShowRules,
-	ActionResumeSite, ActionResumeNode, ActionStopNode,
+	ActionResumeSite, ActionResumeNode, ActionStopNode, ActionNameHost,
 	ActionCreateToken, ActionSignIn, ActionSignInView, ActionAddUser, ActionSetPassword, ActionManageUsers, ActionApproveOwn, ActionRevokeGrant,
 	ActionSetSecret, ActionReleaseSecret,
 	ActionCheckProvider, ActionShowProvider, ActionRemoveProvider, ActionApproveProvider, ActionReviewTool,

@@ -98,12 +98,17 @@ type Readiness struct {
 	Fake bool `json:"fake,omitempty" cbor:"8,keyasint,omitempty"`
 	// Action is what Fix asks for.
 	Action Action `json:"action,omitzero" cbor:"9,keyasint,omitzero"`
+	// Hosts are those that calls of it may reach here, as the device's owner named them, of a tool
+	// that has no network of its own; at most MaxHosts, each fit for a key (NarrowDomains).
+	Hosts []string `json:"hosts,omitempty" cbor:"10,keyasint,omitempty"`
 }
 
-// Bounds of Readiness.Devices.
+// Bounds of Readiness.Devices and Readiness.Hosts.
 const (
 	MaxDevices    = 16
 	MaxDeviceText = 128 // bytes of an ID or label
+	MaxHosts      = 16
+	MaxHostText   = 96 // bytes of a host, with its port
 )
 
 // Device is a camera or microphone of a node.
@@ -117,7 +122,7 @@ type Device struct {
 // Same reports whether both say the same.
 func (r Readiness) Same(o Readiness) bool {
 	return r.Capability == o.Capability && r.Reason == o.Reason && r.Fix == o.Fix && r.Action == o.Action && r.Isolation == o.Isolation &&
-		r.Degraded == o.Degraded && r.Backend == o.Backend && r.Fake == o.Fake && slices.Equal(r.Devices, o.Devices)
+		r.Degraded == o.Degraded && r.Backend == o.Backend && r.Fake == o.Fake && slices.Equal(r.Devices, o.Devices) && slices.Equal(r.Hosts, o.Hosts)
 }
 
 // Ready reports whether the capability can be used now.
@@ -209,6 +214,9 @@ type Output struct {
 	// Did says for lists that people read what was done, where the arguments do not; nil:
 	// nothing. It is recorded, so it holds no title and nothing that was typed.
 	Did *Did
+	// Hint and Action say what the caller can do about what the result leaves open; empty: nothing.
+	Hint   string
+	Action Action
 }
 
 // Did is what a call did, as far as that may be recorded.

@@ -104,6 +104,23 @@ func manifests(tools *registry.Registry) func(string) string {
 	}
 }
 
+// ownerHosts are those that a node's owner lets tools and families reach there.
+func (g *Gateway) ownerHosts(patterns []string, node capabilities.NodeID) []string {
+	var hosts []string
+	for _, n := range g.Nodes.Snapshot() {
+		if n.ID != node {
+			continue
+		}
+		for _, ready := range n.Readiness {
+			if slices.ContainsFunc(patterns, func(p string) bool { return consent.Names(p, ready.Capability.Tool()) }) {
+				hosts = append(hosts, ready.Hosts...)
+			}
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
 // movesInput says of a tool or a family whether it is hands on a node: it moves the mouse
 // or types, or it acts in pages of a browser that belongs to the person's session there,
 // who may be signed in to the console in it.

@@ -294,7 +294,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	}
 	g.Consent, err = consent.New(consent.Options{
 		Store: g.Store, Record: g.recordBy, Snapshot: func() string { return g.Rulebook.Engine().SnapshotID() }, Stopped: func() bool { _, on := g.Switch.Now(); return on }, Wait: wait, Input: g.movesInput(),
-		Manifest: manifests(g.Registry), Bound: callBound(g.Registry), Owner: g.Nodes.Owner, Valid: g.Tokens.Valid, Log: g.log,
+		Manifest: manifests(g.Registry), Hosts: g.ownerHosts, Bound: callBound(g.Registry), Owner: g.Nodes.Owner, Valid: g.Tokens.Valid, Log: g.log,
 	})
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ func (g *Guard) owner(ctx context.Context, t *wire.Ticket, e *policy.Sealed, sel
 func ruled(t *wire.Ticket, e *policy.Sealed, self policy.Node, ready capabilities.Readiness) policy.Request {
 	return policy.Request{
 		Principal: e.Principal, User: policy.IsUser(e.Role), Role: e.Role, Taint: e.Taint, Tool: t.Tool, Node: self, Lane: e.Lane, Args: t.Args,
-		Given: ready.Isolation, Degraded: ready.Degraded, Required: e.Isolation, Raised: e.Raised(), Time: time.Now(),
+		Given: ready.Isolation, Degraded: ready.Degraded, Hosts: ready.Hosts, Required: e.Isolation, Raised: e.Raised(), Time: time.Now(),
 		Granted: slices.ContainsFunc(t.Grants, isGrant),
 	}
 }

@@ -128,7 +128,7 @@ func success(out capabilities.Output) wire.Answer {
 		}
 	}
 	a := wire.Answer{
-		Status: capabilities.StatusOK, Output: body, Effect: out.Effect, Evidence: out.Evidence, Untrusted: out.Untrusted,
+		Status: capabilities.StatusOK, Output: body, Effect: out.Effect, Evidence: out.Evidence, Untrusted: out.Untrusted, Hint: out.Hint, Action: out.Action,
 	}
 	if did := out.Did; did != nil && *did != (capabilities.Did{}) {
 		a.Did = &wire.Did{Typed: uint32(max(did.Typed, 0)), App: did.App, Fields: uint32(max(did.Fields, 0))}

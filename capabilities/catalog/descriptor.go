@@ -49,6 +49,9 @@ type Descriptor struct {
 	// Optional are declared keys that the tool works without: policy may withhold
 	// them, and its handler then leaves out what needs them.
 	Optional []string `json:"optional_keys,omitempty"`
+	// OwnerKeys are keys that a call has besides the declared ones on a node whose owner named hosts
+	// for the tool (Readiness.Hosts), and nowhere else. The tool works without them.
+	OwnerKeys []string `json:"owner_keys,omitempty"`
 	// Ack is true for tools whose result is an acknowledgement only (S0-42).
 	Ack      bool      `json:"ack,omitempty"`
 	Examples []Example `json:"examples,omitempty"`

@@ -264,6 +264,16 @@ func (d *Descriptor) validateManifest() error {
 			return refuse(d, "optional key %q is not declared", k)
 		}
 	}
+	for _, k := range d.OwnerKeys {
+		switch {
+		case slices.Contains(d.Manifest.Keys(), k):
+			return refuse(d, "owner key %q is declared for every node", k)
+		case k != capabilities.KeyEgress:
+			return refuse(d, "owner key %q: an owner names hosts, which is %s", k, capabilities.KeyEgress)
+		case d.Routing.Target != TargetNode || d.Provider != "" || d.Narrows() != "":
+			return refuse(d, "owner keys are for tools of a node that have no network of their own")
+		}
+	}
 	for _, cat := range d.Manifest.all() {
 		for _, key := range cat.keys {
 			if !keyFormat.MatchString(key) || strings.HasPrefix(key, cat.name+".") {

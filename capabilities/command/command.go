@@ -180,6 +180,9 @@ var sayings = map[capabilities.ActionKey]func(a capabilities.Action) []any{
 	capabilities.ActionResumeNode: func(capabilities.Action) []any {
 		return []any{There("node", "resume"), " on the device lets calls run again."}
 	},
+	capabilities.ActionNameHost: func(a capabilities.Action) []any {
+		return []any{There("up"), " and ", There("node"), " take --workspace-net " + or(a.Name, "HOST") + "."}
+	},
 	capabilities.ActionStopNode: listed(Here("node", "stop"), "stops it."),
 
 	capabilities.ActionCreateToken: listed(Here("token", "create"), "makes one."),

@@ -25,6 +25,8 @@ type Way struct {
 	public bool
 	rules  *Rules
 	gate   gate
+	// reached is told each target that a connection was made to; nil: nobody.
+	reached func(target string)
 
 	mu      sync.Mutex
 	refused map[string]*Refused // by target
@@ -107,6 +109,10 @@ func (w *Way) Name(origins []string) error {
 // Narrow adds the owner's domains, which hold for every connection; an entry that is none is an
 // error that names it.
 func (w *Way) Narrow(allow, block []string) error { return w.rules.Narrow(allow, block) }
+
+// Watch has each target ("host:port") told that a connection was made to. To be called, as Narrow
+// is, before the way is used; told is safe for concurrent use.
+func (w *Way) Watch(told func(target string)) { w.reached = told }
 
 // Allows decides on a target by its name and port, for a call whose grants leave those hosts (nil:
 // all). A Dial may still refuse its address.
@@ -319,6 +325,9 @@ func (w *Way) Dial(ctx context.Context, _, target string) (net.Conn, error) {
 	conn, err := dialAny(ctx, addrs, port)
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeNavigationFailed, err, fmt.Sprintf("The server %.260s does not answer.", target))
+	}
+	if w.reached != nil {
+		w.reached(net.JoinHostPort(plainAddr(host), port))
 	}
 	return conn, nil
 }

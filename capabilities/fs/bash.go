@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
 // Bounds of a command.
@@ -17,7 +18,7 @@ const (
 )
 
 // bash runs a command by bash, behind walls: it may write the workspace and nothing else, and
-// reaches no network.
+// reaches the hosts that the call was granted and no others.
 func (h *Handler) bash(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
 	var args struct {
 		Command   string `json:"command"`
@@ -47,13 +48,17 @@ func (h *Handler) bash(ctx context.Context, inv capabilities.Invocation) (capabi
 	if args.TimeoutMS > 0 {
 		limit = time.Duration(args.TimeoutMS) * time.Millisecond
 	}
+	net, err := h.way(&inv)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
 	began := time.Now()
 	own, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	// The folder is a word of its own: no name of one becomes a command.
-	p, err := h.opts.Start.Start(own, []string{"bash", "-c", `cd -- "$1" && eval "$2" 2>&1`, "bash", filepath.Join(h.dir, rel), args.Command}, h.dir)
+	p, err := h.opts.Start.Start(own, []string{"bash", "-c", `cd -- "$1" && eval "$2" 2>&1`, "bash", filepath.Join(h.dir, rel), args.Command}, h.dir, net)
 	if err != nil && own.Err() != nil && ctx.Err() == nil {
-		return timedOut(&output{}, began), nil
+		return h.timedOut(&output{}, began, net), nil
 	}
 	if err != nil {
 		return capabilities.Output{}, err
@@ -70,18 +75,20 @@ func (h *Handler) bash(ctx context.Context, inv capabilities.Invocation) (capabi
 		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, context.Cause(ctx)
 	}
 	if own.Err() != nil { // its own time, which the caller gave it
-		return timedOut(kept, began), nil
+		return h.timedOut(kept, began, net), nil
 	}
-	return capabilities.Output{Effect: capabilities.EffectUnverifiable, Evidence: "the command ended; what it did was not looked at", Result: map[string]any{
+	out := capabilities.Output{Effect: capabilities.EffectUnverifiable, Evidence: "the command ended; what it did was not looked at"}
+	return h.finished(out, net, map[string]any{
 		"output": kept.text(), "exit_code": code, "truncated": kept.cut, "duration_ms": time.Since(began).Milliseconds(),
-	}}, nil
+	}), nil
 }
 
 // timedOut is the result of a command whose time was over.
-func timedOut(o *output, began time.Time) capabilities.Output {
-	return capabilities.Output{Effect: capabilities.EffectUnverifiable, Evidence: "the command was ended at its time", Result: map[string]any{
+func (h *Handler) timedOut(o *output, began time.Time, net *egress.Way) capabilities.Output {
+	out := capabilities.Output{Effect: capabilities.EffectUnverifiable, Evidence: "the command was ended at its time"}
+	return h.finished(out, net, map[string]any{
 		"output": o.text(), "exit_code": nil, "timed_out": true, "truncated": o.cut, "duration_ms": time.Since(began).Milliseconds(),
-	}}
+	})
 }
 
 // output is the beginning and the end of what a command wrote.

@@ -3,15 +3,20 @@ package fs
 import (
 	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
@@ -24,15 +29,23 @@ func TestMain(m *testing.M) {
 
 type shell struct{ box *sandbox.Sandbox }
 
-func (s shell) Start(ctx context.Context, argv []string, dir string) (Process, error) {
-	p, err := s.box.Start(ctx, sandbox.Program{Argv: argv, Write: []string{dir}})
+func (s shell) Start(ctx context.Context, argv []string, dir string, net *egress.Way) (Process, error) {
+	program := sandbox.Program{Argv: argv, Write: []string{dir}}
+	if net != nil {
+		door, err := net.Open()
+		if err != nil {
+			return nil, err
+		}
+		program.Door = door
+	}
+	p, err := s.box.Start(ctx, program)
 	if err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-func (s shell) Class() (capabilities.IsolationClass, error) { return s.box.Class(false) }
+func (s shell) Class(net bool) (capabilities.IsolationClass, error) { return s.box.Class(net) }
 
 // rig is a handler over a workspace, with a folder beside it that nobody may reach.
 type rig struct {
@@ -245,7 +258,7 @@ func TestPatches(t *testing.T) {
 // A command works in the workspace, and nowhere else.
 func TestCommands(t *testing.T) {
 	r := open(t)
-	if _, err := r.h.opts.Start.Class(); err != nil {
+	if _, err := r.h.opts.Start.Class(false); err != nil {
 		t.Skip(err)
 	}
 	r.file("sub/a.txt", "one two")
@@ -275,6 +288,74 @@ func TestCommands(t *testing.T) {
 	}
 	r.refused(capabilities.CodeInvalidArguments, "bash", m{"command": "true", "cwd": ".."})
 	r.refused(capabilities.CodeNotFound, "bash", m{"command": "true", "cwd": "gone"})
+}
+
+// A command reaches what both the owner and the call's envelope name. Each connection is told as
+// one of the call's doings (S1-44), and each refusal with the flag that allows it.
+func TestCommandsReachWhatWasNamed(t *testing.T) {
+	served := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("here I am")) }))
+	t.Cleanup(served.Close)
+	at := strings.TrimPrefix(served.URL, "http://")
+	box := sandbox.New(procguard.New(procguard.Options{}))
+	if _, err := box.Class(true); err != nil {
+		t.Skip(err)
+	}
+	h, err := New(Options{Workspace: t.TempDir(), Hosts: []string{at, "other.example"}, Start: shell{box}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() })
+	for _, r := range h.Readiness(t.Context()) {
+		if bash := r.Capability == "tyrum.fs.bash"; bash != (len(r.Hosts) == 2) || bash && r.Isolation != capabilities.ClassT2 {
+			t.Errorf("%+v", r)
+		}
+	}
+	run := func(command string, grants ...string) (capabilities.Output, map[string]any, []string) {
+		t.Helper()
+		var mu sync.Mutex
+		var seen []string
+		args, err := json.Marshal(m{"command": command})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := h.Handle(t.Context(), capabilities.Invocation{Capability: "tyrum.fs.bash", Args: args, Grants: grants, Observe: func(key, detail string) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, key+" "+detail)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out, out.Result.(map[string]any), seen
+	}
+	fetch := `exec 3<>/dev/tcp/` + strings.Replace(at, ":", "/", 1) + ` && printf 'GET / HTTP/1.0\r\n\r\n' >&3 && cat <&3`
+	all := []string{capabilities.KeyEgress, capabilities.NarrowDomains + at, capabilities.NarrowDomains + "other.example"}
+	if _, got, seen := run(fetch, all...); !strings.Contains(got["output"].(string), "here I am") || !slices.Contains(seen, capabilities.KeyEgress+" "+at) {
+		t.Errorf("%v %v", got, seen)
+	}
+	for name, grants := range map[string][]string{
+		"no grant":       nil,
+		"no key":         all[1:],
+		"another's host": {all[0], all[2]},
+		"never named":    {all[0], capabilities.NarrowDomains + "evil.example"},
+	} {
+		if _, got, seen := run(fetch, grants...); got["exit_code"] == 0 || strings.Contains(got["output"].(string), "here I am") || slices.ContainsFunc(seen, func(s string) bool { return strings.HasPrefix(s, "network.") }) {
+			t.Errorf("%s: %v %v", name, got, seen)
+		}
+	}
+	out, got, _ := run("exec 3<>/dev/tcp/127.0.0.1/9; exec 3<>/dev/tcp/127.0.0.2/7", all...)
+	want := capabilities.Action{Key: capabilities.ActionNameHost, Name: "127.0.0.2:7"}
+	if refused, _ := got["refused"].([]string); len(refused) != 2 || out.Action != want || !strings.Contains(out.Hint, "allow it with --workspace-net 127.0.0.2:7") {
+		t.Errorf("%v %q %+v", got, out.Hint, out.Action)
+	}
+	for _, bad := range [][]string{{"https://example.com"}, {"Example.com"}, {"[::1]:80"}, {"*.com"}, {""}, make([]string, capabilities.MaxHosts+1)} {
+		if _, err := New(Options{Workspace: t.TempDir(), Hosts: bad}); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if _, err := New(Options{Hosts: all[2:]}); err == nil {
+		t.Error("hosts without a workspace")
+	}
 }
 
 func TestWithoutAWorkspaceNothingIsReady(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
 // Options of New.
@@ -21,16 +22,20 @@ type Options struct {
 	// Whole is what the owner's file says about a whole folder: no part of it may be refused or
 	// asked about where a command works, for a command cannot be held to that. nil: nothing.
 	Whole func(folder string) *capabilities.Error
+	// Hosts are those that commands may reach, as egress.NewWay reads them; default: none.
+	Hosts []string
 	// Start runs commands; nil: there are no walls here, and bash is not ready.
 	Start Starter
 }
 
 // Starter starts a command behind walls. It is safe for concurrent use.
 type Starter interface {
-	// Start starts a program in folder dir, which is all that it may write.
-	Start(ctx context.Context, argv []string, dir string) (Process, error)
-	// Class is what it gets; the error says why it gets none, and the fix.
-	Class() (capabilities.IsolationClass, error)
+	// Start starts a program in folder dir, which is all that it may write. net is its way to the
+	// network; nil: it opens no connection.
+	Start(ctx context.Context, argv []string, dir string, net *egress.Way) (Process, error)
+	// Class is what it gets, with a way to the network or without; the error says why it gets none,
+	// and the fix.
+	Class(net bool) (capabilities.IsolationClass, error)
 }
 
 // Process is a running command.
@@ -59,7 +64,13 @@ func New(o Options) (*Handler, error) {
 	if o.Whole == nil {
 		h.opts.Whole = func(string) *capabilities.Error { return nil }
 	}
+	if err := checkHosts(o.Hosts); err != nil {
+		return nil, err
+	}
 	if o.Workspace == "" {
+		if len(o.Hosts) > 0 {
+			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "hosts are for commands in a workspace, and none was named")
+		}
 		return h, nil
 	}
 	dir, err := filepath.Abs(o.Workspace)
@@ -113,13 +124,14 @@ func (h *Handler) walls(r *capabilities.Readiness) {
 		r.Reason, r.Fix = capabilities.ReasonIsolationMissing, "Commands cannot be confined on this system."
 		return
 	}
-	class, err := h.opts.Start.Class()
+	class, err := h.opts.Start.Class(len(h.opts.Hosts) > 0)
 	if r.Isolation = class; err != nil {
 		e := capabilities.AsError(err)
 		r.Reason, r.Fix = capabilities.ReasonIsolationMissing, e.PublicHint()
 	} else if e := h.opts.Whole(h.dir); e != nil {
 		r.Reason, r.Fix = capabilities.ReasonOwnerDisabled, e.PublicHint()
 	}
+	r.Hosts = h.opts.Hosts
 }
 
 // Handle carries out one call.

@@ -117,7 +117,7 @@ func TestTheOwnersWordHoldsForNewFiles(t *testing.T) {
 // No rule about a part of the workspace can be held against a command, so none runs beside one.
 func TestNoCommandBesideARuleOfTheOwners(t *testing.T) {
 	r := open(t)
-	if _, err := r.h.opts.Start.Class(); err != nil {
+	if _, err := r.h.opts.Start.Class(false); err != nil {
 		t.Skip(err)
 	}
 	reason := func() (capabilities.Reason, string) {

@@ -73,6 +73,9 @@ type Request struct {
 	// readiness. Ignored for tools of the gateway.
 	Given    capabilities.IsolationClass
 	Degraded string
+	// Hosts are those that the node's owner named for the tool, from the node's readiness: with them
+	// the call has the tool's owner keys, too.
+	Hosts []string
 	// Required raises the class the call needs (an escalation's envelope). Default:
 	// what the declared keys derive to; a weaker one changes nothing.
 	Required capabilities.IsolationClass
@@ -250,8 +253,8 @@ func (env *environment) context() cedar.RecordMap {
 	return cedar.RecordMap{
 		"tool":      cedar.String(r.Tool),
 		"lane":      cedar.String(r.Lane),
-		"keys":      t.keys,
-		"risk":      cedar.String(t.profile().Risk.Raise(r.Raised)),
+		"keys":      t.keysOn(r.Hosts),
+		"risk":      cedar.String(r.profile(t).Risk.Raise(r.Raised)),
 		"raised":    cedar.Long(max(r.Raised, 0)),
 		"isolation": cedar.String(r.required(t)),
 		"given":     cedar.String(given),
@@ -262,13 +265,16 @@ func (env *environment) context() cedar.RecordMap {
 }
 
 func (r *Request) required(t *tool) capabilities.IsolationClass {
-	return strongerClass(t.profile().Isolation, r.Required)
+	return strongerClass(r.profile(t).Isolation, r.Required)
 }
 
 // short reports whether the class that the node gives is not in full one that the call may run in.
 func (r *Request) short(t *tool) bool {
 	return r.Degraded != "" || !r.Given.Meets(r.required(t), t.profile().InSession)
 }
+
+// profile is that of the tool where the call is to run.
+func (r *Request) profile(t *tool) *Profile { return t.profile().On(r.Hosts) }
 
 // parents puts a principal into its role and into the lane it calls in.
 func parents(r *Request) cedar.EntityUIDSet {
@@ -353,7 +359,7 @@ func (e *Engine) judge(r Request, evaluate evaluator) Decision {
 		d = e.isolation(r, t, env, d, evaluate)
 	}
 	if d.Effect != Deny && len(e.byKey) > 0 {
-		d = e.reduce(t, env, d, evaluate)
+		d = e.reduce(r.profile(t), env, d, evaluate)
 	}
 	if r.Consented && d.Effect == Ask {
 		d.Effect = Allow

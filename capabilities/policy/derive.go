@@ -248,6 +248,17 @@ type Profile struct {
 	// Asks says that a person is asked about every call, whatever a permit says: it has
 	// privileged keys (S1-22), or its descriptor requires approval (S1-24).
 	Asks bool
+
+	// wide is the profile on a node whose owner named hosts for the tool; nil: the same.
+	wide *Profile
+}
+
+// On returns the profile of calls on a node whose owner named those hosts for the tool.
+func (p *Profile) On(hosts []string) *Profile {
+	if len(hosts) == 0 || p.wide == nil {
+		return p
+	}
+	return p.wide
 }
 
 // why says why every call of the tool is asked about.
@@ -273,14 +284,26 @@ func (p *Profile) Class() capabilities.IsolationClass {
 // NewProfile derives the profile of a descriptor. The descriptor's own default
 // class can raise the derived one, never lower it.
 func NewProfile(d *catalog.Descriptor) *Profile {
-	keys := d.Manifest.Keys()
+	p := newProfile(d, d.Manifest.Keys(), d.Optional)
+	if len(d.OwnerKeys) > 0 {
+		p.wide = newProfile(d, wideKeys(d), slices.Concat(d.Optional, d.OwnerKeys))
+	}
+	return p
+}
+
+// wideKeys are the declared keys with those of a node whose owner named hosts, sorted.
+func wideKeys(d *catalog.Descriptor) []string {
+	return slices.Sorted(slices.Values(slices.Concat(d.Manifest.Keys(), d.OwnerKeys)))
+}
+
+func newProfile(d *catalog.Descriptor, keys, optional []string) *Profile {
 	hash := d.Hash()
 	return &Profile{
 		Tool:         d.Tool,
 		Version:      d.Version,
 		ManifestHash: "sha256:" + hex.EncodeToString(hash[:]),
 		Keys:         keys,
-		Optional:     d.Optional,
+		Optional:     optional,
 		ID:           ProfileID(keys),
 		Risk:         DeriveRisk(keys),
 		Isolation:    strongerClass(DeriveIsolation(keys), d.Defaults.Isolation),

@@ -120,7 +120,10 @@ type EnvelopeInput struct {
 	Withheld []string
 	// Narrowed are keys with a value that bound what the others reach, such as
 	// "network.egress.domain_allowlist:example.com".
-	Narrowed   []string
+	Narrowed []string
+	// Hosts are those that the node's owner named for the tool; Profile is the one On them. They stand
+	// among the grants if the key is there by which they are reached.
+	Hosts      []string
 	Escalation *Escalation // nil = none
 	Created    time.Time   // required
 	Expires    time.Time   // required; after Created
@@ -189,9 +192,9 @@ func BuildEnvelope(in EnvelopeInput) (*Sealed, error) {
 	p := in.Profile
 	grants := p.Keys
 	isolation, risk, consent := p.Isolation, p.Risk, p.Consent
-	if len(in.Withheld) > 0 || len(in.Narrowed) > 0 || in.Escalation != nil {
+	if len(in.Withheld) > 0 || len(in.Narrowed) > 0 || len(in.Hosts) > 0 || in.Escalation != nil {
 		var err error
-		if grants, err = effectiveGrants(p.Keys, in.Withheld, in.Narrowed, in.Escalation); err != nil {
+		if grants, err = effectiveGrants(p.Keys, &in); err != nil {
 			return nil, err
 		}
 		// A withheld key lowers nothing: a class or a risk below what the tool declares would rest
@@ -408,14 +411,21 @@ func validNarrowed(k string) bool {
 
 // effectiveGrants is declared less withheld plus what narrows plus delta.
 // Withholding what was never declared is a mistake of the caller.
-func effectiveGrants(declared, withheld, narrowed []string, x *Escalation) ([]string, error) {
+func effectiveGrants(declared []string, in *EnvelopeInput) ([]string, error) {
 	grants := slices.Clone(declared)
-	for _, k := range withheld {
+	for _, k := range in.Withheld {
 		i := slices.Index(grants, k)
 		if i < 0 {
 			return nil, badEnvelope("withheld key " + k + " is not declared")
 		}
 		grants = slices.Delete(grants, i, i+1)
+	}
+	narrowed := in.Narrowed
+	x := in.Escalation
+	if slices.Contains(grants, capabilities.KeyEgress) || x != nil && slices.Contains(x.Delta, capabilities.KeyEgress) {
+		for _, host := range in.Hosts {
+			narrowed = append(slices.Clip(narrowed), capabilities.NarrowDomains+host)
+		}
 	}
 	for _, k := range narrowed {
 		if !validNarrowed(k) {

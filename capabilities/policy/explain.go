@@ -69,7 +69,7 @@ func (e *Engine) Explain(r Request) Explanation {
 		env.withoutArgs()
 		x.Rules = e.outcomes(x.Rules, e.degraded, env)
 	}
-	for _, key := range t.profile().Keys {
+	for _, key := range r.profile(t).Keys {
 		if p := e.byKey[key]; p != nil {
 			env.request.Action = keyAction(key)
 			env.withoutArgs()

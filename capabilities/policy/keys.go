@@ -31,7 +31,7 @@ func keyGroups(key string) []cedar.EntityUID {
 	}
 }
 
-// declaredKeys are the keys that any tool declares, sorted.
+// declaredKeys are the keys that any tool declares, or has on some node, sorted.
 func declaredKeys(tools map[capabilities.ToolID]*tool) []string {
 	seen := map[string]bool{}
 	for _, t := range tools {
@@ -98,9 +98,9 @@ func (e *Engine) indexKeys(s *scopeIndex) {
 // granted unless a forbid takes it, withheld if one does, and escalated if it would
 // not with a person's consent. A tool that cannot work without a withheld key is
 // denied.
-func (e *Engine) reduce(t *tool, env *environment, d Decision, evaluate evaluator) Decision {
+func (e *Engine) reduce(of *Profile, env *environment, d Decision, evaluate evaluator) Decision {
 	env.withoutArgs()
-	for _, key := range t.profile().Keys {
+	for _, key := range of.Keys {
 		p := e.byKey[key]
 		if p == nil {
 			continue
@@ -120,7 +120,7 @@ func (e *Engine) reduce(t *tool, env *environment, d Decision, evaluate evaluato
 		switch {
 		case len(second.forbids) == 0 && !first.failed:
 			d.Escalated = append(d.Escalated, key)
-		case slices.Contains(t.profile().Optional, key):
+		case slices.Contains(of.Optional, key):
 			d.Withheld = append(d.Withheld, key)
 		default:
 			return Decision{

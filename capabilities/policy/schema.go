@@ -68,21 +68,19 @@ var entityAttributes = map[string]argKind{
 // tool is what the engine knows of one tool.
 type tool struct {
 	profile  func() *Profile // made at the first call
-	declared []string        // its keys
+	declared []string        // its keys, and those it has on some nodes
 	class    string          // tools of one class differ in nothing but their ID to a rule that does not name them
 	args     argSpec
 	action   cedar.EntityUID
 	groups   []cedar.EntityUID
 	keys     cedar.Set
-	onNode   bool // the resource is a node, else the gateway
+	wide     cedar.Set // keys on a node whose owner named hosts for it
+	onNode   bool      // the resource is a node, else the gateway
 }
 
 func newTool(d *catalog.Descriptor) *tool {
 	keys := d.Manifest.Keys()
-	values := make([]cedar.Value, len(keys))
-	for i, k := range keys {
-		values[i] = cedar.String(k)
-	}
+	set := stringSet(keys)
 	t := &tool{
 		profile:  sync.OnceValue(func() *Profile { return NewProfile(d) }),
 		declared: keys,
@@ -94,14 +92,26 @@ func newTool(d *catalog.Descriptor) *tool {
 			cedar.NewEntityUID(typeAction, cedar.String(groupEffectPrefix+string(d.SideEffects))),
 			cedar.NewEntityUID(typeAction, readOrEffect(d)),
 		},
-		keys:   cedar.NewSet(values...),
+		keys:   set,
+		wide:   set,
 		onNode: d.NodeCapability() != "",
+	}
+	if len(d.OwnerKeys) > 0 {
+		t.declared = wideKeys(d)
+		t.wide = stringSet(t.declared)
 	}
 	// Rules see no arguments of a provider's tool.
 	if d.Provider != "" && len(t.args.args)+len(t.args.derived()) == 0 {
 		t.class = fmt.Sprint(t.groups, t.onNode)
 	}
 	return t
+}
+
+func (t *tool) keysOn(hosts []string) cedar.Set {
+	if len(hosts) > 0 {
+		return t.wide
+	}
+	return t.keys
 }
 
 func readOrEffect(d *catalog.Descriptor) cedar.String {

@@ -304,6 +304,12 @@ func (r *Readiness) check() error {
 				return err
 			}
 		}
+		if len(c.Hosts) > capabilities.MaxHosts {
+			return fmt.Errorf("more than %d hosts", capabilities.MaxHosts)
+		}
+		if err := names("a host", capabilities.MaxHostText, c.Hosts...); err != nil {
+			return err
+		}
 	}
 	return nil
 }

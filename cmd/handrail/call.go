@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/command"
 )
 
 type callOptions struct {
@@ -285,6 +286,9 @@ func printResult(cmd *cobra.Command, c *remote, raw json.RawMessage, dir string)
 	}
 	if r.Effect != "" {
 		fmt.Fprintln(out, plain(strings.TrimSuffix(fmt.Sprintf("effect: %s (%s)", r.Effect, r.Evidence), " ()")))
+	}
+	if hint, action := r.Action.Unworded(r.Hint); hint != "" {
+		fmt.Fprintln(out, plain("hint: "+command.Hint(hint, action)))
 	}
 	return nil
 }

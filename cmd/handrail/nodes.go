@@ -233,6 +233,9 @@ func backendOf(c api.Capability) string {
 		}
 		text += sep + d.ID
 	}
+	if len(c.Hosts) > 0 {
+		text = strings.TrimPrefix(text+"; reaches "+strings.Join(c.Hosts, ", "), "; ")
+	}
 	return text
 }
 

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/capabilities/folder"
 	"github.com/handrail-dev/handrail/capabilities/fs"
 	"github.com/handrail-dev/handrail/capabilities/web"
@@ -12,9 +13,14 @@ import (
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
-// openFiles makes the handler of files over the workspace, which may be none.
-func openFiles(workspace string, owner ownerFolders, launcher platform.Launcher) (*fs.Handler, error) {
-	return fs.New(fs.Options{Workspace: workspace, Check: owner.read, Whole: owner.whole, Start: shell{sandbox.New(launcher)}})
+// openFiles makes the handler of files over the workspace, which may be none, and of commands that
+// may reach those hosts.
+func openFiles(workspace string, hosts []string, owner ownerFolders, launcher platform.Launcher) (*fs.Handler, error) {
+	class := capabilities.ClassT1
+	if len(hosts) > 0 {
+		class = capabilities.ClassT2
+	}
+	return fs.New(fs.Options{Workspace: workspace, Hosts: hosts, Check: owner.read, Whole: owner.whole, Start: shell{sandbox.New(launcher), class}})
 }
 
 // openWeb makes the handler that fetches pages. The owner's word about the browser's ways holds
@@ -59,11 +65,23 @@ func filesOffered() []capabilities.CapabilityID {
 }
 
 // shell starts commands in this system's sandbox.
-type shell struct{ box *sandbox.Sandbox }
+type shell struct {
+	box   *sandbox.Sandbox
+	class capabilities.IsolationClass // of every command, also of one without a network
+}
 
 // Start starts a command that may write one folder.
-func (s shell) Start(ctx context.Context, argv []string, dir string) (fs.Process, error) {
-	child, err := s.box.Start(ctx, sandbox.Program{Argv: argv, Write: []string{dir}})
+func (s shell) Start(ctx context.Context, argv []string, dir string, net *egress.Way) (fs.Process, error) {
+	// git does not start where it may not read the system's settings.
+	p := sandbox.Program{Argv: argv, Env: []string{"GIT_CONFIG_NOSYSTEM=1"}, Write: []string{dir}, Class: s.class}
+	if net != nil {
+		door, err := openDoor(s.box, net)
+		if err != nil {
+			return nil, err
+		}
+		p.Door = door
+	}
+	child, err := s.box.Start(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -71,4 +89,4 @@ func (s shell) Start(ctx context.Context, argv []string, dir string) (fs.Process
 }
 
 // Class is what commands get.
-func (s shell) Class() (capabilities.IsolationClass, error) { return s.box.Class(false) }
+func (s shell) Class(net bool) (capabilities.IsolationClass, error) { return s.box.Class(net) }

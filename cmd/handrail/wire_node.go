@@ -120,6 +120,7 @@ type nodeFlags struct {
 	sensorFlags
 	hostProviders *bool
 	workspace     *string
+	workspaceNet  *[]string
 }
 
 func addNodeFlags(cmd *cobra.Command) nodeFlags {
@@ -127,6 +128,7 @@ func addNodeFlags(cmd *cobra.Command) nodeFlags {
 		addBrowserFlags(cmd), addDesktopFlags(cmd), addSensorFlags(cmd),
 		cmd.Flags().Bool("host-providers", false, "let the gateway's admins have providers (commands, MCP servers, HTTP APIs) run on this device"),
 		cmd.Flags().String("workspace", "", "folder whose files agents may work with, and where their commands run (default: none)"),
+		cmd.Flags().StringSlice("workspace-net", nil, "host that commands in the workspace may reach, as HOST, *.DOMAIN or HOST:PORT; repeatable (default: none)"),
 	}
 }
 
@@ -302,7 +304,7 @@ func openNode(data dataDir, flags nodeFlags, addrs, gateway []string, warm bool,
 	if err != nil {
 		return nil, err
 	}
-	files, err := openFiles(*flags.workspace, config.owner, procguard.New(procguard.Options{Log: log}))
+	files, err := openFiles(*flags.workspace, *flags.workspaceNet, config.owner, procguard.New(procguard.Options{Log: log}))
 	if err != nil {
 		return nil, err
 	}

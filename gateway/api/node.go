@@ -64,5 +64,6 @@ type Capability struct {
 	Degraded   string                      `json:"degraded,omitempty"` // what the isolation lacks
 	Backend    string                      `json:"backend,omitempty"`
 	Devices    []capabilities.Device       `json:"devices,omitempty"`
+	Hosts      []string                    `json:"hosts,omitempty"` // that its calls may reach, as the owner named them
 	Fake       bool                        `json:"fake,omitempty"`
 }

@@ -206,7 +206,7 @@ func (c *Consent) grantFor(p *approval, a Answer) (*Grant, error) {
 	now := c.opts.Now()
 	g := &Grant{
 		ID: newID("g-"), Nonce: newID(""), Kind: a.Kind, Principal: p.Principal, Tools: []string{string(p.Tool)}, Node: p.Node, Lane: p.Lane, Snapshot: p.Snapshot,
-		Scope: scope, MaxUses: a.MaxUses, Approver: a.By, Via: string(a.Via), Known: a.Known, Reason: a.Reason, Created: now,
+		Hosts: p.hosts, Scope: scope, MaxUses: a.MaxUses, Approver: a.By, Via: string(a.Via), Known: a.Known, Reason: a.Reason, Created: now,
 	}
 	switch a.Kind {
 	case KindCall:

@@ -39,6 +39,9 @@ type Ask struct {
 	Always    bool // it is asked about at every call, whatever a rule permits
 	Forbidden bool // a rule that forbids it without a person is among Policies
 	Reach     Reach
+	// Hosts are those that the call may reach because the node's owner named them, and which the
+	// question names: a grant covers no others.
+	Hosts []string
 	// Through says what carries the call out and what that may reach, where a provider does: it is
 	// called once for each question. nil: nothing is said.
 	Through func() []string
@@ -168,8 +171,9 @@ func (a Approval) Digest() string {
 // approval is one question that waits.
 type approval struct {
 	Approval
-	key  string
-	args []byte
+	key   string
+	args  []byte
+	hosts []string // Ask.Hosts
 	// claimed says that an answer is being made durable: whoever comes now is late.
 	claimed bool
 	done    chan struct{} // closed with the answer
@@ -201,7 +205,7 @@ func (a *Ask) key(args []byte) string {
 	if a.Role == policy.RoleAgent {
 		kind = policy.RoleAgent
 	}
-	return strings.Join([]string{kind, string(a.Principal), string(a.Tool), string(a.Node), string(a.Lane), a.Snapshot, hex.EncodeToString(args)}, "\x00")
+	return strings.Join([]string{kind, string(a.Principal), string(a.Tool), string(a.Node), string(a.Lane), a.Snapshot, strings.Join(a.Hosts, " "), hex.EncodeToString(args)}, "\x00")
 }
 
 // Await returns the grant that the call goes on with: a live one, or the one that a person gives
@@ -311,7 +315,7 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 			WithHint("Wait some seconds before asking for something new; repeating a call that waits costs nothing.")
 	}
 	life := max(a.Defer, approvalLife)
-	p := &approval{key: key, args: args, done: make(chan struct{}), raw: keepArgs(a.Args), purpose: a.Purpose, Approval: Approval{
+	p := &approval{key: key, args: args, hosts: a.Hosts, done: make(chan struct{}), raw: keepArgs(a.Args), purpose: a.Purpose, Approval: Approval{
 		ID: newID("a-"), State: StatePending, Principal: a.Principal, Role: a.Role, Tool: a.Tool, Title: a.Title, Node: a.Node, NodeLabel: a.NodeLabel,
 		Lane: a.Lane, Arguments: shown(a.Evidence), Hosts: plainAll(a.Reach.Hosts), Paths: plainAll(a.Reach.Paths), Through: through, Risk: a.Risk, Keys: a.Keys, Escalated: a.Escalated, Envelope: a.Envelope,
 		Why: plainAll(a.Why), Longest: a.Longest, Hands: lends, Choices: choices(a.Longest), Overrides: overrides(a), Policies: a.Policies, Snapshot: a.Snapshot, User: a.User, Task: a.Task,

@@ -59,6 +59,9 @@ type Options struct {
 	// Manifest digests what a tool, or all of a family, declares that it does. A grant
 	// is good only for what its tools were when it was given. Default: nothing.
 	Manifest func(tool string) string
+	// Hosts are those that the owner of a node lets any of these tools and families reach there, now.
+	// It is called without locks. Default: none.
+	Hosts func(tools []string, node capabilities.NodeID) []string
 	// Bound reports whether a person is to be asked at each call of a tool, or of every
 	// tool of a family: nothing that lasts is granted for it. Default: of none.
 	Bound func(tool string) bool
@@ -122,6 +125,9 @@ func New(o Options) (*Consent, error) {
 	}
 	if o.Manifest == nil {
 		o.Manifest = func(string) string { return "" }
+	}
+	if o.Hosts == nil {
+		o.Hosts = func([]string, capabilities.NodeID) []string { return nil }
 	}
 	if o.Bound == nil {
 		o.Bound = func(string) bool { return false }
@@ -265,7 +271,7 @@ func (c *Consent) Grant(ctx context.Context, s Spec) (Grant, error) {
 	}
 	now := c.opts.Now()
 	g := &Grant{
-		ID: newID("g-"), Nonce: newID(""), Scope: scope, Kind: KindLease, Principal: s.Principal, Tools: slices.Clone(s.Tools), Node: s.Node, Lane: s.Lane,
+		ID: newID("g-"), Nonce: newID(""), Hosts: c.opts.Hosts(s.Tools, s.Node), Scope: scope, Kind: KindLease, Principal: s.Principal, Tools: slices.Clone(s.Tools), Node: s.Node, Lane: s.Lane,
 		Snapshot: c.opts.Snapshot(), MaxUses: s.MaxUses, Approver: s.Approver, Reason: s.Reason, Created: now, Expires: now.Add(s.For),
 	}
 	if g.Scope.Starts.After(now) { // the window begins later, and is as long

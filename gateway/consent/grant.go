@@ -48,9 +48,12 @@ type Grant struct {
 	// Manifest digests what the tools declared when it was given; for tools that a
 	// later version changed it covers nothing.
 	Manifest string `json:"manifest_hash"`
-	Scope    Scope  `json:"scope,omitzero"`
-	MaxUses  int    `json:"max_uses,omitempty"` // 0: not counted
-	Used     int    `json:"used"`
+	// Hosts are those that its calls may reach because the node's owner named them: those of the
+	// question, or of the node when it was given ahead. For other ones it covers nothing.
+	Hosts   []string `json:"hosts,omitempty"`
+	Scope   Scope    `json:"scope,omitzero"`
+	MaxUses int      `json:"max_uses,omitempty"` // 0: not counted
+	Used    int      `json:"used"`
 	// ArgsDigest is the keyed digest of the arguments that a call-bound grant is
 	// about. The key is this process's, so nobody can guess from it.
 	ArgsDigest string `json:"args_digest,omitempty"`
@@ -83,7 +86,8 @@ func (g *Grant) byOwnHand() bool { return g.Via == string(ViaOwner) || g.Via == 
 func (g *Grant) covers(a *Ask, args []byte) bool {
 	return g.Principal == a.Principal && (!g.byOwnHand() || a.Role != policy.RoleAgent) && g.Node == a.Node && (g.Lane == "" || g.Lane == a.Lane) && g.Snapshot == a.Snapshot &&
 		slices.ContainsFunc(g.Tools, func(t string) bool { return Names(t, a.Tool) && (t == string(a.Tool) || a.Longest != KindCall) }) &&
-		(g.Kind != KindCall || len(args) > 0 && hmac.Equal(g.args, args)) && g.Scope.covers(&a.Reach, a.at)
+		(g.Kind != KindCall || len(args) > 0 && hmac.Equal(g.args, args)) && g.Scope.covers(&a.Reach, a.at) &&
+		!slices.ContainsFunc(a.Hosts, func(h string) bool { return !slices.Contains(g.Hosts, h) })
 }
 
 // Names reports whether pattern is tool or its family.

@@ -52,9 +52,9 @@ func (c *Consent) ownerOf(id string) capabilities.PrincipalID {
 // may have such a call made; nobody is asked what they just asked for.
 func (c *Consent) Confirmed(ctx context.Context, by capabilities.PrincipalID, tool capabilities.ToolID, node capabilities.NodeID, lane capabilities.LaneID, args []byte) error {
 	now := c.opts.Now()
-	digest := c.digest(args)
+	digest, tools := c.digest(args), []string{string(tool)}
 	return c.keep(ctx, &Grant{
-		ID: newID("g-"), Nonce: newID(""), Kind: KindCall, Principal: by, Tools: []string{string(tool)}, Node: node, Lane: lane, Snapshot: c.opts.Snapshot(),
+		ID: newID("g-"), Nonce: newID(""), Kind: KindCall, Principal: by, Tools: tools, Hosts: c.opts.Hosts(tools, node), Node: node, Lane: lane, Snapshot: c.opts.Snapshot(),
 		MaxUses: 1, Approver: by, Via: string(ViaAsked), Created: now, Expires: now.Add(onceLife), args: digest, ArgsDigest: hex.EncodeToString(digest),
 	}, nil)
 }
@@ -73,7 +73,7 @@ func (c *Consent) ownWord(ctx context.Context, a *Ask, args []byte) error {
 	}
 	now := c.opts.Now()
 	return c.keep(ctx, &Grant{
-		ID: newID("g-"), Nonce: newID(""), Kind: KindCall, Principal: a.Principal, Tools: []string{string(a.Tool)}, Node: a.Node, Lane: a.Lane, Snapshot: a.Snapshot,
+		ID: newID("g-"), Nonce: newID(""), Kind: KindCall, Principal: a.Principal, Tools: []string{string(a.Tool)}, Hosts: a.Hosts, Node: a.Node, Lane: a.Lane, Snapshot: a.Snapshot,
 		MaxUses: 1, Approver: a.Principal, Via: string(ViaOwner), Known: a.Self, Created: now, Expires: now.Add(onceLife), args: args, ArgsDigest: hex.EncodeToString(args),
 	}, nil)
 }

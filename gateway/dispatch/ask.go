@@ -24,15 +24,23 @@ func (v *decided) question() consent.Ask {
 }
 
 func (v *decided) questionOf(node policy.Node) consent.Ask {
-	profile := v.engine.Profile(v.desc.Tool)
+	profile := v.profile()
 	advice := v.engine.Advice(v.verdict.Determining, profile.Asks)
 	return consent.Ask{
 		Call: v.id, Principal: v.req.Principal, Role: v.req.Role, Tool: v.desc.Tool, Title: v.desc.Title, Node: node.ID, NodeLabel: node.Label,
 		Lane: v.req.Lane, Args: v.args.Canonical, Evidence: v.shown(v.desc.EvidenceArgs(v.args.Canonical)), Risk: string(risk(v.desc, profile).Raise(v.raises(v.desc.Tool, node.ID))),
 		Snapshot: v.engine.SnapshotID(), Policies: v.verdict.Determining, Why: advice.Why, User: advice.User, Quick: advice.User && v.req.Elicits, Defer: advice.Defer, Task: v.req.Task,
 		Token: v.req.Token, Purpose: v.args.Purpose, Self: v.req.Self,
-		Keys: v.keysWithYes(profile), Escalated: v.verdict.Escalated, Envelope: v.sealed.Summary(), Always: profile.Asks, Forbidden: advice.Forbids, Reach: reach(v.desc, v.args.Canonical), Longest: longest(v.desc.Consent, profile),
+		Keys: v.keysWithYes(profile), Escalated: v.verdict.Escalated, Envelope: v.sealed.Summary(), Always: profile.Asks, Forbidden: advice.Forbids, Reach: reach(v.desc, v.args.Canonical), Hosts: v.hosts(), Longest: longest(v.desc.Consent, profile),
 	}
+}
+
+// hosts are those that the node's owner lets the call reach, with a yes.
+func (v *decided) hosts() []string {
+	if slices.Contains(v.verdict.Withheld, capabilities.KeyEgress) {
+		return nil
+	}
+	return v.ownerHosts()
 }
 
 // risk is what a person is told of a call: where a tool only looks at what the person at
@@ -81,7 +89,7 @@ func (d *Dispatcher) Permits(caller Caller, tool capabilities.ToolID, node capab
 	}
 	r := d.policyRequest(caller, desc, n)
 	engine := d.opts.Policy()
-	r.Given, r.Degraded = engine.Profile(tool).Class(), "" // nothing will run, so what the node gives is not the question
+	r.Given, r.Degraded = engine.Profile(tool).On(r.Hosts).Class(), "" // nothing will run, so what the node gives is not the question
 	return engine.Possible(r).Effect
 }
 

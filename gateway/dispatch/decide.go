@@ -65,7 +65,7 @@ func (n *routed) policyRequest(at *route.Node) policy.Request {
 	r.Raised = n.raises(n.desc.Tool, r.Node.ID)
 	if n.unroutable != nil {
 		// Nothing will run, so what the node offers now is not the question.
-		r.Given, r.Degraded = n.engine.Profile(n.desc.Tool).Class(), ""
+		r.Given, r.Degraded = n.engine.Profile(n.desc.Tool).On(r.Hosts).Class(), ""
 	}
 	return r
 }
@@ -95,9 +95,22 @@ func (caller Caller) policyRequest(d *catalog.Descriptor, n *route.Node) policy.
 	if n != nil {
 		ready := n.Readiness[d.NodeCapability()]
 		r.Node = policy.Node{ID: n.ID, Label: n.Summary.Label, Platform: n.Summary.Platform, Trust: n.Summary.Trust, Labels: n.Labels}
-		r.Given, r.Degraded = ready.Isolation, ready.Degraded
+		r.Given, r.Degraded, r.Hosts = ready.Isolation, ready.Degraded, ready.Hosts
 	}
 	return r
+}
+
+// profile is that of the tool on the call's node.
+func (n *routed) profile() *policy.Profile {
+	return n.engine.Profile(n.desc.Tool).On(n.ownerHosts())
+}
+
+// ownerHosts are those that the node's owner named for the tool.
+func (n *routed) ownerHosts() []string {
+	if len(n.desc.OwnerKeys) == 0 {
+		return nil
+	}
+	return n.ready.Hosts
 }
 
 // grant is what a person's word adds to a decision; the zero value: nobody was asked.
@@ -112,7 +125,7 @@ func (n *routed) seal(v *policy.Decision, g grant) (*policy.Sealed, *capabilitie
 	created := n.began.Add(n.waited)
 	asked := n.policyRequest(n.node)
 	in := policy.EnvelopeInput{
-		Profile: n.engine.Profile(n.desc.Tool), Principal: n.principal, Role: n.req.Role, Lane: n.lane,
+		Profile: n.profile(), Hosts: n.ownerHosts(), Principal: n.principal, Role: n.req.Role, Lane: n.lane,
 		Requested: n.args.NodeID, Node: asked.Node, Raised: asked.Raised, ArgsDigest: n.mac[:], Policy: n.engine.SnapshotID(),
 		Narrowed: n.narrowed(g.permit), Created: created, Expires: created.Add(ticketLifetime + n.args.Timeout), Taint: n.taint,
 	}

@@ -92,15 +92,13 @@ func (n *nest) attenuate(in *policy.EnvelopeInput, narrows string) *capabilities
 			return refuse(key)
 		}
 	}
+	if limited := keysOf(granted, capabilities.NarrowDomains); len(limited) > 0 {
+		in.Hosts = slices.DeleteFunc(slices.Clone(in.Hosts), func(h string) bool { return !slices.Contains(limited, capabilities.NarrowDomains+h) })
+	}
 	if narrows == "" {
 		return nil
 	}
-	var hosts []string
-	for _, key := range granted {
-		if strings.HasPrefix(key, narrows) {
-			hosts = append(hosts, key)
-		}
-	}
+	hosts := keysOf(granted, narrows)
 	switch {
 	case len(hosts) == 0:
 	case len(in.Narrowed) == 0:
@@ -112,6 +110,11 @@ func (n *nest) attenuate(in *policy.EnvelopeInput, narrows string) *capabilities
 		}
 	}
 	return nil
+}
+
+// keysOf returns the keys that begin so.
+func keysOf(grants []string, begin string) []string {
+	return slices.DeleteFunc(slices.Clone(grants), func(key string) bool { return !strings.HasPrefix(key, begin) })
 }
 
 // composition is a call that makes others.

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -67,6 +68,9 @@ func (d *Dispatcher) ask(ctx context.Context, v *decided, x *execution.Execution
 	question.Look = d.meets(v)
 	if d.opts.Through != nil && v.desc.Provider != "" {
 		question.Through = func() []string { return d.opts.Through(v.desc.Provider, v.desc.Tool) }
+	}
+	if hosts := v.hosts(); len(hosts) > 0 {
+		question.Through = func() []string { return []string{"the device's proxy, which connects to " + strings.Join(hosts, ", ")} }
 	}
 	question.Left = func() bool { return d.serving.Err() == nil && v.req.Task == "" } // so does every call with the gateway
 	if within == nil {

@@ -236,6 +236,7 @@ func (c *openCall) conclude(e opencalls.End) (r capabilities.Result) {
 		r.Effect, r.Evidence, r.Artifacts = a.Effect, a.Evidence, e.Artifacts
 		return r
 	}
+	r.Hint, r.Action = capabilities.Printable(a.Hint), a.Action.Printable()
 	r.Output, r.Blobs, r.Artifacts, r.Untrusted, r.Ack = a.Output, e.Blobs, e.Artifacts, a.Untrusted, c.desc.Ack
 	if c.desc.Delivery != nil {
 		r.Output = c.acknowledge(a.Output)

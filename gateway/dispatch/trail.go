@@ -67,7 +67,7 @@ func (t *trail) looksAt(engine *policy.Engine, taint []string) {
 // goesTo notes the node.
 func (t *trail) goesTo(n *route.Node, ready capabilities.Readiness, routing *capabilities.Routing) {
 	t.node, t.routing = n.ID, routing
-	t.decision.Given, t.decision.Labels, t.decision.Routing = ready.Isolation, n.Labels, routing
+	t.decision.Given, t.decision.Hosts, t.decision.Labels, t.decision.Routing = ready.Isolation, ready.Hosts, n.Labels, routing
 }
 
 // staysHere notes that no node is needed: a result says where a call went whatever its layer is.

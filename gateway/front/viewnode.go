@@ -34,7 +34,7 @@ func ViewNode(v *nodes.View, snapshot []route.Node) api.Node {
 	for _, r := range v.Readiness {
 		c := api.Capability{
 			Capability: r.Capability, Tool: r.Capability.Tool(), Reason: r.Reason,
-			Isolation: r.Isolation, Degraded: r.Degraded, Backend: r.Backend, Devices: r.Devices, Fake: r.Fake,
+			Isolation: r.Isolation, Degraded: r.Degraded, Backend: r.Backend, Devices: r.Devices, Fake: r.Fake, Hosts: r.Hosts,
 		}
 		c.Fix, c.Action = r.Action.Worded(r.Fix, commandWords(r.Action))
 		if found {

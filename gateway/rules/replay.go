@@ -135,7 +135,7 @@ func again(engine *policy.Engine, tools Tools, p *ledger.Packet, evidence map[st
 	args, whole := arguments(d, evidence)
 	q := policy.Request{
 		Principal: p.Principal, User: policy.IsUser(body.Role), Role: body.Role, Taint: body.Taint, Tool: p.Tool, Lane: p.Lane, Args: args,
-		Given: body.Given, Degraded: body.Degraded, Raised: int(body.Raised), Time: p.Time(),
+		Given: body.Given, Degraded: body.Degraded, Hosts: body.Hosts, Raised: int(body.Raised), Time: p.Time(),
 	}
 	if d.NodeCapability() != "" {
 		q.Node = policy.Node{ID: p.Node, Labels: body.Labels}

@@ -56,7 +56,7 @@ var pageWays = map[capabilities.ActionKey]way{
 var byCommand = []capabilities.ActionKey{
 	capabilities.ActionListLanes, capabilities.ActionListArtifacts, capabilities.ActionListQuestions, capabilities.ActionStartNode,
 	capabilities.ActionExamineNode, capabilities.ActionAttachNode, capabilities.ActionExportLog, capabilities.ActionShowRules,
-	capabilities.ActionResumeNode, capabilities.ActionStopNode, capabilities.ActionSignInView,
+	capabilities.ActionResumeNode, capabilities.ActionStopNode, capabilities.ActionNameHost, capabilities.ActionSignInView,
 	capabilities.ActionAddSatellite, capabilities.ActionRunSatellite, capabilities.ActionSetSecret, capabilities.ActionNameGateway, capabilities.ActionServeHTTPS,
 }
 

@@ -138,6 +138,9 @@ func effectNote(r *capabilities.Result) string {
 	if r.Untrusted {
 		parts = append(parts, untrustedMark)
 	}
+	if r.Hint != "" {
+		parts = append(parts, "hint: "+worded(r.Hint, r.Action))
+	}
 	if len(parts) == 0 {
 		return ""
 	}

@@ -48,6 +48,7 @@ var tells = map[capabilities.ActionKey]string{
 	capabilities.ActionResumeSite:      admin,
 	capabilities.ActionResumeNode:      owner,
 	capabilities.ActionStopNode:        owner,
+	capabilities.ActionNameHost:        owner,
 	capabilities.ActionCreateToken:     admin,
 	capabilities.ActionSignIn:          user,
 	capabilities.ActionSignInView:      user,

@@ -210,7 +210,7 @@ func (s *Server) explain(c *visit, in explainBody) (policy.Explanation, error) {
 		}
 		ready := n.Readiness[need]
 		q.Node = policy.Node{ID: n.ID, Label: n.Summary.Label, Platform: n.Summary.Platform, Trust: n.Summary.Trust, Labels: n.Labels}
-		q.Given, q.Degraded, q.Raised = ready.Isolation, ready.Degraded, s.opts.Drift.Raised(in.Tool, n.ID)
+		q.Given, q.Degraded, q.Hosts, q.Raised = ready.Isolation, ready.Degraded, ready.Hosts, s.opts.Drift.Raised(in.Tool, n.ID)
 	}
 	return s.opts.Policy().Explain(q), nil
 }

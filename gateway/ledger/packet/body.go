@@ -54,6 +54,7 @@ type Decision struct {
 	Degraded     string                `json:"isolation_degraded,omitempty"`
 	// The facts that policy looked at beside the envelope, for replays.
 	Given    capabilities.IsolationClass `json:"isolation_given,omitempty"`
+	Hosts    []string                    `json:"hosts,omitempty"` // that the node's owner named for the tool
 	Labels   []string                    `json:"labels,omitempty"`
 	Role     string                      `json:"role,omitempty"`
 	Taint    []string                    `json:"taint,omitempty"`

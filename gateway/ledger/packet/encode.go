@@ -46,6 +46,7 @@ func (d *Decision) append(o *object) bool {
 	}
 	o.text("envelope_hash", d.EnvelopeHash)
 	o.text("grant", d.Grant)
+	o.texts("hosts", d.Hosts)
 	o.text("isolation_degraded", d.Degraded)
 	o.text("isolation_given", string(d.Given))
 	o.texts("labels", d.Labels)
