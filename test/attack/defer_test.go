@@ -28,7 +28,7 @@ func (a *arena) task(state task.State) task.Task {
 			return all[0]
 		}
 	}
-	a.t.Fatalf("no task is %s: %+v", state, last)
+	a.t.Fatalf("slow: no task is %s: %+v", state, last)
 	return task.Task{}
 }
 

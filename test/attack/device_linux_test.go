@@ -267,7 +267,7 @@ func TestANodeCannotAnswerForOthers(t *testing.T) {
 		case got := <-taken:
 			return got
 		case <-time.After(site.Within):
-			t.Fatal("nothing is said of an answer")
+			t.Fatal("slow: nothing is said of an answer")
 			return wire.VerdictTaken{}
 		}
 	}
@@ -307,7 +307,7 @@ func TestANodeCannotAnswerForOthers(t *testing.T) {
 		select {
 		case list = <-asked:
 		case <-time.After(site.Within):
-			t.Fatal("it is not asked")
+			t.Fatal("slow: it is not asked")
 		}
 	}
 	if len(list) != 2 || list[0].ID != mine.ID || list[1].ID != long.ID || list[0].NoOnly || !list[1].NoOnly {

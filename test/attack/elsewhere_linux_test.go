@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -75,11 +74,7 @@ func (w *town) start(space string, args ...string) {
 
 func (w *town) await(what string, done func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(site.Within); !done(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			w.t.Fatalf("%s: never", what)
-		}
-	}
+	until(w.t, what, done)
 }
 
 // newTown lays the network and pairs the device; it needs root.

@@ -168,13 +168,3 @@ func TestAGrantEndsWithTheLastToken(t *testing.T) {
 		t.Errorf("it ran %d times", n)
 	}
 }
-
-// until waits until ok holds.
-func (a *arena) until(what string, ok func() bool) {
-	a.t.Helper()
-	for end := time.Now().Add(site.Within); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			a.t.Fatalf("waited in vain for %s", what)
-		}
-	}
-}

@@ -101,7 +101,7 @@ func (a *arena) waiting() consent.Approval {
 			return all[0]
 		}
 	}
-	a.t.Fatal("nothing waits for a person")
+	a.t.Fatal("slow: nothing waits for a person")
 	return consent.Approval{}
 }
 

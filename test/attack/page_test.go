@@ -68,7 +68,7 @@ func (v *visited) await(t *testing.T, prefix string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); v.seen(prefix) == 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("nobody came to %s; there were %q", prefix, v.paths)
+			t.Fatalf("slow: nobody came to %s; there were %q", prefix, v.paths)
 		}
 	}
 }

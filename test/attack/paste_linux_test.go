@@ -134,6 +134,7 @@ func TestASecretPastedIntoAPageIsNotReadBack(t *testing.T) {
 			}
 			r = a.call(tool, args)
 		}
+		inTime(t, tool, r)
 		return r
 	}
 	do := func(tool capabilities.ToolID, args string) capabilities.Result {
@@ -177,7 +178,13 @@ func TestASecretPastedIntoAPageIsNotReadBack(t *testing.T) {
 			do("tool.browser.press-key", fmt.Sprintf(`{"key":%q}`, name))
 		}
 	}
-	do("tool.browser.launch", `{"attach":true}`)
+	a.until("the person's Chrome to take the agent", func() bool { // which has ten seconds for it, and it just started
+		r := call("tool.browser.launch", `{"attach":true}`)
+		if r.Status != capabilities.StatusOK && r.Code != capabilities.CodeBrowserUnavailable {
+			t.Fatalf("%s %s (%s)", r.Code, r.Message, r.Hint)
+		}
+		return r.Status == capabilities.StatusOK
+	})
 	do("tool.browser.navigate", `{"url":"`+form.URL+`/"}`)
 	do("tool.browser.click", `{"selector":"#f"}`)
 	looks("before", "")
@@ -274,6 +281,7 @@ func TestAnIsolatedPageTellsNoGuess(t *testing.T) {
 			}
 			r = a.call(tool, args)
 		}
+		inTime(t, tool, r)
 		if r.Status != capabilities.StatusOK {
 			t.Fatalf("%s %s: %s %s (%s)", tool, args, r.Code, r.Message, r.Hint)
 		}

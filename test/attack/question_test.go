@@ -90,7 +90,7 @@ func TestAQuestionTellsItsPayload(t *testing.T) {
 		case body := <-got:
 			leaks("a webhook", body)
 		case <-time.After(time.Minute):
-			t.Fatal("no webhook came")
+			t.Fatal("slow: no webhook came")
 		}
 	}
 	packets, err := a.Ledger.Packets(t.Context(), ledger.Query{Limit: 1000})
@@ -192,7 +192,7 @@ func TestAQuestionSaysThatItsCallerIsGone(t *testing.T) {
 	}
 	says := func(id string, waiting int) consent.Approval {
 		t.Helper()
-		for end := time.After(20 * time.Second); ; {
+		for end := time.After(site.Within); ; {
 			changed := a.Consent.Changed()
 			at, err := a.Consent.Approval(id)
 			if err != nil || at.State != consent.StatePending {
@@ -204,7 +204,7 @@ func TestAQuestionSaysThatItsCallerIsGone(t *testing.T) {
 			select {
 			case <-changed:
 			case <-end:
-				t.Fatalf("%d callers wait, want %d", at.Waiting, waiting)
+				t.Fatalf("slow: %d callers wait, want %d", at.Waiting, waiting)
 			}
 		}
 	}

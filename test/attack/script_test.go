@@ -125,11 +125,9 @@ func TestStepsOfAScriptOnTheDevice(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); a.call("tool.browser.evaluate", `{"expression":"1"}`).Code != capabilities.CodeDeniedByNode; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the node did not take the owner's file over")
-		}
-	}
+	a.until("the node to take the owner's file over", func() bool {
+		return a.call("tool.browser.evaluate", `{"expression":"1"}`).Code == capabilities.CodeDeniedByNode
+	})
 	got, r := a.script(fmt.Sprintf(`page.navigate('%s/'); const codes = []; for (const f of [() => page.evaluate('6*7'), () => page.screenshot({}), () => page.navigate('%s/wiki'), () => page.navigate('%s/allowed')])
 		try { f(); codes.push('ok') } catch (e) { codes.push(e.code) }; return codes`, pages.URL, wiki, pages.URL))
 	if want := `["denied_by_node","denied_by_node","denied_by_node","ok"]`; got != want {

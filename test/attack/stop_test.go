@@ -154,7 +154,7 @@ func (b *busy) awaitMore(t *testing.T, what string) {
 		if time.Now().After(end) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			t.Fatalf("no %s at %s; there were %v", what, b.URL, b.count)
+			t.Fatalf("slow: no %s at %s; there were %v", what, b.URL, b.count)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func TestWebhooksTellWhatWaits(t *testing.T) {
 				t.Errorf("too much is told: %s", body)
 			}
 		case <-time.After(time.Minute):
-			t.Fatal("nothing came")
+			t.Fatal("slow: nothing came")
 		}
 	}
 }

@@ -312,7 +312,7 @@ func Await(t TB, what string, so func() bool) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("waited %s in vain for %s", Within, what)
+			t.Fatalf("slow: waited %s in vain for %s", Within, what)
 		}
 	}
 }

@@ -4,8 +4,9 @@
 // Where a subtest failed, the first of the two runs is of it, the second of the whole test.
 //
 // Promises: what cannot be chance is never forgiven: a data race, a panic, a timeout, a
-// package that does not build or whose TestMain fails, any test of test/attack, a test
-// that says `grave:` (something lost, doubled or unrecorded), and more than ten failures.
+// package that does not build or whose TestMain fails, a test of test/attack that says anything
+// but `slow:` (a wait ran out, and nothing got through), a test that says `grave:` (something
+// lost, doubled or unrecorded), and more than ten failures.
 //
 // It must never import a package of this module.
 package main

@@ -100,7 +100,20 @@ func run(flags, packages []string, out io.Writer, test func(args []string, out i
 type failure struct {
 	pkg   string
 	tests []string // a subtest as TOP/SUB, beside the test that it is of
+	slow  []string // those that waited in vain and found nothing else
 	why   string   // it is not forgiven; "" if it may be chance
+}
+
+// onlySlow reports whether nothing failed but waits.
+func (f failure) onlySlow() bool {
+	for _, top := range f.tops() {
+		for _, leaf := range f.leaves(top) {
+			if !slices.Contains(f.slow, leaf) {
+				return false
+			}
+		}
+	}
+	return len(f.tests) > 0
 }
 
 // tops are the failed tests at the top level.
@@ -166,6 +179,9 @@ func watch(out io.Writer, test func(io.Writer) bool) (failed []failure, passed b
 	for lines := bufio.NewReader(r); ; {
 		line, err := lines.ReadString('\n')
 		_, _ = io.WriteString(out, line)
+		if test, told := strings.CutPrefix(line, onlySlowSays); told {
+			now.slow = append(now.slow, strings.TrimSpace(test))
+		}
 		if m := failedAt.FindStringSubmatch(line); m != nil {
 			now.tests = append(now.tests, m[1])
 		}
@@ -181,7 +197,7 @@ func watch(out io.Writer, test func(io.Writer) bool) (failed []failure, passed b
 				now = failure{}
 				continue
 			case now.why != "":
-			case strings.HasSuffix(now.pkg, "/test/attack"):
+			case strings.HasSuffix(now.pkg, "/test/attack") && !now.onlySlow():
 				now.why = "an attack"
 			case len(now.tests) == 0:
 				now.why = "no test of it failed"

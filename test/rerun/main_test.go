@@ -48,15 +48,20 @@ func TestParts(t *testing.T) {
 		"in part": {strings.Replace(parts, "NEEDS", "true", 1), 0, "flaky: m TestParts/by_chance: failed, and passed alone at try 3", 3},
 		"grave":   {strings.Replace(chance, "by chance", "grave: it ran twice", 1), 1, "not run again: m: p_test.go:7: grave: it ran twice", 1},
 		"attack":  {chance, 1, "not run again: m/test/attack: an attack", 1},
-		"always":  {"package p\nimport \"testing\"\nfunc TestAlways(t *testing.T) { t.Error(1) }\n", 1, "FAIL\tm TestAlways: failed 3 times", 3},
-		"panics":  {"package p\nimport \"testing\"\nfunc TestPanics(t *testing.T) { panic(1) }\n", 1, "not run again: m: panic: 1", 1},
-		"unbuilt": {"package p\nimport \"testing\"\nfunc TestX(t *testing.T) { x }\n", 1, "not run again: m: FAIL\tm [build failed]", 1},
-		"leaks":   {"package p\nimport (\"os\"; \"testing\")\nfunc TestFine(t *testing.T) {}\nfunc TestMain(m *testing.M) { m.Run(); os.Exit(1) }\n", 1, "not run again: m: no test of it failed", 1},
+		"slow attack": {strings.Replace(strings.Replace(chance, `t.Error("by chance")`,
+			`t.Log("time=12:00 level=WARN msg=late"); t.Error("slow: waited in vain")`, 1), "TestFine(t *testing.T) {", "TestFine(t *testing.T) { t.Log(1)", 1),
+			0, "flaky: m/test/attack TestChance: failed, and passed alone at try 2", 2},
+		"attack amid waits":  {strings.Replace(chance, `t.Error("by chance")`, `t.Error("it got through"); t.Fatal("slow: waited in vain")`, 1), 1, "not run again: m/test/attack: an attack", 1},
+		"attack above waits": {strings.Replace(strings.Replace(strings.Replace(parts, "NEEDS", "false", 1), `t.Error("by chance")`, `t.Error("slow: waited in vain")`, 1), "before := false", `before := false; t.Cleanup(func() { t.Log("it got through") })`, 1), 1, "not run again: m/test/attack: an attack", 1},
+		"always":             {"package p\nimport \"testing\"\nfunc TestAlways(t *testing.T) { t.Error(1) }\n", 1, "FAIL\tm TestAlways: failed 3 times", 3},
+		"panics":             {"package p\nimport \"testing\"\nfunc TestPanics(t *testing.T) { panic(1) }\n", 1, "not run again: m: panic: 1", 1},
+		"unbuilt":            {"package p\nimport \"testing\"\nfunc TestX(t *testing.T) { x }\n", 1, "not run again: m: FAIL\tm [build failed]", 1},
+		"leaks":              {"package p\nimport (\"os\"; \"testing\")\nfunc TestFine(t *testing.T) {}\nfunc TestMain(m *testing.M) { m.Run(); os.Exit(1) }\n", 1, "not run again: m: no test of it failed", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			at := dir
-			if name == "attack" {
+			if strings.Contains(name, "attack") {
 				at = filepath.Join(dir, "test", "attack")
 			}
 			for path, text := range map[string]string{filepath.Join(dir, "go.mod"): "module m\n\ngo 1.26\n", filepath.Join(at, "p_test.go"): c.code} {

@@ -275,7 +275,7 @@ func (s *Site) Await(what string, ok func() bool) {
 		select {
 		case <-changed:
 		case <-deadline:
-			s.T.Fatalf("waited in vain for %s", what)
+			s.T.Fatalf("slow: waited in vain for %s", what)
 		}
 	}
 }
