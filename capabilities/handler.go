@@ -77,6 +77,9 @@ const (
 	ReasonHeartbeatLate Reason = "heartbeat_late"
 	// A credential of the tool's provider has not been delivered to its host.
 	ReasonCredentialMissing Reason = "credential_missing"
+	// ReasonRestricted and ReasonQuarantined are the gateway's, because of drift.
+	ReasonRestricted  Reason = "tool_restricted"
+	ReasonQuarantined Reason = "runner_quarantined"
 )
 
 // Readiness is the one truth about a capability on a node.

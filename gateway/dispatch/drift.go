@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/drift"
 	"github.com/handrail-dev/handrail/gateway/drift/events"
@@ -78,9 +79,14 @@ func (n *routed) runner(program func(provider string) string) drift.Runner {
 	if n.node == nil {
 		return drift.Runner{}
 	}
-	r := drift.Runner{Host: n.node.ID, Class: n.ready.Isolation, Walls: n.ready.Degraded, Program: n.tool.Family() + " " + n.ready.Backend}
-	if n.desc.Provider != "" {
-		r.Program = program(n.desc.Provider)
+	return runnerOf(n.desc, n.node.ID, &n.ready, program)
+}
+
+// runnerOf is what carries a tool out on a node that says so of it.
+func runnerOf(desc *catalog.Descriptor, node capabilities.NodeID, ready *capabilities.Readiness, program func(provider string) string) drift.Runner {
+	r := drift.Runner{Host: node, Class: ready.Isolation, Walls: ready.Degraded, Program: desc.Tool.Family() + " " + ready.Backend}
+	if desc.Provider != "" {
+		r.Program = program(desc.Provider)
 	}
 	return r
 }

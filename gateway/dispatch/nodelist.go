@@ -9,6 +9,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/drift"
 	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/route"
 )
@@ -140,7 +141,11 @@ func (p nodeList) tools(list *listing, n *route.Node, args nodeListArgs) []liste
 			verdict = list.possible(desc, n)
 			return verdict.Effect == policy.Deny
 		})
-		if args.Dispatchable && !check.Eligible() {
+		var held *capabilities.Error
+		if check.Eligible() {
+			held = p.d.opts.Drift.Refuses(desc.Tool, func() drift.Runner { return runnerOf(desc, n.ID, &ready, p.d.opts.Program) })
+		}
+		if args.Dispatchable && (!check.Eligible() || held != nil) {
 			continue
 		}
 		t := listedTool{
@@ -153,6 +158,9 @@ func (p nodeList) tools(list *listing, n *route.Node, args nodeListArgs) []liste
 		}
 		if check.Reason == capabilities.ReasonHiddenByPolicy && verdict.Code == capabilities.CodeIsolationUnavailable {
 			t.Reason, t.Fix = capabilities.ReasonIsolationMissing, verdict.Reason
+		}
+		if held != nil {
+			t.Available, t.Approval, t.Reason, t.Fix = false, false, capabilities.Reason(held.Code), held.PublicHint()
 		}
 		tools = append(tools, t)
 	}

@@ -94,6 +94,10 @@ func TestDriftIsAnsweredUntilAPersonEndsIt(t *testing.T) {
 	s.wants(s.stray("network.egress.https"), "")
 	ran := s.fixture.Runs("well")
 	s.wants(s.stray(""), capabilities.CodeRunnerQuarantined)
+	listed := s.Call(t.Context(), "tool.node.list", `{"tool_id":"tool.fixture.echo"}`, "")
+	if text := string(listed.Output); !strings.Contains(text, `"runner_quarantined"`) || !strings.Contains(text, `"available":false`) {
+		t.Errorf("tool.node.list does not say so: %s", text)
+	}
 	s.Restart()
 	s.node.AwaitReady()
 	r := s.stray("")
