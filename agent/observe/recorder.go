@@ -38,6 +38,7 @@ type Recorder struct {
 	mu      sync.Mutex
 	seen    map[noted]*Observation
 	dropped uint32
+	lost    uint32 // differences among dropped
 }
 
 // noted is what observations of one kind have in common.
@@ -102,6 +103,9 @@ func (r *Recorder) add(id noted, severity Severity) {
 	// A difference is never dropped in favour of something that was granted.
 	if len(r.seen) >= maxKeys && (severity == SeverityNone || !r.evictGrantedLocked()) {
 		r.dropped++
+		if severity != SeverityNone {
+			r.lost++
+		}
 		return
 	}
 	r.seen[id] = &Observation{Key: id.key, Detail: id.detail, Count: 1, Severity: severity, Refused: id.refused}
@@ -116,6 +120,13 @@ func (r *Recorder) evictGrantedLocked() bool {
 		}
 	}
 	return false
+}
+
+// Lost counts the differences that the bound left out.
+func (r *Recorder) Lost() uint32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lost
 }
 
 // Observations returns what was seen so far, worst first, then by key and detail.

@@ -68,4 +68,13 @@ func TestBoundKeepsDifferences(t *testing.T) {
 	if dropped == 0 {
 		t.Fatal("what was left out is not counted")
 	}
+	if r.Lost() != 0 {
+		t.Fatalf("%d differences are said to be lost", r.Lost())
+	}
+	for i := range 100 {
+		r.Observe("data.write.workspace", fmt.Sprint("file", i))
+	}
+	if got, _ := r.Observations(); len(got) != maxKeys || int(r.Lost()) != 101-maxKeys {
+		t.Fatalf("%d kept, %d lost", len(got), r.Lost())
+	}
 }

@@ -227,6 +227,7 @@ func (s *started) run(ctx context.Context, inv capabilities.Invocation, do handl
 	for _, seen := range observations {
 		o.answer.Observed = append(o.answer.Observed, wire.Observation{Key: seen.Key, Detail: seen.Detail, Count: seen.Count, Refused: seen.Refused})
 	}
+	o.answer.Lost = s.recorder.Lost()
 	s.redact(&o.answer)
 	return o
 }

@@ -54,7 +54,7 @@ func (a *admitted) redact(answer *wire.Answer) {
 	e := capabilities.Errorf(capabilities.CodeSecretHeld, "The result holds a secret that was delivered to that device, and cannot be given without it.")
 	*answer = wire.Answer{
 		Status: e.Code.Info().Status, Code: e.Code, Message: e.PublicMessage(), Hint: e.PublicHint(), Action: e.PublicAction(),
-		Effect: answer.Effect, Isolation: answer.Isolation, Observed: answer.Observed, DurationUS: answer.DurationUS,
+		Effect: answer.Effect, Isolation: answer.Isolation, Observed: answer.Observed, Lost: answer.Lost, DurationUS: answer.DurationUS,
 	}
 }
 

@@ -93,6 +93,8 @@ type Answer struct {
 	Did       *Did   `cbor:"16,keyasint,omitempty"`
 	// Action is what Hint asks for. One that this side does not know is dropped.
 	Action capabilities.Action `cbor:"17,keyasint,omitzero"`
+	// Lost counts what was seen without a grant and is not in Observed: its bound left it out.
+	Lost uint32 `cbor:"18,keyasint,omitempty"`
 }
 
 // Did is what a call did, as far as that may be recorded (capabilities.Did).
@@ -281,7 +283,7 @@ func (a *Answer) Clip() {
 	}
 	if len(a.Output) > MaxOutput || len(a.Blobs) > MaxBlobs || total > MaxBlobBytes {
 		*a = Answer{Status: capabilities.StatusError, Code: capabilities.CodeResultTooLarge, Effect: a.Effect,
-			Evidence: a.Evidence, Isolation: a.Isolation, Observed: a.Observed, DurationUS: a.DurationUS}
+			Evidence: a.Evidence, Isolation: a.Isolation, Observed: a.Observed, Lost: a.Lost, DurationUS: a.DurationUS}
 	}
 }
 

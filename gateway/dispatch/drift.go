@@ -59,6 +59,12 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 			Signal: one.Signal, Severity: one.Severity, Evidence: strings.ToValidUTF8(one.Detail, "\uFFFD"), Count: one.Count, Response: response,
 		})
 	}
+	if a.Lost > 0 { // nothing is dropped without its number
+		if c.drift.Uncounted == nil {
+			c.drift.Uncounted = &packet.DriftUncounted{Severity: drift.Violation, Call: c.id}
+		}
+		c.drift.Uncounted.Events += a.Lost
+	}
 	if found[0].Severity != drift.Critical || a.Status != capabilities.StatusOK {
 		return nil
 	}

@@ -66,7 +66,7 @@ func TestDriftIsRecorded(t *testing.T) {
 func TestDriftIsBounded(t *testing.T) {
 	nodes := nodestest.New("n1")
 	nodes.Carry = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
-		a := wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"result":"1"}`), Isolation: capabilities.ClassT3}
+		a := wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"result":"1"}`), Isolation: capabilities.ClassT3, Lost: 7}
 		for i := range 40 {
 			a.Observed = append(a.Observed, wire.Observation{Key: "data.write.workspace", Detail: fmt.Sprint("file", i), Count: 1})
 		}
@@ -84,7 +84,7 @@ func TestDriftIsBounded(t *testing.T) {
 			must(t, json.Unmarshal(p.Body, &rest))
 		}
 	}
-	if events != maxEvents || rest.Events != 24 || rest.Severity != drift.Violation {
+	if events != maxEvents || rest.Events != 24+7 || rest.Severity != drift.Violation {
 		t.Errorf("%d events, %+v", events, rest)
 	}
 }
