@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -59,7 +61,9 @@ func HTTP(o *Options, base string, manifest []byte) error {
 		if t.Path == "" {
 			to = at.JoinPath(t.Name)
 		}
-		o.Tools = append(o.Tools, Offer(t.RemoteTool, func(ctx context.Context, c Call) (Result, error) { return post(ctx, client, to.String(), c.Args) }))
+		o.Tools = append(o.Tools, Offer(t.RemoteTool, func(ctx context.Context, c Call) (Result, error) {
+			return post(ctx, client, to.String(), c.Args, t.ReadOnly != nil && *t.ReadOnly)
+		}))
 	}
 	o.Check = func(ctx context.Context) error {
 		return asks(ctx, client, at.JoinPath(m.Check).String(), m.Check != "")
@@ -85,7 +89,16 @@ func asks(ctx context.Context, client *http.Client, to string, strictly bool) er
 	return nil
 }
 
-func post(ctx context.Context, client *http.Client, to string, args json.RawMessage) (Result, error) {
+// post makes one call. Of a service that ended in the middle of it nobody can tell how much it did,
+// unless it only reads.
+func post(ctx context.Context, client *http.Client, to string, args json.RawMessage, reads bool) (Result, error) {
+	broke := func(what string, err error) error {
+		var dial *net.OpError
+		if reads || errors.As(err, &dial) && dial.Op == "dial" { // nothing was sent
+			return fmt.Errorf("the service %s: %w", what, err)
+		}
+		return capabilities.Wrap(capabilities.CodeUnknownOutcome, err, "The service "+what+". Whether it did what it was asked to is not known.")
+	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(args))
 	if err != nil {
 		return Result{}, err
@@ -93,14 +106,14 @@ func post(ctx context.Context, client *http.Client, to string, args json.RawMess
 	r.Header.Set("Content-Type", "application/json")
 	answer, err := client.Do(r)
 	if err != nil {
-		return Result{}, fmt.Errorf("the service does not answer: %w", err)
+		return Result{}, broke("does not answer", err)
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, remote.MaxBytes+1))
 	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
 	switch {
 	case err != nil:
-		return Result{}, fmt.Errorf("the service's answer broke off: %w", err)
+		return Result{}, broke("broke its answer off", err)
 	case len(body) > remote.MaxBytes:
 		return Result{}, capabilities.Errorf(capabilities.CodeResultTooLarge, "the service's answer has more than %d bytes", remote.MaxBytes)
 	case answer.StatusCode/100 != 2:

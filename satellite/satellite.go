@@ -534,7 +534,7 @@ func (s *server) answer(to string, r *remote.Result, data []byte) {
 func (s *server) again(to string, p past) {
 	switch {
 	case p.result == nil:
-		s.say(to, remote.Reply{Result: failed(capabilities.CodeExecutionFailed, "The call began before the satellite's last start; nobody knows how it ended.")})
+		s.say(to, remote.Reply{Result: failed(capabilities.CodeUnknownOutcome, "The call began before the satellite's last start; nobody knows how it ended.")})
 	case p.size > 0 && len(p.bytes) == 0:
 		s.say(to, remote.Reply{Result: failed(capabilities.CodeExecutionFailed, "The call was carried out; its bytes are kept no more.")})
 	default:

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -98,7 +99,7 @@ func (a *api) call(ctx context.Context, c call) (capabilities.Output, error) {
 	if err == nil {
 		defer resp.Body.Close()
 		out, failed := openapi.Result(resp, c.request, a.keys.withheld())
-		if failed == nil || ctx.Err() == nil {
+		if failed == nil || ctx.Err() == nil && !errors.Is(failed, openapi.ErrBroken) {
 			return out, failed
 		}
 		err = failed
@@ -106,10 +107,11 @@ func (a *api) call(ctx context.Context, c call) (capabilities.Output, error) {
 	if ctx.Err() != nil {
 		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, context.Cause(ctx)
 	}
-	if err = openapi.Failed(err); capabilities.CodeOf(err) == capabilities.CodeURLBlocked { // nothing was sent
-		return capabilities.Output{}, err
+	var here *capabilities.Error
+	if errors.As(err, &here) && !errors.Is(err, openapi.ErrBroken) { // it is one of before the request left
+		return capabilities.Output{}, openapi.Failed(err)
 	}
-	return capabilities.Output{Effect: capabilities.EffectUnverifiable}, err
+	return capabilities.Output{Effect: capabilities.EffectUnverifiable}, c.unanswered(capabilities.AsError(openapi.Failed(err)))
 }
 
 var _ backend = (*api)(nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
@@ -38,7 +39,21 @@ type call struct {
 	request  *tools.Request  // of an HTTP API
 	args     json.RawMessage // canonical
 	progress func(capabilities.Progress)
+	reads    bool // it changes nothing, as a person approved
 	inv      capabilities.Invocation
+}
+
+// unanswered is the error of a call that its provider had and did not answer: it was killed, say,
+// or its connection ended. Nobody can tell how much a tool changed until then; one that only reads
+// has changed nothing.
+func (c *call) unanswered(e *capabilities.Error) *capabilities.Error {
+	if c.reads {
+		return e
+	}
+	out := *e
+	out.Code, out.Passing = capabilities.CodeUnknownOutcome, false
+	out.Message = strings.TrimSuffix(e.PublicMessage(), ".") + ". Whether it did what it was asked to is not known."
+	return out.WithHint("Look at what it did before you repeat the call.")
 }
 
 // Starter starts programs in runners; cmd wires the platform's. It is safe for concurrent use.

@@ -125,8 +125,14 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 	case !whole:
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeResultTooLarge, "the program wrote more than %d bytes", maxStdout)
 	case code != 0:
+		stderr := capabilities.Clip(string(c.secrets.withheld().Cut([]byte(p.Stderr()))), 4096)
+		if code < 0 { // it had no say in its end
+			one.reads = t.ReadOnly != nil && *t.ReadOnly
+			e := capabilities.Errorf(capabilities.CodeExecutionFailed, "%s was killed", t.Argv[0]).WithDetails(map[string]any{"stderr": stderr})
+			return capabilities.Output{Effect: capabilities.EffectUnverifiable}, one.unanswered(e)
+		}
 		e := capabilities.Errorf(capabilities.CodeExecutionFailed, "%s ended with exit code %d", t.Argv[0], code)
-		return capabilities.Output{}, e.WithDetails(map[string]any{"exit_code": code, "stderr": capabilities.Clip(string(c.secrets.withheld().Cut([]byte(p.Stderr()))), 4096)})
+		return capabilities.Output{}, e.WithDetails(map[string]any{"exit_code": code, "stderr": stderr})
 	}
 	return t.result(text, made, filepath.Base(outputs[t.Output]))
 }

@@ -377,7 +377,7 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 		p.Message = secrets.withheld().Text(p.Message)
 		inv.Progress(p)
 	}
-	out, err := t.of.backend.call(ctx, call{id: inv.Call, upstream: t.Upstream, hash: t.Hash, request: t.Request, args: inv.Args, progress: progress, inv: inv})
+	out, err := t.of.backend.call(ctx, call{id: inv.Call, upstream: t.Upstream, hash: t.Hash, request: t.Request, args: inv.Args, progress: progress, reads: t.Annotations.ReadOnly, inv: inv})
 	kept := secrets.withheld() // after the call: another value may have come while it ran
 	if err == nil {
 		out, err = kept.Output(out)

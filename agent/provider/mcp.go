@@ -494,16 +494,22 @@ func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) 
 	}
 	err = a.err
 	var refused *jsonrpc.Error
-	if errors.As(err, &refused) {
+	if errors.As(err, &refused) && refused.Code != rejectedByTransport {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "the server: %s", s.secret.said(refused.Message, maxSaid))
 	}
-	select {
-	case <-l.gone: // whether it did what it was asked to nobody can tell
-		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, l.unavailable(err)
-	default:
-		return capabilities.Output{}, l.unavailable(err)
+	e := l.unavailable(err)
+	var here *capabilities.Error
+	// Our own error is one of before the request left, and a server that knows no such session, or
+	// wants another credential, took none.
+	if errors.As(err, &here) || errors.Is(err, mcp.ErrSessionMissing) || e.Code == capabilities.CodeSecretUnavailable {
+		return capabilities.Output{}, e
 	}
+	return capabilities.Output{Effect: capabilities.EffectUnverifiable}, c.unanswered(e)
 }
+
+// rejectedByTransport is the code by which the library says that a request or its answer did not
+// come through; no server said so.
+const rejectedByTransport = -32005
 
 // maxSaid bounds a server's own words in a message of ours, in bytes.
 const maxSaid = 500

@@ -77,11 +77,24 @@ func (h *Handler) bash(ctx context.Context, inv capabilities.Invocation) (capabi
 	if own.Err() != nil { // its own time, which the caller gave it
 		return h.timedOut(kept, began, net), nil
 	}
+	if code < 0 { // the shell had no say in its end
+		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, capabilities.Errorf(capabilities.CodeUnknownOutcome, "the shell was killed. Whether its command did what it was to do is not known").
+			WithHint("Look at the workspace before you repeat the command.").WithDetails(killed{Output: capabilities.Clip(kept.text(), maxTold), Truncated: kept.cut})
+	}
 	out := capabilities.Output{Effect: capabilities.EffectUnverifiable, Evidence: "the command ended; what it did was not looked at"}
 	return h.finished(out, net, map[string]any{
 		"output": kept.text(), "exit_code": code, "truncated": kept.cut, "duration_ms": time.Since(began).Milliseconds(),
 	}), nil
 }
+
+// killed are the details of a command whose shell was killed.
+type killed struct {
+	Output    string `json:"output"`
+	Truncated bool   `json:"truncated"`
+}
+
+// maxTold bounds what a killed command wrote, in bytes.
+const maxTold = 4 << 10
 
 // timedOut is the result of a command whose time was over.
 func (h *Handler) timedOut(o *output, began time.Time, net *egress.Way) capabilities.Output {

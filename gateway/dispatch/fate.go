@@ -18,7 +18,7 @@ import (
 // the request ID keeps does not pass by waiting.
 func (c *openCall) fateOf(r *capabilities.Result, e *opencalls.End) opencalls.Fate {
 	switch {
-	case r.Code == capabilities.CodeUnknownOutcome:
+	case r.Code == capabilities.CodeUnknownOutcome && e.Err != nil: // else it is its node's own, last word
 		return opencalls.FateUnknown
 	case neverStarted(e):
 		return opencalls.FateFreed

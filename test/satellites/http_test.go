@@ -22,7 +22,10 @@ const httpManifest = `{"check":"/health","tools":[
 	{"name":"words","description":"Answers in words.","read_only":true},
 	{"name":"bytes","description":"Answers in bytes.","read_only":true},
 	{"name":"moved","description":"Leads elsewhere.","read_only":true},
-	{"name":"broken","description":"Fails.","read_only":true}]}`
+	{"name":"broken","description":"Fails.","read_only":true},
+	{"name":"ends","description":"Ends."},
+	{"name":"ends-reading","description":"Ends.","read_only":true},
+	{"name":"cut","description":"Breaks off."}]}`
 
 // An HTTP service is a backing service, and the satellite in front of it the provider (S3-10): each
 // call is a POST, and the heartbeat says whether the service answers.
@@ -47,6 +50,11 @@ func TestAnHTTPService(t *testing.T) {
 		case "/bytes":
 			w.Header().Set("Content-Type", "image/png")
 			_, _ = io.WriteString(w, "\x89PNG")
+		case "/ends", "/ends-reading":
+			panic(http.ErrAbortHandler)
+		case "/cut":
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, "begun")
 		case "/moved":
 			http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
 		default:
@@ -70,8 +78,12 @@ func TestAnHTTPService(t *testing.T) {
 	if r := h.call("tool.model.bytes", `{}`, ""); len(r.Blobs) != 1 || r.Blobs[0].MIME != "image/png" || string(r.Blobs[0].Bytes) != "\x89PNG" {
 		t.Errorf("bytes %+v %s", r.Blobs, r.Message)
 	}
-	for _, tool := range []capabilities.ToolID{"tool.model.moved", "tool.model.broken"} {
+	for _, tool := range []capabilities.ToolID{"tool.model.moved", "tool.model.broken", "tool.model.ends-reading"} {
 		want(t, h.call(tool, `{}`, ""), capabilities.StatusError, capabilities.CodeExecutionFailed)
+	}
+	// Nobody can tell how much a service did that had the request and ended, unless it only reads.
+	for _, tool := range []capabilities.ToolID{"tool.model.ends", "tool.model.cut"} {
+		want(t, h.call(tool, `{}`, ""), capabilities.StatusError, capabilities.CodeUnknownOutcome)
 	}
 	down.Store(true)
 	within(t, "the heartbeat to say so", func() bool {

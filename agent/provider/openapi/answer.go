@@ -56,8 +56,7 @@ func Result(resp *http.Response, q *tools.Request, kept Kept) (capabilities.Outp
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(most)+1))
 	if err != nil {
-		e := Failed(err)
-		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, e
+		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, Failed(errors.Join(ErrBroken, err))
 	}
 	whole := len(body) <= most
 	if resp.StatusCode >= 400 {
@@ -231,6 +230,9 @@ func retryAfter(text string) (int, bool) {
 	}
 	return min(max(int(time.Until(at).Seconds()), 0), mostRetry), true
 }
+
+// ErrBroken is in the error of an answer that began and did not come to its end.
+var ErrBroken = errors.New("the answer broke off")
 
 // Failed is the error of a request that got no answer. A client's own error holds the address, in
 // which a key may stand, so nothing of that is kept.

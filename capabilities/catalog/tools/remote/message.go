@@ -136,6 +136,7 @@ type Reply struct {
 var codes = []capabilities.Code{
 	capabilities.CodeExecutionFailed, capabilities.CodeInvalidArguments, capabilities.CodeDeadlineExceeded, capabilities.CodeCancelled,
 	capabilities.CodeResultTooLarge, capabilities.CodeNotSupported, capabilities.CodeNodeNotReady,
+	capabilities.CodeUnknownOutcome, // of what stands behind it
 }
 
 // ReadReply reads a reply of a satellite.

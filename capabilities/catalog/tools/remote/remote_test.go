@@ -165,7 +165,7 @@ func TestUnknownFieldsAreRefused(t *testing.T) {
 
 // A satellite has no say about people and policies: codes of those become a plain failure.
 func TestCodesOfOthersAreNotASatellites(t *testing.T) {
-	for _, code := range []string{"approval_pending", "unauthenticated", "unknown_outcome", "no_such_code", ""} {
+	for _, code := range []string{"approval_pending", "unauthenticated", "consent_denied", "no_such_code", ""} {
 		r, err := ReadReply([]byte(`{"result":{"status":"error","code":"` + code + `","message":"a\u0007b"}}`))
 		if err != nil || r.Result.Code != capabilities.CodeExecutionFailed || strings.ContainsRune(r.Result.Message, 7) {
 			t.Errorf("%s: %+v %v", code, r.Result, err)
