@@ -58,7 +58,7 @@ func (h *Handler) bash(ctx context.Context, inv capabilities.Invocation) (capabi
 	// The folder is a word of its own: no name of one becomes a command.
 	p, err := h.opts.Start.Start(own, []string{"bash", "-c", `cd -- "$1" && eval "$2" 2>&1`, "bash", filepath.Join(h.dir, rel), args.Command}, h.dir, net)
 	if err != nil && own.Err() != nil && ctx.Err() == nil {
-		return h.timedOut(&output{}, began, net), nil
+		return h.timedOut(&inv, &output{}, began, net), nil
 	}
 	if err != nil {
 		return capabilities.Output{}, err
@@ -75,14 +75,14 @@ func (h *Handler) bash(ctx context.Context, inv capabilities.Invocation) (capabi
 		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, context.Cause(ctx)
 	}
 	if own.Err() != nil { // its own time, which the caller gave it
-		return h.timedOut(kept, began, net), nil
+		return h.timedOut(&inv, kept, began, net), nil
 	}
 	if code < 0 { // the shell had no say in its end
 		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, capabilities.Errorf(capabilities.CodeUnknownOutcome, "the shell was killed. Whether its command did what it was to do is not known").
 			WithHint("Look at the workspace before you repeat the command.").WithDetails(killed{Output: capabilities.Clip(kept.text(), maxTold), Truncated: kept.cut})
 	}
 	out := capabilities.Output{Effect: capabilities.EffectUnverifiable, Evidence: "the command ended; what it did was not looked at"}
-	return h.finished(out, net, map[string]any{
+	return h.finished(&inv, out, net, map[string]any{
 		"output": kept.text(), "exit_code": code, "truncated": kept.cut, "duration_ms": time.Since(began).Milliseconds(),
 	}), nil
 }
@@ -97,9 +97,9 @@ type killed struct {
 const maxTold = 4 << 10
 
 // timedOut is the result of a command whose time was over.
-func (h *Handler) timedOut(o *output, began time.Time, net *egress.Way) capabilities.Output {
+func (h *Handler) timedOut(inv *capabilities.Invocation, o *output, began time.Time, net *egress.Way) capabilities.Output {
 	out := capabilities.Output{Effect: capabilities.EffectUnverifiable, Evidence: "the command was ended at its time"}
-	return h.finished(out, net, map[string]any{
+	return h.finished(inv, out, net, map[string]any{
 		"output": o.text(), "exit_code": nil, "timed_out": true, "truncated": o.cut, "duration_ms": time.Since(began).Milliseconds(),
 	})
 }

@@ -47,12 +47,16 @@ func (h *Handler) way(inv *capabilities.Invocation) (*egress.Way, error) {
 	return way, nil
 }
 
-// finished is a call's output, with what its command tried to reach and was not let.
-func (h *Handler) finished(out capabilities.Output, net *egress.Way, result map[string]any) capabilities.Output {
+// finished is a call's output, with what its command tried to reach and was not let, which is drift
+// of the call, too (S1-44).
+func (h *Handler) finished(inv *capabilities.Invocation, out capabilities.Output, net *egress.Way, result map[string]any) capabilities.Output {
 	out.Result = result
 	list := net.Refused()
 	if len(list) == 0 {
 		return out
+	}
+	for _, r := range list {
+		inv.ReportRefused(capabilities.KeyEgress, r.Target)
 	}
 	refused := make([]string, 0, min(len(list), maxRefused))
 	for _, r := range list[:cap(refused)] {

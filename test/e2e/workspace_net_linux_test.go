@@ -167,6 +167,18 @@ func TestCommandsReachTheNamedHosts(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 
+	// The attempts are drift of their calls, and the third quarantines commands there (S1-44, S1-52).
+	bash("curl -s --max-time 20 http://169.254.169.254/; true")
+	var drifted api.DriftList
+	must(t, json.Unmarshal([]byte(p.does("drift", "list", "--json")), &drifted))
+	if len(drifted.Events) != 3 || len(drifted.Quarantined) != 1 || drifted.Events[2].Response != "refused" || drifted.Events[2].Evidence != not || drifted.Events[2].Call != r.Call {
+		t.Fatalf("%+v", drifted)
+	}
+	if out, code := p.tries("", "call", "--agent", "tool.fs.bash", `{"command":"true"}`, "--json"); code != 3 || !strings.Contains(out, "runner_quarantined") {
+		t.Errorf("%d %s", code, out)
+	}
+	p.does("drift", "lift", drifted.Quarantined[0].Runner, "--reason", "a test of ours")
+
 	// Policy takes the network away, and the commands stay.
 	rules := filepath.Join(home, "site", "gateway", "policy", "no-net.cedar")
 	must(t, os.WriteFile(rules, []byte(`@id("no-net") forbid(principal, action in Action::"keys:network", resource);
