@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -83,7 +84,10 @@ func newBuilt(t *testing.T, secret string) *built {
 	var ready struct {
 		HTTP string `json:"http"`
 	}
-	b.leaves(&ready, "up", "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0", "--bus", bus, "--no-task", "--json", "--workspace", files)
+	up := exec.Command("sh", "-c", `log=$1; shift; exec "$0" "$@" 2>"$log"`, b.program, filepath.Join(home, "log"),
+		"up", "--verbose", "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0", "--bus", bus, "--no-task", "--json", "--workspace", files)
+	up.Env = b.env
+	must(t, json.Unmarshal([]byte(desk.Stay(t, up)), &ready))
 	if b.url = ready.HTTP; !strings.HasPrefix(b.url, "http") {
 		b.url = "http://" + b.url
 	}
@@ -94,12 +98,12 @@ func newBuilt(t *testing.T, secret string) *built {
 	}
 	b.admin, b.agent = token("admin"), token("agent")
 
-	var env, header []string
+	var env, names, header []string
 	if secret != "" {
 		if out, code := b.tries(secret, "secret", "set", "token"); code != 0 {
 			t.Fatalf("%s", out)
 		}
-		env, header = []string{"--env", "API_TOKEN=token"}, []string{"--header", "X-Token=token"}
+		env, names, header = []string{"--env", "API_TOKEN=token"}, []string{"--env", "X-Token=token"}, []string{"--header", "X-Token=token"}
 	}
 	add := func(args ...[]string) {
 		var all []string
@@ -118,7 +122,7 @@ func newBuilt(t *testing.T, secret string) *built {
 	add([]string{"provider", "add", "command", "good", "--manifest", manifest("good", `{"tools":[{"name":"say","description":"Says hi.","argv":["echo","hi"],"read_only":true}]}`)})
 	b.serve()
 	add([]string{"provider", "add", "openapi", "api", "http://127.0.0.1:" + b.port + "/openapi.json"}, header)
-	add([]string{"provider", "add", "mcp", "url", "--http", "http://127.0.0.1:" + b.port + "/mcp"}, header)
+	add([]string{"provider", "add", "mcp", "url", "--http", "http://127.0.0.1:" + b.port + "/mcp"}, names)
 
 	code := b.does("satellite", "add", "sat", "--yes", "--no-wait")
 	if out, exit := b.tries(code, "satellite", "join", "sat"); exit != 0 {
@@ -237,4 +241,12 @@ const python = "/usr/bin/python3"
 func kill(t *testing.T, pid int) {
 	t.Helper()
 	must(t, syscall.Kill(pid, syscall.SIGKILL))
+}
+
+func readAll(t *testing.T, r *http.Response) []byte {
+	t.Helper()
+	defer r.Body.Close()
+	data, err := io.ReadAll(r.Body)
+	must(t, err)
+	return data
 }
