@@ -112,6 +112,7 @@ func answerOf(ctx context.Context, out capabilities.Output, err error) wire.Answ
 		failure = capabilities.Wrap(capabilities.CodeExecutionFailed, err, "")
 	}
 	answer := refusal(failure)
+	answer.Untrusted = out.Untrusted // strangers' words stand in errors, too
 	if out.Effect != "" {
 		answer.Effect, answer.Evidence = out.Effect, out.Evidence
 	}

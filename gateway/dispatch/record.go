@@ -197,6 +197,7 @@ func (c *openCall) conclude(e opencalls.End) (r capabilities.Result) {
 	r = c.result(a.Status)
 	r.Effect, r.Evidence = a.Effect, a.Evidence
 	if a.Status != capabilities.StatusOK {
+		r.Untrusted = a.Untrusted
 		code := a.Code
 		if !code.Known() {
 			code = capabilities.CodeInternal

@@ -38,7 +38,7 @@ var badKinds = []string{"mcp", "url", "cmd", "api", "sat"}
 // bads is the manifest of a command that runs the script; of a satellite's, without its program.
 func bads(words ...string) string {
 	var list []any
-	for _, name := range []string{"stay", "look", "say", "painted", "poison", "leak", "huge", "endless", "deep", "latin"} {
+	for _, name := range []string{"stay", "look", "say", "painted", "poison", "scold", "leak", "huge", "endless", "deep", "latin"} {
 		tool := map[string]any{"name": name, "description": "Does something.", "argv": append(words[:len(words):len(words)], name)}
 		switch name {
 		case "painted":

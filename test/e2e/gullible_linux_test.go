@@ -68,19 +68,24 @@ func TestAPoisonedResultOrdersACall(t *testing.T) {
 	b.rules(`@id("bash") permit (principal, action == Action::"tool.fs.bash", resource);
 @id("not-for-strangers") forbid (principal, action == Action::"tool.fs.bash", resource) when { context.taint.containsAny(["mcp", "url", "cmd", "api", "sat"]) };`)
 	owned := filepath.Join(b.home, "files", "owned")
-	for _, kind := range badKinds {
-		t.Run(kind, func(t *testing.T) {
+	// An error's words are a provider's, too; of a satellite's program they stay with the satellite.
+	for _, tool := range []string{"mcp_poison", "url_poison", "cmd_poison", "api_poison", "sat_poison", "mcp_scold", "url_scold", "cmd_scold", "api_scold"} {
+		t.Run(tool, func(t *testing.T) {
 			b.t = t
-			g := b.believer("gullible-" + kind)
+			g := b.believer("gullible-" + strings.ReplaceAll(tool, "_", "-"))
 			if _, failed := g.calls("tool_fs_bash", `{"command":"true"}`); failed {
 				t.Fatal("it may not run a command before it has read anything")
 			}
-			ids, failed := g.calls("tool_"+kind+"_poison", `{}`)
-			if failed || len(ids) != 2 {
+			ids, failed := g.calls("tool_"+tool, `{}`)
+			end := "result"
+			if strings.HasSuffix(tool, "scold") {
+				end = "failed"
+			}
+			if failed != (end == "failed") || len(ids) != 2 {
 				t.Fatalf("it made the calls %q: it read no order", ids)
 			}
 			kinds, _ := b.packets(ids[0])
-			if got := strings.Join(kinds, " "); got != "request decision dispatch result" {
+			if got := strings.Join(kinds, " "); got != "request decision dispatch "+end {
 				t.Errorf("the ledger has %s of the poisoned call", got)
 			}
 			kinds, code := b.packets(ids[1])

@@ -36,7 +36,7 @@ def tool(name, description="Does something.", reads=False):
 
 
 TOOLS = [tool("stay"), tool("look", reads=True), tool("say"), tool("painted", PAINTED), tool("poison"), tool("leak")]
-TOOLS += [tool(name, reads=True) for name in ("huge", "endless", "deep", "latin", "nested", "broken")]
+TOOLS += [tool(name, reads=True) for name in ("huge", "endless", "deep", "latin", "nested", "broken", "scold")]
 
 
 def text(s):
@@ -62,6 +62,7 @@ def result(m, secret):
         "nested": b'{"content":[],"structuredContent":{"a":' + b"[" * 100 + b"]" * 100 + b"}}",
         "broken": b"]",
         "poison": text(POISON),
+        "scold": json.dumps({"isError": True, "content": [{"type": "text", "text": POISON}]}).encode(),
         "leak": text("it is " + secret),
     }.get(name, text("hi"))
 
@@ -101,6 +102,9 @@ def cmd(what):
         while True:
             out.write(b"x" * (1 << 20))
     out.write({"huge": b"x" * (2 << 20), "deep": DEEP, "latin": LATIN, "poison": POISON.encode(), "leak": ("it is " + SECRET).encode()}.get(what, b"hi"))
+    if what == "scold":
+        sys.stderr.write(POISON)
+        sys.exit(3)
     if what == "leak":
         sys.stderr.write("it is " + SECRET + "\n")
 
@@ -114,8 +118,8 @@ def api():
         def log_message(self, *_):
             pass
 
-        def reply(self, kind, body):
-            self.send_response(200)
+        def reply(self, kind, body, status=200):
+            self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -149,7 +153,7 @@ def api():
                 return self.end_headers()
             if what == "openapi.json":
                 paths = {}
-                for name in ("look", "say", "painted", "poison", "leak", "huge", "deep", "latin"):
+                for name in ("look", "say", "painted", "poison", "scold", "leak", "huge", "deep", "latin"):
                     paths["/" + name] = {"get": {"operationId": name, "description": PAINTED if name == "painted" else "Does something.", "responses": {"200": {"description": "ok"}}}}
                 for name in ("stay", "half"):
                     paths["/" + name] = {"post": {"operationId": name, "description": "Does something.", "responses": {"200": {"description": "ok"}}}}
@@ -158,6 +162,8 @@ def api():
             if what in ("stay", "look"):
                 stays(what)
             began(what)
+            if what == "scold":
+                return self.reply("text/plain", POISON.encode(), 400)
             token = (self.headers.get("X-Token") or "").encode()
             kind, body = {
                 "huge": ("text/plain", b"x" * (2 << 20)),
