@@ -193,3 +193,33 @@ func TestAMacroAcrossARestart(t *testing.T) {
 		t.Errorf("did %d, waits %d, never %d", handler.Runs("did"), handler.Runs("waits"), handler.Runs("never"))
 	}
 }
+
+// A macro that would loop does not: one that calls itself, or another that leads back, is refused
+// when it is added, and one over a list ends at its bound before the first call.
+func TestAMacroThatLoops(t *testing.T) {
+	h, handler, _ := one(t)
+	admin := newCaller(t, h.URL(), h.MustToken("admin", principal.RoleAdmin))
+	add := func(file, name string) string {
+		body, err := json.Marshal(api.AddProvider{Name: name, Kind: "macro", Manifest: file})
+		must(t, err)
+		return string(body)
+	}
+	calls := func(tool string) string {
+		return "description: Calls another.\nsteps:\n  - {id: said, tool: tool.fixture.echo, with: {text: round}}\n  - {id: on, tool: " + tool + "}\n"
+	}
+	admin.fails(http.MethodPost, "/v1/providers", add(calls("tool.macro.self"), "self"), capabilities.CodeInvalidRequest)
+	h.macro(admin, "first", "description: Says a thing.\nsteps:\n  - {id: said, tool: tool.fixture.echo, with: {text: round}}\n")
+	h.macro(admin, "second", calls("tool.macro.first"))
+	// The first is changed so that the second leads back to it.
+	admin.fails(http.MethodPost, "/v1/providers", add(calls("tool.macro.second"), "first"), capabilities.CodeInvalidRequest)
+	want(t, h.Call(ctx(), "tool.macro.second", `{}`, ""), capabilities.StatusOK, "")
+	if n := handler.Runs("round"); n != 2 {
+		t.Errorf("it went round %d times", n)
+	}
+	h.macro(admin, "list", "description: Goes over a list.\nargs: {list: {type: array, items: {type: string, maxLength: 10}}}\nsteps:\n  - {id: all, tool: tool.fixture.echo, each: {from: /args/list}, most: 3, with: {text: {from: /item}}}\n")
+	want(t, h.Call(ctx(), "tool.macro.list", `{"list":["x","x","x","x"]}`, ""), capabilities.StatusError, capabilities.CodeInvalidArguments)
+	if n := handler.Runs("x"); n != 0 {
+		t.Errorf("the list was begun: %d calls", n)
+	}
+	want(t, h.Call(ctx(), "tool.macro.list", `{"list":["x","x","x"]}`, ""), capabilities.StatusOK, "")
+}

@@ -164,3 +164,40 @@ func TestPolicyDecidesAboutSkills(t *testing.T) {
 		t.Error("a resource was read")
 	}
 }
+
+// A skill with a link, or whose name leads elsewhere, is left out, and no call reads past a skill's
+// own folder, by whichever door.
+func TestASkillLeadsNowhereElse(t *testing.T) {
+	h, dir := skilledIn(t, "")
+	outside := filepath.Join(t.TempDir(), "key.md")
+	must(t, os.WriteFile(outside, []byte("OUTSIDE"), 0o600))
+	for _, name := range []string{"linked", "above"} {
+		must(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "linked", "SKILL.md"), []byte("---\nname: linked\ndescription: d\n---\nSee key.md.\n"), 0o600))
+	must(t, os.Symlink(outside, filepath.Join(dir, "linked", "key.md")))
+	must(t, os.WriteFile(filepath.Join(dir, "above", "SKILL.md"), []byte("---\nname: ../letters\ndescription: d\n---\nx\n"), 0o600))
+	must(t, os.Symlink(filepath.Dir(outside), filepath.Join(dir, "whole")))
+	s := h.session(h.MustToken("agent", principal.RoleAgent))
+	for _, args := range []string{
+		`{"name":"linked"}`, `{"name":"linked","file":"key.md"}`, `{"name":"above"}`, `{"name":"whole"}`, `{"name":"whole","file":"key.md"}`,
+		`{"name":"letters","file":"../linked/key.md"}`, `{"name":"../letters"}`, `{"name":"letters","file":"` + outside + `"}`,
+	} {
+		r := h.Call(ctx(), "tool.skill.load", args, "")
+		if r.Code != capabilities.CodeNotFound && r.Code != capabilities.CodeInvalidArguments || strings.Contains(string(r.Output), "OUTSIDE") {
+			t.Errorf("%s: %s %s %s", args, r.Code, r.Message, r.Output)
+		}
+	}
+	for _, uri := range []string{"skill://linked/key.md", "skill://whole/key.md", "skill://letters/../linked/key.md", "skill://letters/..%2flinked%2fkey.md"} {
+		if got, err := s.ReadResource(ctx(), &sdk.ReadResourceParams{URI: uri}); err == nil {
+			t.Errorf("%s: %+v", uri, got.Contents[0])
+		}
+	}
+	prompts, err := s.ListPrompts(ctx(), nil)
+	must(t, err)
+	for _, p := range prompts.Prompts {
+		if p.Name == "linked" || p.Name == "whole" || p.Name == "above" || strings.Contains(p.Name, "..") {
+			t.Errorf("%s is a prompt", p.Name)
+		}
+	}
+}
