@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
@@ -30,6 +31,9 @@ type JoinOptions struct {
 	// Progress is told who the satellite is and how its joining stands: pending, then approved.
 	Progress func(id, key, state string)
 	Agent    string // this program, for the admin
+	// Away is told once why the bus cannot be reached, which Join tries again for Patience.
+	Away     func(error)
+	Patience time.Duration // default 2 min
 }
 
 // Identity is who a satellite is at its site. It is a file that only its owner reads.
@@ -92,8 +96,9 @@ func readBounded(root *os.Root, name string, most int64) ([]byte, error) {
 }
 
 // Join makes a key of its own, proves the paste and waits until a person approved the satellite.
-// The identity is in dir then. Errors have codes: paste_invalid, paste_used, paste_expired,
-// pairing_denied.
+// The identity is in dir then. A bus that is away, or too busy to let anybody in, is tried again,
+// for JoinOptions.Patience or until ctx ends. Errors have codes: paste_invalid, paste_used,
+// paste_expired, pairing_denied, node_disconnected.
 func Join(ctx context.Context, paste, dir, name string, o JoinOptions) (Identity, error) {
 	p, err := remote.ParsePaste(paste)
 	if err != nil {
@@ -136,7 +141,13 @@ func Join(ctx context.Context, paste, dir, name string, o JoinOptions) (Identity
 	if err != nil {
 		return Identity{}, err
 	}
-	conn, err := door.connect(o.TLS, nats.CustomInboxPrefix(remote.Inbox(holds)), nats.Name("joining "+name))
+	if o.Away == nil {
+		o.Away = func(error) {}
+	}
+	if o.Patience <= 0 {
+		o.Patience = 2 * time.Minute
+	}
+	conn, err := door.dial(ctx, o.Patience, o.Away, o.TLS, nats.CustomInboxPrefix(remote.Inbox(holds)), nats.Name("joining "+name))
 	if err != nil {
 		if errors.Is(err, ErrNotAdmitted) {
 			return Identity{}, capabilities.Errorf(capabilities.CodePasteExpired, "The gateway does not take this code: it expired, or was used and decided about.").WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: name}, "Get a new one.")
@@ -213,6 +224,36 @@ func (i *Identity) save(dir string) error {
 	return root.Rename(i.Service+".json.new", i.Service+".json")
 }
 
+// errOtherBus is why a connection is refused whose certificate is not the one of the paste.
+var errOtherBus = errors.New("the bus has another certificate than the gateway named")
+
+// Pauses between attempts to reach the bus: from the first, each twice as long, to the last. Each
+// is off by up to a half, so that those who were cut off together do not come back together.
+const (
+	firstPause = 250 * time.Millisecond
+	lastPause  = 8 * time.Second
+)
+
+// dial connects, and tries again while the bus is away, full or too slow to hear the proof, for
+// patience (0: for good) or until ctx ends. away is told why, once. ErrNotAdmitted ends it,
+// and where patience ends so does another certificate.
+func (i *Identity) dial(ctx context.Context, patience time.Duration, away func(error), other *tls.Config, options ...nats.Option) (*nats.Conn, error) {
+	told := false
+	return backoff.Retry(ctx, func() (*nats.Conn, error) {
+		conn, err := i.connect(other, options...)
+		switch {
+		case err == nil:
+			return conn, nil
+		case capabilities.CodeOf(err) != capabilities.CodeNodeDisconnected, patience > 0 && errors.Is(err, errOtherBus):
+			return nil, backoff.Permanent(err)
+		case !told:
+			told = true
+			away(err)
+		}
+		return nil, err
+	}, backoff.WithBackOff(&backoff.ExponentialBackOff{InitialInterval: firstPause, Multiplier: 2, RandomizationFactor: 0.5, MaxInterval: lastPause}), backoff.WithMaxElapsedTime(patience))
+}
+
 // connect dials the bus and proves the identity's key.
 func (i *Identity) connect(other *tls.Config, options ...nats.Option) (*nats.Conn, error) {
 	pair, err := i.pair()
@@ -236,7 +277,7 @@ func (i *Identity) connect(other *tls.Config, options ...nats.Option) (*nats.Con
 		config.InsecureSkipVerify = true
 		config.VerifyConnection = func(cs tls.ConnectionState) error {
 			if len(cs.PeerCertificates) == 0 || string(sum(cs.PeerCertificates[0].Raw)) != string(want) {
-				return errors.New("the bus has another certificate than the gateway named")
+				return errOtherBus
 			}
 			return nil
 		}

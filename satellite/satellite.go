@@ -244,31 +244,25 @@ func (s *server) run(ctx context.Context) error {
 
 // dial connects, however long the gateway is away; ended is closed once the connection is for good.
 func (s *server) dial(ctx context.Context) (conn *nats.Conn, ended chan struct{}, err error) {
-	for told := false; ; told = true {
-		ended = make(chan struct{})
-		conn, err = s.id.connect(s.opts.Join.TLS,
-			nats.Name(s.opts.Name+" "+s.id.Satellite), nats.NoEcho(),
-			nats.ClosedHandler(func(*nats.Conn) { close(ended) }),
-			nats.ReconnectHandler(func(*nats.Conn) { s.connected(); s.beatNow() }),
-			nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-				if ctx.Err() == nil {
-					s.opts.Log.Warn("satellite.disconnected", "err", err)
-				}
-			}))
-		if err == nil {
-			s.connected()
-			return conn, ended, nil
-		}
-		if capabilities.CodeOf(err) != capabilities.CodeNodeDisconnected {
-			return nil, nil, err
-		}
-		if !told {
-			s.opts.Log.Warn("satellite.away", "err", err)
-		}
-		if !wait(ctx, time.Second) {
-			return nil, nil, ctx.Err()
-		}
+	conn, err = s.id.dial(ctx, 0, func(err error) { s.opts.Log.Warn("satellite.away", "err", err) }, s.opts.Join.TLS,
+		nats.Name(s.opts.Name+" "+s.id.Satellite), nats.NoEcho(),
+		nats.ReconnectHandler(func(*nats.Conn) { s.connected(); s.beatNow() }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if ctx.Err() == nil {
+				s.opts.Log.Warn("satellite.disconnected", "err", err)
+			}
+		}))
+	if err != nil {
+		return nil, nil, err
 	}
+	ended = make(chan struct{})
+	end := sync.OnceFunc(func() { close(ended) })
+	conn.SetClosedHandler(func(*nats.Conn) { end() })
+	if conn.IsClosed() { // before the handler was there
+		end()
+	}
+	s.connected()
+	return conn, ended, nil
 }
 
 // connected says in the log that the gateway let it in, for the first time or again. Whoever

@@ -53,6 +53,9 @@ func newSatelliteJoinCmd() *cobra.Command {
 				fmt.Fprintf(cmd.OutOrStdout(), "Code accepted. Waiting for the admin to let this satellite in.\n  satellite  %s\n  key        %s\n", plain(id), plain(key))
 			}
 		}}
+		o.Away = func(err error) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s Trying again for two minutes.\n", plain(capabilities.AsError(err).PublicMessage()))
+		}
 		if o.TLS, err = far.config(); err != nil {
 			return err
 		}
