@@ -12,6 +12,9 @@ import (
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/drift"
 	"github.com/handrail-dev/handrail/gateway/drift/events"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
+	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/test/site"
 )
 
@@ -76,5 +79,58 @@ func TestEachKindOfProgramDrifts(t *testing.T) {
 		}
 		want(t, h.Call(ctx(), tool, args, ""), capabilities.StatusDenied, capabilities.CodeRunnerQuarantined)
 	}
+	if list, _, err := h.Drift.List(ctx(), events.Filter{Open: true}); err != nil || len(list) != 6 {
+		t.Errorf("%v: %d events are open", err, len(list))
+	}
 	want(t, h.Call(ctx(), site.ToolEcho, `{"text":"x"}`, ""), capabilities.StatusOK, "")
+}
+
+// A provider's tool that critical drift restricted says so wherever its state stands, and a
+// person's review of its manifest ends that, not an approval of the provider (S1-53, S1-54).
+func TestAProvidersToolIsRestricted(t *testing.T) {
+	h, n, admin := hosting(t)
+	h.Drifts = true
+	reaching(t, admin, n, "command")
+	n.AwaitReady("tyrum.command.direct")
+	const tool = capabilities.ToolID("tool.command.direct")
+	must(t, h.Store.Write(ctx(), func(tx *store.Tx) error {
+		last, err := h.Ledger.AppendIn(tx, ledger.Draft{Kind: "gateway.test"})
+		if err != nil {
+			return err
+		}
+		return h.Drift.EndIn(tx, &events.Ended{Tool: tool, Node: n.ID, Runner: drift.Runner{Host: n.ID, Class: capabilities.ClassT1}, Manifest: "sha256:0",
+			Events: []packet.Drift{{ID: events.NewID(), Key: "privileged.secret.read", Signal: drift.Secret, Severity: drift.Critical, Count: 1}}}, &last[0])
+	}))
+	state := func() (one api.ProviderTool) {
+		var p api.Provider
+		admin.ok(http.MethodGet, "/v1/providers/command", "", &p)
+		for _, one := range p.Tools {
+			if one.Tool == tool {
+				return one
+			}
+		}
+		t.Fatalf("%+v", p)
+		return one
+	}
+	call := func() capabilities.Result { return h.Call(ctx(), tool, `{"host":"127.0.0.1","port":1}`, "") }
+	if s := state(); s.State != "restricted" || s.Callable {
+		t.Errorf("%+v", s)
+	}
+	want(t, call(), capabilities.StatusDenied, capabilities.CodeToolRestricted)
+	var p api.Provider
+	admin.ok(http.MethodPost, "/v1/providers/command/check", "{}", &p)
+	approved(t, admin, p, "allow")
+	want(t, call(), capabilities.StatusDenied, capabilities.CodeToolRestricted)
+	var list api.DriftList
+	admin.ok(http.MethodGet, "/v1/drift", "", &list)
+	if len(list.Restricted) != 1 || len(list.Restricted[0].Keys) == 0 {
+		t.Fatalf("%+v", list)
+	}
+	body, err := json.Marshal(api.ReviewTool{ManifestHash: list.Restricted[0].ManifestHash, Reason: "read its manifest"})
+	must(t, err)
+	admin.ok(http.MethodPost, "/v1/tools/"+string(tool)+"/review", string(body), nil)
+	if s := state(); s.State != "active" || !s.Callable {
+		t.Errorf("%+v", s)
+	}
+	want(t, call(), capabilities.StatusError, capabilities.CodeExecutionFailed)
 }

@@ -86,7 +86,7 @@ func (s *strays) wants(r capabilities.Result, code capabilities.Code) {
 // Each signal that a node sees makes an event with its response: a violation is recorded, the third
 // within an hour quarantines the runner, a critical one voids the result and restricts the tool. An
 // admin ends each with a reason, by the program, also after a restart; nobody else does (S1-02,
-// S1-44 to S1-46, S1-49 to S1-54).
+// S1-05, S1-44 to S1-46, S1-49 to S1-54).
 func TestDriftIsAnsweredUntilAPersonEndsIt(t *testing.T) {
 	s := newStrays(t)
 	s.wants(s.stray("network.egress.https"), "")
@@ -109,6 +109,9 @@ func TestDriftIsAnsweredUntilAPersonEndsIt(t *testing.T) {
 	if len(list.Events) != 3 || len(list.Quarantined) != 1 || list.Quarantined[0].Runner != r.Action.Name || list.Events[0].Response != "quarantined" || list.Events[1].Signal != "write" || list.Events[2].Signal != "network" {
 		t.Fatalf("%+v", list)
 	}
+	if len(list.Raised) != 1 || list.Raised[0].Levels != 3 || list.Raised[0].Node != s.node.ID {
+		t.Errorf("raised: %+v", list.Raised)
+	}
 	agent := s.MustToken("agent", principal.RoleAgent)
 	operator := s.MustToken("otto", principal.RoleOperator)
 	for _, token := range []string{agent, operator} {
@@ -123,7 +126,7 @@ func TestDriftIsAnsweredUntilAPersonEndsIt(t *testing.T) {
 	for _, e := range list.Events {
 		s.says(s.admin, 0, "drift", "resolve", e.ID, "--reason", "looked at")
 	}
-	if left := s.list(true); len(left.Events) != 0 || len(left.Quarantined) != 0 {
+	if left := s.list(true); len(left.Events) != 0 || len(left.Quarantined) != 0 || len(left.Raised) != 0 {
 		t.Errorf("%+v", left)
 	}
 
