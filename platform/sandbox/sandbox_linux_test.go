@@ -129,6 +129,21 @@ func try(what string, args []string) error {
 	case "streams":
 		_, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 		return err
+	case "packets": // of a pair, sent to a socket that has a path: they go to the pair
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		if err := unix.Sendto(fds[0], []byte("x"), 0, &unix.SockaddrUnix{Name: args[0]}); err != nil {
+			return err
+		}
+		if n, err := unix.Read(fds[1], make([]byte, 8)); err != nil || n != 1 {
+			return fmt.Errorf("the pair has %d bytes: %v", n, err)
+		}
+		if unix.Connect(fds[0], &unix.SockaddrUnix{Name: args[0]}) == nil {
+			return errors.New("a pair was connected to another socket")
+		}
+		return nil
 	case "socket":
 		_, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 		return err
@@ -497,6 +512,20 @@ func TestWalls(t *testing.T) {
 
 func testWalls(t *testing.T, s *sandbox.Sandbox) {
 	inside, outside, readable := t.TempDir(), t.TempDir(), t.TempDir()
+	hears := filepath.Join(inside, "socket")
+	ear, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(ear)
+	if err := errors.Join(unix.Bind(ear, &unix.SockaddrUnix{Name: hears}), unix.Listen(ear, 4)); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if _, _, err := unix.Accept(ear); !errors.Is(err, unix.EAGAIN) {
+			t.Errorf("a socket outside heard of a pair: %v", err)
+		}
+	}()
 	file, seen := filepath.Join(outside, "a"), filepath.Join(readable, "a")
 	for _, name := range []string{file, seen, filepath.Join(inside, "a")} {
 		if err := os.WriteFile(name, []byte("seen"), 0o600); err != nil {
@@ -539,6 +568,7 @@ func testWalls(t *testing.T, s *sandbox.Sandbox) {
 		"asks about itself":                {[]string{"affinity"}, true},
 		"datagrams":                        {[]string{"datagrams"}, false},
 		"a pair of streams":                {[]string{"streams"}, true},
+		"a pair of packets":                {[]string{"packets", hears}, true},
 		"a socket":                         {[]string{"socket"}, false},
 		"a queue of others":                {[]string{"queue"}, false},
 		"a namespace for names":            {[]string{"names"}, false},

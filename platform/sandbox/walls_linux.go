@@ -358,12 +358,13 @@ func filter(door, signals, alone bool) (listener int, err error) {
 	}
 	// Another's place in the queue: setpriority(which, who, …).
 	program = append(program, jump(unix.BPF_JEQ, unix.SYS_SETPRIORITY, 0, 4), load(offArgs+8), jump(unix.BPF_JEQ, 0, 1, 0), refuse, end(unix.SECCOMP_RET_ALLOW))
-	// A pair of datagram sockets sends to any socket that has a path; only streams are pairs.
+	// A pair of datagram sockets sends to any socket that has a path. Streams and sequenced packets,
+	// by which browsers speak to their own processes, go to their pair whatever address is given.
 	program = append(program,
-		jump(unix.BPF_JEQ, unix.SYS_SOCKETPAIR, 0, 8),
+		jump(unix.BPF_JEQ, unix.SYS_SOCKETPAIR, 0, 9),
 		load(offArgs), jump(unix.BPF_JEQ, unix.AF_UNIX, 1, 0), refuse,
 		load(offArgs+8), unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf},
-		jump(unix.BPF_JEQ, unix.SOCK_STREAM, 1, 0), refuse, end(unix.SECCOMP_RET_ALLOW))
+		jump(unix.BPF_JEQ, unix.SOCK_STREAM, 2, 0), jump(unix.BPF_JEQ, unix.SOCK_SEQPACKET, 1, 0), refuse, end(unix.SECCOMP_RET_ALLOW))
 	// A thread is no process. New namespaces by clone would hold new rights.
 	program = append(program, jump(unix.BPF_JEQ, unix.SYS_CLONE, 0, 6), load(offArgs), jump(unix.BPF_JSET, namespaces, 0, 1), refuse,
 		jump(unix.BPF_JSET, unix.CLONE_THREAD, 1, 0), fork, allow,
