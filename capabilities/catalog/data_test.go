@@ -234,7 +234,7 @@ func TestTextIsPlain(t *testing.T) {
 	}
 }
 
-// Policy and the node's owner rely on these.
+// Each tool declares what it needs (S2-25); policy and the node's owner rely on these.
 func TestManifests(t *testing.T) {
 	keys := func(id capabilities.ToolID) []string { return mustGet(t, id).Manifest.Keys() }
 	for id, want := range map[capabilities.ToolID]string{
@@ -281,6 +281,15 @@ func TestManifests(t *testing.T) {
 		if len(d.Examples) == 0 {
 			t.Errorf("%s has no example", d.Tool)
 		}
+	}
+	var without []string // they answer of the gateway itself, or end what declared it
+	for _, d := range embeddedCatalog(t).All() {
+		if len(d.Manifest.Keys()) == 0 {
+			without = append(without, string(d.Tool))
+		}
+	}
+	if got := strings.Join(without, " "); got != "tool.catalog.search tool.live.record-stop tool.live.trickle tool.node.list tool.skill.load" {
+		t.Errorf("nothing is declared by %s", got)
 	}
 }
 

@@ -93,7 +93,7 @@ func spend(h *house, who capabilities.PrincipalID) {
 
 // Each value of a phase has its makers, by the source: a committed comes from the one call of
 // durable.Commit, and a transport is only reached with one. So no tool runs, and no effect comes
-// about, that was not decided on (S2-26, S4-04, S4-13).
+// about, that was not decided on (S2-26, S4-04, S4-08, S4-13, S4-49).
 func TestEachPhaseHasItsMaker(t *testing.T) {
 	makers := map[string][]string{
 		"durable.Commit": {"commit.go"}, "&resolved{": {"resolve.go"}, "&routed{": {"place.go", "step.go"}, "&decided{": {"decide.go", "permit.go"},

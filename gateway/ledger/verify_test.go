@@ -284,6 +284,7 @@ func TestOpenFindsACutOrChangedEnd(t *testing.T) {
 	}
 }
 
+// A packet that is written is changed by nobody (S4-32).
 func TestPacketsAreImmutable(t *testing.T) {
 	l := open(t, Options{})
 	mustAppend(t, l, call("a")...)

@@ -158,7 +158,7 @@ func TestPacketsHoldNoSecrets(t *testing.T) {
 	}
 }
 
-// S4-02, S4-35 … S4-37, S4-40 for any words: the same answer every time, in any
+// S4-02, S4-35 … S4-37, S4-40, S4-48 for any words: the same answer every time, in any
 // order of candidates, and always a registered candidate that its arguments fit.
 func TestSelectProperties(t *testing.T) {
 	r := New(embedded(t), quiet())

@@ -199,7 +199,8 @@ func TestImports(t *testing.T) {
 }
 
 // The rules themselves are tested: a rule that forbids nothing is a defect. There is one validation
-// of schemas (S4-11): no other package may import the library that does it.
+// of schemas (S4-11): no other package may import the library that does it. The registry has no
+// tool of its own (S4-06), and no store or policy beside those that there are (S4-09, S4-51).
 func TestRulesForbid(t *testing.T) {
 	ours := func(p string) string { return path.Join(module, p) }
 	for _, c := range []struct {
@@ -217,6 +218,10 @@ func TestRulesForbid(t *testing.T) {
 		{"gateway/dispatch", "github.com/modelcontextprotocol/go-sdk/mcp", false},
 		{"gateway/front/mcp", "github.com/modelcontextprotocol/go-sdk/mcp", true},
 		{"gateway/ledger", "modernc.org/sqlite", false},
+		{"gateway/registry", "modernc.org/sqlite", false},
+		{"gateway/registry", "github.com/cedar-policy/cedar-go", false},
+		{"gateway/registry", ours("capabilities/browser"), false},
+		{"gateway/registry", ours("capabilities/fs"), false},
 		{"gateway/policy", ours("cmd/handrail"), false},
 		{"capabilities", "github.com/google/uuid", false},
 		{"capabilities/browser", ours("capabilities/wire"), false},

@@ -48,8 +48,8 @@ func TestNoKindIsSpecial(t *testing.T) {
 	}
 }
 
-// There is one selector (S4-12), and it needs no language model (S4-47): only the registry makes a
-// selection, and nothing there reaches another process or the network.
+// There is one selector (S4-12), and it needs no language model (S4-47) and plans nothing (S4-07):
+// only the registry makes a selection, and nothing there reaches another process or the network.
 func TestOneSelector(t *testing.T) {
 	all := readTree(t)
 	made := 0

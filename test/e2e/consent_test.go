@@ -34,8 +34,9 @@ func press(s *site.Site, text string) capabilities.Result {
 	return s.Call(context.Background(), site.ToolPress, `{"text":"`+text+`"}`, "")
 }
 
-// A privileged tool runs when a person said so, exactly what was said, whatever a
-// permit says; the ledger tells who.
+// A privileged tool runs when a person said so, exactly what was said, whatever a permit says; the
+// ledger tells who. The question comes before anything runs (S2-29), and a no is the call's end
+// (S2-30).
 func TestAPersonAllows(t *testing.T) {
 	s := site.Start(t, site.Options{ApprovalWait: time.Minute})
 	h := site.NewHandler()
