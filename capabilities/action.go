@@ -51,6 +51,7 @@ const (
 	ActionManageUsers ActionKey = "manage_users"
 	ActionApproveOwn  ActionKey = "approve_own" // have what one asked for oneself approved
 	ActionRevokeGrant ActionKey = "revoke_grant"
+	ActionAcknowledge ActionKey = "acknowledge" // say with the answer that one knows what it allows
 
 	ActionSetSecret     ActionKey = "set_secret"     // Name
 	ActionReleaseSecret ActionKey = "release_secret" // Lane; say that a delivered secret is done with
@@ -81,7 +82,7 @@ var actionKeys = []ActionKey{
 	ActionPairNode, ActionJoinSite, ActionApproveNode, ActionAllowNode, ActionStartNode, ActionExamineNode, ActionAttachNode,
 	ActionExplainPolicy, ActionReviewPolicy, ActionReadLedger, ActionCompareLedger, ActionExportLog, ActionShowRules,
 	ActionResumeSite, ActionResumeNode, ActionStopNode, ActionNameHost,
-	ActionCreateToken, ActionSignIn, ActionSignInView, ActionAddUser, ActionSetPassword, ActionManageUsers, ActionApproveOwn, ActionRevokeGrant,
+	ActionCreateToken, ActionSignIn, ActionSignInView, ActionAddUser, ActionSetPassword, ActionManageUsers, ActionApproveOwn, ActionRevokeGrant, ActionAcknowledge,
 	ActionSetSecret, ActionReleaseSecret,
 	ActionCheckProvider, ActionShowProvider, ActionRemoveProvider, ActionApproveProvider, ActionReviewTool,
 	ActionListSatellites, ActionAddSatellite, ActionRunSatellite, ActionShowSatellite, ActionRevokeSatellite,

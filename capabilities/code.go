@@ -33,13 +33,16 @@ const (
 	CodeNodeDeniedByPolicy       Code = "node_denied_by_policy"
 	CodeAmbiguousNode            Code = "ambiguous_node_selection"
 
-	CodeDeniedByPolicy       Code = "denied_by_policy"
-	CodeConsentUnavailable   Code = "consent_unavailable"
-	CodeConsentDenied        Code = "consent_denied"
-	CodeApprovalPending      Code = "approval_pending"
-	CodeIsolationUnavailable Code = "isolation_unavailable"
-	CodeStopped              Code = "stopped"
-	CodeRequestIDConflict    Code = "request_id_conflict"
+	CodeDeniedByPolicy     Code = "denied_by_policy"
+	CodeConsentUnavailable Code = "consent_unavailable"
+	CodeConsentDenied      Code = "consent_denied"
+	CodeApprovalPending    Code = "approval_pending"
+	// CodeAcknowledgementRequired is for an allow that does not say that the person knows what
+	// they allow (S1-29, S1-32).
+	CodeAcknowledgementRequired Code = "acknowledgement_required"
+	CodeIsolationUnavailable    Code = "isolation_unavailable"
+	CodeStopped                 Code = "stopped"
+	CodeRequestIDConflict       Code = "request_id_conflict"
 
 	CodeLedgerUnavailable Code = "ledger_unavailable"
 	CodeNodeDisconnected  Code = "node_disconnected"
@@ -148,13 +151,14 @@ var codeTable = map[Code]CodeInfo{
 	CodeNodeDeniedByPolicy:       {"Policy denies this tool on that node.", "Ask the admin, who can see the rule.", false, 403, StatusDenied, ActionReadLedger},
 	CodeAmbiguousNode:            {"No single node could be selected.", "Give node_id, or attach a node to the lane.", false, 409, StatusError, ""},
 
-	CodeDeniedByPolicy:       {"Policy denies this call.", "Ask the admin to permit it, or do it another way.", false, 403, StatusDenied, ""},
-	CodeConsentUnavailable:   {"Policy wants a person to confirm this call, and no way to ask one is set up.", "Ask the admin to permit it by policy.", false, 403, StatusDenied, ""},
-	CodeConsentDenied:        {"A person denied this call.", "Do not repeat it.", false, 403, StatusDenied, ""},
-	CodeApprovalPending:      {"A person has to approve this call.", "Repeat the identical call to wait for the answer.", true, 409, StatusPending, ""},
-	CodeIsolationUnavailable: {"The node cannot give the isolation this call needs.", "See details; the owner can mend the host, or policy can accept it explicitly.", false, 403, StatusDenied, ""},
-	CodeStopped:              {"The stop switch is on.", "A person has to resume.", false, 403, StatusDenied, ""},
-	CodeRequestIDConflict:    {"This request ID was used with other arguments.", "Use a new request ID for a new request.", false, 409, StatusError, ""},
+	CodeDeniedByPolicy:          {"Policy denies this call.", "Ask the admin to permit it, or do it another way.", false, 403, StatusDenied, ""},
+	CodeConsentUnavailable:      {"Policy wants a person to confirm this call, and no way to ask one is set up.", "Ask the admin to permit it by policy.", false, 403, StatusDenied, ""},
+	CodeConsentDenied:           {"A person denied this call.", "Do not repeat it.", false, 403, StatusDenied, ""},
+	CodeApprovalPending:         {"A person has to approve this call.", "Repeat the identical call to wait for the answer.", true, 409, StatusPending, ""},
+	CodeAcknowledgementRequired: {"An answer has to acknowledge what is privileged or may destroy something.", "Read the question first; the answer has to say that you know it.", false, 409, StatusError, ActionAcknowledge},
+	CodeIsolationUnavailable:    {"The node cannot give the isolation this call needs.", "See details; the owner can mend the host, or policy can accept it explicitly.", false, 403, StatusDenied, ""},
+	CodeStopped:                 {"The stop switch is on.", "A person has to resume.", false, 403, StatusDenied, ""},
+	CodeRequestIDConflict:       {"This request ID was used with other arguments.", "Use a new request ID for a new request.", false, 409, StatusError, ""},
 
 	CodeLedgerUnavailable: {"The ledger could not record the call, so it was not carried out.", "The admin should look at the gateway's disk.", true, 503, StatusError, ""},
 	CodeNodeDisconnected:  {"The node went away before it started the call; nothing was executed.", "Try again when the node is back.", true, 503, StatusError, ""},

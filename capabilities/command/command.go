@@ -201,6 +201,8 @@ var sayings = map[capabilities.ActionKey]func(a capabilities.Action) []any{
 		return []any{Here("grant", "list"), " lists grants, and ", Here("grant", "revoke", "GRANT"), " revokes one."}
 	},
 
+	capabilities.ActionAcknowledge: listed(Here("approve", "APPROVAL", "--acknowledge"), "says so."),
+
 	capabilities.ActionSetSecret: func(a capabilities.Action) []any {
 		return []any{Here("secret", "set", or(a.Name, "NAME")), " sets it."}
 	},

@@ -197,7 +197,7 @@ func (a *approvalView) print(out io.Writer, rules, whole bool) {
 	for _, part := range []struct {
 		name string
 		list []string
-	}{{"hosts", a.Hosts}, {"paths", a.Paths}, {"touches", a.Keys}, {"only with your approval, this once", a.Escalated}, {"because", append(a.Why, a.Policies...)}} {
+	}{{"mode", a.Surface.Words()}, {"hosts", a.Hosts}, {"paths", a.Paths}, {"touches", a.Keys}, {"only with your approval, this once", a.Escalated}, {"because", append(a.Why, a.Policies...)}} {
 		if text := strings.Join(part.list, ", "); text != "" {
 			fmt.Fprintf(out, "    %s: %s\n", part.name, plain(text))
 		}
@@ -229,7 +229,11 @@ func (a *approvalView) printAnswers(out io.Writer, where string) {
 			choices += ", " + c.text
 		}
 	}
-	fmt.Fprintf(out, "    handrail approve %s (%s) | handrail deny %s\n", plain(a.ID), choices, plain(a.ID))
+	acknowledge := ""
+	if len(a.Surface.Acknowledge) > 0 {
+		acknowledge = " --acknowledge"
+	}
+	fmt.Fprintf(out, "    handrail approve %s%s (%s) | handrail deny %s\n", plain(a.ID), acknowledge, choices, plain(a.ID))
 	if text := lending(a.Hands && a.Longest != "call", where); text != "" {
 		fmt.Fprintf(out, "    %s\n", plain(text))
 	}

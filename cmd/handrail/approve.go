@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -103,6 +104,7 @@ func newApproveCmd() *cobra.Command {
 	session := cmd.Flags().Bool("session", false, "allow the tool until the grant is revoked, at most 12h")
 	reason := cmd.Flags().String("reason", "", "why; it is recorded")
 	always := cmd.Flags().Bool("always", false, "allow the tool in every lane of the caller's, while the present policy is in force")
+	acknowledge := cmd.Flags().Bool("acknowledge", false, "say that you know what is privileged or may destroy something; else it is asked at a terminal")
 	narrow := addScopeFlags(cmd)
 	cmd.MarkFlagsMutuallyExclusive("for", "session", "always")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -125,6 +127,9 @@ func newApproveCmd() *cobra.Command {
 		if *family {
 			request["family"] = true
 		}
+		if *acknowledge {
+			request["acknowledged"] = true
+		}
 		if narrow.into(request) && kind == "call" {
 			return usageError("one call is as narrow as can be; --domain, --app, --path and --uses go with --for, --session or --always")
 		}
@@ -146,6 +151,21 @@ func newDenyCmd() *cobra.Command {
 		return answerApproval(cmd, args, body("answer", "deny", "reason", *reason), "denied", "")
 	}
 	return cmd
+}
+
+// acknowledging posts an answer, and once more with the acknowledgement that it needs if the
+// person at the terminal gives it.
+func acknowledging(cmd *cobra.Command, request map[string]any, post func() error) error {
+	err := post()
+	var e *capabilities.Error
+	if !errors.As(err, &e) || e.Code != capabilities.CodeAcknowledgementRequired || !isTerminal(cmd.InOrStdin()) {
+		return err
+	}
+	if err := confirm(cmd, plain(e.PublicMessage())+" Allow it?", "nothing was allowed"); err != nil {
+		return err
+	}
+	request["acknowledged"] = true
+	return post()
 }
 
 // answerApproval answers questions, and says what they were about.
@@ -184,7 +204,8 @@ func answerApproval(cmd *cobra.Command, texts []string, request map[string]any, 
 	}
 	if len(ids) == 1 {
 		var raw json.RawMessage
-		if err := c.do(cmd.Context(), http.MethodPost, path("approvals", ids[0]), request, &raw); err != nil {
+		post := func() error { return c.do(cmd.Context(), http.MethodPost, path("approvals", ids[0]), request, &raw) }
+		if err := acknowledging(cmd, request, post); err != nil {
 			return err
 		}
 		return confirmed(cmd, raw, "%s %s%s", done, ids[0], about(raw))
@@ -197,7 +218,8 @@ func answerApproval(cmd *cobra.Command, texts []string, request map[string]any, 
 			Error    api.Error `json:"error"`
 		} `json:"failed"`
 	}
-	if err := c.do(cmd.Context(), http.MethodPost, path("approvals"), request, &answer); err != nil {
+	post := func() error { return c.do(cmd.Context(), http.MethodPost, path("approvals"), request, &answer) }
+	if err := acknowledging(cmd, request, post); err != nil {
 		return err
 	}
 	for _, raw := range answer.Approvals {

@@ -52,7 +52,7 @@ func TestFirstTaskIsForTheNodeOfThisMachine(t *testing.T) {
 	desk.Await(t, "both nodes to be ready", func() bool {
 		return strings.Count(program.said("", ours, "nodes"), `"tool_id":"tool.browser.click","available":true`) == 2
 	})
-	program.said("", ours, "approve", waits.Approval)
+	program.said("", ours, "approve", waits.Approval, "--acknowledge")
 	if line := program.next(up, &event); event.Event != "task" {
 		t.Errorf("the first task: %s", line)
 	}

@@ -28,6 +28,7 @@ type Approval struct {
 	// what the question was decided on, and has them not.
 	Escalated []string   `json:"escalated_keys,omitempty"`
 	Envelope  *Envelope  `json:"envelope,omitempty"`
+	Surface   Surface    `json:"surface"` // what to show of it, by the keys that a yes gives
 	Why       []string   `json:"why,omitempty"`
 	Longest   string     `json:"longest"`         // kind of answer: call, lease, session or always
 	Hands     bool       `json:"hands,omitempty"` // an answer that lasts lends the device: nothing else is allowed from there meanwhile

@@ -67,7 +67,7 @@ func ExampleClient_Answer() {
 		}
 		a := waiting[0]
 		fmt.Printf("%s wants %s (%s risk)\n", a.Principal, a.Tool, a.Risk)
-		if _, err := c.Answer(ctx, a.ID, client.Answer{Allow: true, Reason: "an example"}); err != nil {
+		if _, err := c.Answer(ctx, a.ID, client.Answer{Allow: true, Acknowledged: true, Reason: "an example"}); err != nil {
 			return err
 		}
 		return answered

@@ -18,6 +18,9 @@ type Answer struct {
 	Scope   api.Scope     // narrows what lasts
 	MaxUses int           // of what lasts; 0: not counted
 	Reason  string        // at most 500 bytes
+	// Acknowledged says that the person has seen what is privileged or may destroy something
+	// (Surface.Acknowledge); an allow of such a question needs it.
+	Acknowledged bool
 }
 
 // Approvals lists what waits for a person.
@@ -64,7 +67,8 @@ func (a Answer) body(ids []string) any {
 		Scope     *api.Scope `json:"scope,omitempty"`
 		MaxUses   int        `json:"max_uses,omitempty"`
 		Reason    string     `json:"reason,omitempty"`
-	}{ids, "deny", a.Kind, int64(a.For.Seconds()), a.Family, narrows(a.Scope), a.MaxUses, a.Reason}
+		Seen      bool       `json:"acknowledged,omitempty"`
+	}{ids, "deny", a.Kind, int64(a.For.Seconds()), a.Family, narrows(a.Scope), a.MaxUses, a.Reason, a.Acknowledged}
 	if a.Allow {
 		in.Answer = "allow"
 	}

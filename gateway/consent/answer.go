@@ -25,6 +25,9 @@ type Answer struct {
 	Via     Via
 	Known   string              // of ViaOwner: by what (principal.Tokens.Present), or passkey
 	Device  capabilities.NodeID // where it was given, with ViaDevice
+	// Acknowledged are the keys that the person was shown and acknowledged: what is privileged,
+	// or may destroy something. They are recorded.
+	Acknowledged []string
 }
 
 // Via is the way an answer came.
@@ -81,6 +84,9 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 			}
 			if err := forgetIn(tx, id); err != nil {
 				return err
+			}
+			if len(a.Acknowledged) > 0 {
+				body["acknowledged"] = a.Acknowledged
 			}
 			return c.opts.Record(tx, "gateway.approval.answered", a.By, body)
 		}

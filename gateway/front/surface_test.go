@@ -7,30 +7,31 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/front"
 )
 
 func TestSurface(t *testing.T) {
 	for name, c := range map[string]struct {
 		declared, granted []string
-		mood              front.Mood
-		holds             func(front.Signals) bool
+		mode              api.Mode
+		holds             func(api.Surface) bool
 	}{
-		"nothing": {nil, nil, front.MoodSafe, func(s front.Signals) bool { return !s.Outbound && !s.Banner && !s.Picker }},
-		"reads":   {[]string{"data.read.screen"}, []string{"data.read.screen"}, front.MoodSafe, nil},
-		"reaches": {[]string{"network.egress.http"}, []string{"network.egress.http", "network.egress.domain_allowlist:example.com"}, front.MoodConnected, func(s front.Signals) bool { return s.Outbound && slices.Equal(s.Destinations, []string{"example.com"}) }},
-		"types":   {[]string{"privileged.input.inject"}, []string{"privileged.input.inject"}, front.MoodElevated, func(s front.Signals) bool { return !s.Banner }},
-		"secret":  {[]string{"privileged.secret.read"}, []string{"privileged.secret.read"}, front.MoodElevated, func(s front.Signals) bool { return s.Banner }},
-		"withheld": {[]string{"network.egress.http", "data.read.screen"}, []string{"data.read.screen"}, front.MoodRestricted, func(s front.Signals) bool {
-			return !s.Outbound && slices.Equal(s.Missing, []string{"network.egress.http"})
+		"nothing": {nil, nil, api.ModeSafe, func(s api.Surface) bool { return !s.Outbound && !s.Secret && !s.Picker }},
+		"reads":   {[]string{"data.read.screen"}, []string{"data.read.screen"}, api.ModeSafe, nil},
+		"reaches": {[]string{"network.egress.http"}, []string{"network.egress.http", "network.egress.domain_allowlist:example.com"}, api.ModeConnected, func(s api.Surface) bool { return s.Outbound && slices.Equal(s.Destinations, []string{"example.com"}) }},
+		"types":   {[]string{"privileged.input.inject"}, []string{"privileged.input.inject"}, api.ModeElevated, func(s api.Surface) bool { return !s.Secret }},
+		"secret":  {[]string{"privileged.secret.read"}, []string{"privileged.secret.read"}, api.ModeElevated, func(s api.Surface) bool { return s.Secret }},
+		"withheld": {[]string{"network.egress.http", "data.read.screen"}, []string{"data.read.screen"}, api.ModeRestricted, func(s api.Surface) bool {
+			return !s.Outbound && slices.Equal(s.Withheld, []string{"network.egress.http"})
 		}},
-		"destroys": {[]string{"ui.action.confirm_destructive"}, []string{"ui.action.confirm_destructive"}, front.MoodSafe, func(s front.Signals) bool { return s.Confirm }},
-		"long":     {[]string{"execution.timeout.extended"}, []string{"execution.timeout.extended"}, front.MoodSafe, func(s front.Signals) bool { return s.LongRun }},
-		"files":    {[]string{"ui.input.file_upload", "data.write.workspace"}, []string{"ui.input.file_upload", "data.write.workspace"}, front.MoodSafe, func(s front.Signals) bool { return s.Picker }},
-		"no files": {[]string{"ui.input.file_upload", "data.write.workspace"}, []string{"ui.input.file_upload"}, front.MoodRestricted, func(s front.Signals) bool { return !s.Picker }},
+		"destroys": {[]string{"ui.action.confirm_destructive"}, []string{"ui.action.confirm_destructive"}, api.ModeSafe, func(s api.Surface) bool { return s.Confirm }},
+		"long":     {[]string{"execution.timeout.extended"}, []string{"execution.timeout.extended"}, api.ModeSafe, func(s api.Surface) bool { return s.LongRun }},
+		"files":    {[]string{"ui.input.file_upload", "data.write.workspace"}, []string{"ui.input.file_upload", "data.write.workspace"}, api.ModeSafe, func(s api.Surface) bool { return s.Picker }},
+		"no files": {[]string{"ui.input.file_upload", "data.write.workspace"}, []string{"ui.input.file_upload"}, api.ModeRestricted, func(s api.Surface) bool { return !s.Picker }},
 	} {
 		s := front.Surface(c.declared, c.granted)
-		if s.Mood != c.mood || c.holds != nil && !c.holds(s) {
+		if s.Mode != c.mode || c.holds != nil && !c.holds(s) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
@@ -47,7 +48,7 @@ func TestLessGrantedShowsLess(t *testing.T) {
 		gone := rapid.IntRange(0, len(declared)-1).Draw(rt, "gone")
 		more := front.Surface(declared, declared)
 		less := front.Surface(declared, slices.Delete(slices.Clone(declared), gone, gone+1))
-		if less.Outbound && !more.Outbound || less.Banner && !more.Banner || less.Picker && !more.Picker || less.Confirm && !more.Confirm || less.LongRun && !more.LongRun || less.Mood != front.MoodRestricted {
+		if less.Outbound && !more.Outbound || less.Secret && !more.Secret || less.Picker && !more.Picker || less.Confirm && !more.Confirm || less.LongRun && !more.LongRun || less.Mode != api.ModeRestricted {
 			rt.Fatalf("%+v is more than %+v", less, more)
 		}
 	})

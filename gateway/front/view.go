@@ -1,6 +1,8 @@
 package front
 
 import (
+	"slices"
+
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/api"
@@ -35,6 +37,7 @@ func ViewApproval(a *consent.Approval) api.Approval {
 		Longest: string(a.Longest), Hands: a.Hands, Policies: a.Policies, Snapshot: a.Snapshot, User: a.User, Task: a.Task, Created: a.Created, Expires: a.Expires,
 		Waiting: a.Waiting, MayReturn: a.MayReturn, By: a.By, Reason: a.Reason, Closed: string(a.Closed), Answered: a.Answered,
 	}
+	v.Surface = surfaceOf(a)
 	if a.Choices != nil {
 		v.Choices = make([]api.Choice, 0, len(a.Choices))
 	}
@@ -45,6 +48,14 @@ func ViewApproval(a *consent.Approval) api.Approval {
 		v.Overrides = append(v.Overrides, api.Override(o))
 	}
 	return v
+}
+
+// surfaceOf is what to show of a question, by the keys that a yes gives.
+func surfaceOf(a *consent.Approval) api.Surface {
+	if a.Envelope == nil {
+		return Surface(a.Keys, a.Keys)
+	}
+	return Surface(a.Envelope.Capabilities.Keys(), append(slices.Clone(a.Envelope.Grants), a.Escalated...))
 }
 
 // ViewTold is what those who may answer are told.

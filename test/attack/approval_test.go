@@ -117,7 +117,7 @@ func TestAnAgentCanNotApproveItself(t *testing.T) {
 	}
 	w := a.waiting()
 	at := "/v1/approvals/" + w.ID
-	yes := `{"answer":"allow"}`
+	yes := `{"answer":"allow","acknowledged":true}`
 	grant := fmt.Sprintf(`{"principal":"agent","tools":["tool.fixture.press"],"node":%q}`, a.node.ID)
 	admin := a.MustToken("root", principal.RoleAdmin)
 	http := func(token, method, path, body string) func() {
@@ -130,7 +130,7 @@ func TestAnAgentCanNotApproveItself(t *testing.T) {
 	}
 	ways := []func(){
 		// With its own token.
-		http(a.agent, "POST", at, yes), http(a.agent, "POST", at, `{"answer":"allow","kind":"lease","family":true}`), http(a.agent, "PUT", at, yes),
+		http(a.agent, "POST", at, yes), http(a.agent, "POST", at, `{"answer":"allow","acknowledged":true,"kind":"lease","family":true}`), http(a.agent, "PUT", at, yes),
 		http(a.agent, "POST", "/v1/grants", grant), http(a.agent, "POST", "/v1/tokens", `{"principal":"agent","role":"operator"}`),
 		http(a.agent, "POST", at+"/", yes), http(a.agent, "POST", "//v1/approvals/"+w.ID, yes), http(a.agent, "POST", at+"?token="+a.operator, yes),
 		http(a.agent, "POST", "/v1/policy/explain", `{}`), http(a.agent, "GET", "/v1/approvals", ""), http(a.agent, "GET", "/v1/events", ""),
@@ -141,7 +141,7 @@ func TestAnAgentCanNotApproveItself(t *testing.T) {
 		call("tool.approvals.answer", `{"approval":"`+w.ID+`"}`), call(capabilities.ToolID("POST "+at), yes),
 		call("tool.browser.navigate", `{"url":"`+a.URL()+at+`"}`),
 		// With its hands: what a person's shell on that device would send.
-		http(a.operator, "POST", at, yes), http(admin, "POST", at, `{"answer":"allow","kind":"lease"}`), http(admin, "POST", "/v1/grants", grant),
+		http(a.operator, "POST", at, yes), http(admin, "POST", at, `{"answer":"allow","acknowledged":true,"kind":"lease"}`), http(admin, "POST", "/v1/grants", grant),
 		http(admin, "POST", "/v1/tokens", `{"principal":"agent","role":"admin"}`), http(admin, "POST", "/v1/invites", `{}`),
 		// With the person's answer at a client whom nobody named.
 		func() {

@@ -78,7 +78,7 @@ func TestNoWayInGivesMore(t *testing.T) {
 	known := strings.NewReplacer("{node}", string(a.node.ID), "{approval}", a.waiting().ID, "{grant}", a.Consent.Grants()[0].ID, "{token}", a.Tokens.List()[0].ID,
 		"{lane}", "main", "{secret}", "mail", "{set}", "staged", "{invite}", "i-1", "{task}", "t-1")
 	bodies := []string{
-		"", `{}`, `{"answer":"allow"}`, `{"answer":"deny"}`, `{"answer":"allow","kind":"lease","family":true}`, `{"principal":"agent","role":"admin"}`, `{"principal":"agent","role":"agent"}`,
+		"", `{}`, `{"answer":"allow","acknowledged":true}`, `{"answer":"deny"}`, `{"answer":"allow","acknowledged":true,"kind":"lease","family":true}`, `{"principal":"agent","role":"admin"}`, `{"principal":"agent","role":"agent"}`,
 		fmt.Sprintf(`{"principal":"agent","tools":["tool.fixture.press"],"node":%q,"any_lane":true}`, a.node.ID), `{"allow":["*"],"trust":"full"}`, `{"label":"mine"}`,
 		`{"value":"x"}`, `{"principal":"agent","alias":"m","display_name":"M"}`, `{"auto_approve":true,"allow":["*"]}`, `{"reason":"x"}`,
 		fmt.Sprintf(`{"from":%q,"to":%q}`, a.Rules().SnapshotID(), a.Rules().SnapshotID()),
@@ -111,7 +111,7 @@ func TestNoWayInGivesMore(t *testing.T) {
 	}
 	// The control: an admin changes all of it by the same addresses.
 	for _, request := range [][3]string{
-		{"PATCH", "/v1/nodes/{node}", `{"label":"mine"}`}, {"POST", "/v1/tokens", `{"principal":"new","role":"agent"}`}, {"POST", "/v1/approvals/{approval}", `{"answer":"allow"}`},
+		{"PATCH", "/v1/nodes/{node}", `{"label":"mine"}`}, {"POST", "/v1/tokens", `{"principal":"new","role":"agent"}`}, {"POST", "/v1/approvals/{approval}", `{"answer":"allow","acknowledged":true}`},
 		{"DELETE", "/v1/grants/{grant}", ""}, {"PUT", "/v1/lanes/main/nodes/{node}", ""}, {"POST", "/v1/stop", `{"reason":"x"}`},
 	} {
 		was := a.state(admin)

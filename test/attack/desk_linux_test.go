@@ -196,7 +196,7 @@ func approveItself(t *testing.T, on func(*testing.T) stage, without, all, slow i
 		t.Fatalf("%+v", r)
 	}
 	w := a.waiting()
-	at, yes := "/v1/approvals/"+w.ID, `{"answer":"allow"}`
+	at, yes := "/v1/approvals/"+w.ID, `{"answer":"allow","acknowledged":true}`
 	lease := fmt.Sprintf(`{"principal":"agent","tools":["tool.fixture.press"],"node":%q,"any_lane":true}`, a.node.ID)
 	web := func(token, method, path, body string) func() { return func() { a.do(token, method, path, body) } }
 	call := func(tool capabilities.ToolID, args string) func() { return func() { a.as(tool, args) } }
@@ -215,8 +215,8 @@ func approveItself(t *testing.T, on func(*testing.T) stage, without, all, slow i
 		call("tool.desktop.keyboard", `{"action":"type","text":"y\nyes\n"}`), call("tool.desktop.keyboard", `{"action":"press","key":"Return"}`),
 		call("tool.desktop.mouse", `{"action":"click","x":300,"y":400}`), // and back into the shell
 		call("tool.browser.navigate", `{"url":"`+a.URL()+at+`"}`), call("tool.browser.navigate", `{"url":"about:blank"}`),
-		evaluate(`fetch(` + fmt.Sprintf("%q", a.URL()+at) + `,{method:"POST",mode:"no-cors",body:'{"answer":"allow"}'}).then(()=>1,()=>0)`),
-		evaluate(`navigator.sendBeacon(` + fmt.Sprintf("%q", a.URL()+at) + `,'{"answer":"allow"}')`),
+		evaluate(`fetch(` + fmt.Sprintf("%q", a.URL()+at) + `,{method:"POST",mode:"no-cors",body:'{"answer":"allow","acknowledged":true}'}).then(()=>1,()=>0)`),
+		evaluate(`navigator.sendBeacon(` + fmt.Sprintf("%q", a.URL()+at) + `,'{"answer":"allow","acknowledged":true}')`),
 		call("tool.browser.navigate", `{"url":"file:///proc/self/environ"}`),
 	}
 	often := []func(){

@@ -236,7 +236,7 @@ func TestNoAddressOfALentDeviceIsElsewhere(t *testing.T) {
 		return list.Approvals[0].Approval
 	}
 	question := ask(0)
-	yes := `{"answer":"allow"}`
+	yes := `{"answer":"allow","acknowledged":true}`
 	refused := func(from string) {
 		t.Helper()
 		for _, c := range []struct{ token, method, path, body string }{

@@ -162,7 +162,7 @@ func TestAnAttachedBrowserIsHands(t *testing.T) {
 			if c.held {
 				want = 403
 			}
-			status, answer := a.do(a.operator, "POST", "/v1/approvals/"+question, `{"answer":"allow"}`)
+			status, answer := a.do(a.operator, "POST", "/v1/approvals/"+question, `{"answer":"allow","acknowledged":true}`)
 			if status != want || c.held != strings.Contains(answer, `"hands_elsewhere"`) {
 				t.Errorf("%d %s", status, answer)
 			}

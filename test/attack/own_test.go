@@ -158,11 +158,11 @@ func TestOnlyTheOwnerThemselvesIsTheConsent(t *testing.T) {
 	}
 	mine := a.asks("olga", "operator", a.node, "mine")
 	at := "/console/approvals/" + mine.ID
-	status, answer := a.do(token, "POST", "/v1/approvals/"+mine.ID, `{"answer":"allow"}`)
+	status, answer := a.do(token, "POST", "/v1/approvals/"+mine.ID, `{"answer":"allow","acknowledged":true}`)
 	refused("a token of hers", "you asked for this call yourself", status, answer, mine.ID)
-	status, answer = a.do(a.agent, "POST", "/v1/approvals/"+mine.ID, `{"answer":"allow"}`)
+	status, answer = a.do(a.agent, "POST", "/v1/approvals/"+mine.ID, `{"answer":"allow","acknowledged":true}`)
 	refused("an agent", "forbidden", status, answer, mine.ID)
-	status, answer = a.do(token, "POST", "/v1/approvals", fmt.Sprintf(`{"approvals":[%q],"answer":"allow"}`, mine.ID))
+	status, answer = a.do(token, "POST", "/v1/approvals", fmt.Sprintf(`{"approvals":[%q],"answer":"allow","acknowledged":true}`, mine.ID))
 	refused("a token of hers, for several", "forbidden", status, answer, mine.ID)
 	status, answer = a.byLink(token, "").post(at, yes)
 	refused("a link of that token", "and not who", status, answer, mine.ID)

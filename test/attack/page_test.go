@@ -173,20 +173,20 @@ func TestAPageAtLoopbackGetsNothing(t *testing.T) {
 	if r := a.press(caller("agent", "agent"), `{"text":"wanted"}`); r.Code != capabilities.CodeApprovalPending {
 		t.Fatalf("%+v", r)
 	}
-	const script = `<form id=f method=post enctype="text/plain" target=x><input name='{"answer":"allow","x":"' value='"}'></form><iframe name=x></iframe><script>
+	const script = `<form id=f method=post enctype="text/plain" target=x><input name='{"answer":"allow","acknowledged":true,"x":"' value='"}'></form><iframe name=x></iframe><script>
 const gateway = %q, approval = %q, tries = [];
 const read = (name, p) => tries.push(p.then(r => r.status && r.text().then(() => r.ok && fetch("/leak-" + name)), () => 0));
 for (let i = 0; i < 200; i++) {
   const token = "hrt_" + String(i).padStart(43, "A"), headers = {Authorization: "Bearer " + token};
   read("guess", fetch(gateway + "/v1/approvals", {headers}));
-  read("answer", fetch(gateway + approval, {method: "POST", headers, body: '{"answer":"allow"}'}));
-  tries.push(fetch(gateway + approval, {method: "POST", mode: "no-cors", credentials: "include", body: '{"answer":"allow"}'}).catch(() => 0));
+  read("answer", fetch(gateway + approval, {method: "POST", headers, body: '{"answer":"allow","acknowledged":true}'}));
+  tries.push(fetch(gateway + approval, {method: "POST", mode: "no-cors", credentials: "include", body: '{"answer":"allow","acknowledged":true}'}).catch(() => 0));
 }
 read("health", fetch(gateway + "/v1/status"));
 read("mcp", fetch(gateway + "/mcp", {method: "POST", headers: {"Content-Type": "application/json"}, body: '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'}));
 tries.push(new Promise(r => { const w = new WebSocket(gateway.replace("http", "ws") + "/v1/events"); w.onopen = () => { fetch("/leak-ws"); r() }; w.onerror = r }));
 tries.push(new Promise(r => { const e = new EventSource(gateway + "/v1/events"); e.onmessage = () => fetch("/leak-events"); e.onerror = () => { e.close(); r() } }));
-navigator.sendBeacon(gateway + approval, '{"answer":"allow"}');
+navigator.sendBeacon(gateway + approval, '{"answer":"allow","acknowledged":true}');
 f.action = gateway + approval; f.submit();
 read("control", fetch("/own"));
 Promise.allSettled(tries).then(() => fetch("/done"));

@@ -52,7 +52,7 @@ func TestNoHeaderAndNoPathPassesTheProxy(t *testing.T) {
 		}
 		defer c.Close()
 		_ = c.SetDeadline(time.Now().Add(site.Within))
-		body := `{"answer":"allow"}`
+		body := `{"answer":"allow","acknowledged":true}`
 		text := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: handrail.example\r\nContent-Length: %d\r\nConnection: close\r\n", target, len(body))
 		if token != "" {
 			text += "Authorization: Bearer " + token + "\r\n"
@@ -95,7 +95,7 @@ func TestNoHeaderAndNoPathPassesTheProxy(t *testing.T) {
 	// past the proxy with the same words.
 	direct := func(hops string) int {
 		t.Helper()
-		req, err := http.NewRequest("POST", a.URL()+at, strings.NewReader(`{"answer":"allow"}`))
+		req, err := http.NewRequest("POST", a.URL()+at, strings.NewReader(`{"answer":"allow","acknowledged":true}`))
 		if err != nil {
 			t.Fatal(err)
 		}

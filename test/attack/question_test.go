@@ -158,7 +158,7 @@ func TestAQuestionEndsWithItsCall(t *testing.T) {
 		if at.State != consent.StateClosed || string(at.Closed) != what || len(a.Consent.Approvals()) != 0 {
 			t.Errorf("%s: %+v %v", what, at, err)
 		}
-		if status, body := a.do(a.operator, "POST", "/v1/approvals/"+asked.ID, `{"answer":"allow"}`); status != 409 || len(a.Consent.Grants()) != 0 {
+		if status, body := a.do(a.operator, "POST", "/v1/approvals/"+asked.ID, `{"answer":"allow","acknowledged":true}`); status != 409 || len(a.Consent.Grants()) != 0 {
 			t.Errorf("%s: an answer to it: %d %s", what, status, body)
 		}
 		if a.h.Runs(what) != 0 {
@@ -241,10 +241,10 @@ func TestOneAnswerForOneTask(t *testing.T) {
 		return id
 	}
 	one, two, other := ask(caller("agent", "main"), "one"), ask(caller("agent", "main"), "two"), ask(caller("mallory", "main2"), "three")
-	if status, body := a.do(a.operator, "POST", "/v1/approvals", fmt.Sprintf(`{"approvals":[%q,%q],"answer":"allow"}`, one, other)); status != 400 || len(a.Consent.Grants()) != 0 {
+	if status, body := a.do(a.operator, "POST", "/v1/approvals", fmt.Sprintf(`{"approvals":[%q,%q],"answer":"allow","acknowledged":true}`, one, other)); status != 400 || len(a.Consent.Grants()) != 0 {
 		t.Errorf("for two callers: %d %s", status, body)
 	}
-	if status, body := a.do(a.operator, "POST", "/v1/approvals", fmt.Sprintf(`{"approvals":[%q,%q],"answer":"allow"}`, one, two)); status != 200 || !strings.Contains(body, `"allowed"`) {
+	if status, body := a.do(a.operator, "POST", "/v1/approvals", fmt.Sprintf(`{"approvals":[%q,%q],"answer":"allow","acknowledged":true}`, one, two)); status != 200 || !strings.Contains(body, `"allowed"`) {
 		t.Errorf("%d %s", status, body)
 	}
 	for _, text := range []string{"one", "two"} {
@@ -255,7 +255,7 @@ func TestOneAnswerForOneTask(t *testing.T) {
 	if r := a.press(caller("mallory", "main2"), `{"text":"three"}`); r.Code != capabilities.CodeApprovalPending {
 		t.Errorf("the other's: %+v", r)
 	}
-	if status, _ := a.do(a.agent, "POST", "/v1/approvals", fmt.Sprintf(`{"approvals":[%q],"answer":"allow"}`, other)); status != 403 {
+	if status, _ := a.do(a.agent, "POST", "/v1/approvals", fmt.Sprintf(`{"approvals":[%q],"answer":"allow","acknowledged":true}`, other)); status != 403 {
 		t.Errorf("an agent answers: %d", status)
 	}
 }

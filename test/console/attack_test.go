@@ -145,7 +145,7 @@ func TestEveryChangeNeedsTheSessionsValue(t *testing.T) {
 		t.Fatalf("the page has no value: %.300s", body)
 	}
 	param := regexp.MustCompile(`\{[a-z]+\}`)
-	form := url.Values{"answer": {"call"}, "do": {"approve"}, "role": {"admin"}, "principal": {"mallory"}, "days": {"0"}, "effect": {"permit"}, "base": {"active"}, "new-name": {"evil.cedar"}, "new": {"permit (principal, action, resource);"}, "code": {"x"}}
+	form := url.Values{"answer": {"call"}, "acknowledged": {"1"}, "do": {"approve"}, "role": {"admin"}, "principal": {"mallory"}, "days": {"0"}, "effect": {"permit"}, "base": {"active"}, "new-name": {"evil.cedar"}, "new": {"permit (principal, action, resource);"}, "code": {"x"}}
 	changes := 0
 	tip := func() uint64 { seq, _ := d.Ledger.Tip(); return seq }
 	before, question := tip(), d.Consent.Approvals()[0].ID

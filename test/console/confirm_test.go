@@ -42,8 +42,11 @@ func (d *desk) asAdmin(synced bool) {
 // pushes clicks a control of the page.
 func (d *desk) pushes(selector string) {
 	d.t.Helper()
-	must(d.t, d.run(fmt.Sprintf(`document.querySelector(%q).click()`, selector), nil))
+	must(d.t, d.run(fmt.Sprintf(acknowledged+`document.querySelector(%q).click()`, selector), nil))
 }
+
+// acknowledged ticks the boxes of questions about what is privileged.
+const acknowledged = `document.querySelectorAll("[name=acknowledged]").forEach((box) => { box.checked = true; }); `
 
 const offered = `document.querySelector("#outcome .fault") && document.querySelector("#outcome form[data-passkey] button")`
 

@@ -16,6 +16,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/test/site"
 )
@@ -213,11 +214,22 @@ func TestApproveWithOneKey(t *testing.T) {
 	if n := len(d.Consent.Approvals()); n != 2 {
 		t.Fatalf("%d questions wait: a key answered without the focus", n)
 	}
+	// S1-29, S1-32: with the focus there it answers nothing before the box is ticked.
+	d.key("a")
+	d.await(`document.activeElement.name === "acknowledged"`)
+	if n := len(d.Consent.Approvals()); n != 2 {
+		t.Fatalf("%d questions wait: a key allowed what nobody acknowledged", n)
+	}
+	must(t, d.run(acknowledged+`document.querySelector("[data-question]").focus()`, nil))
 	d.key("a")
 	if got := d.result(first); got.Status != capabilities.StatusOK {
 		t.Fatalf("%+v", got)
 	}
 	d.await(`document.querySelectorAll("[data-question]").length === 1 && document.getElementById("outcome").textContent.includes("Allowed")`)
+	said, err := d.Ledger.Packets(t.Context(), ledger.Query{Kind: "gateway.approval.answered", Limit: 10})
+	if err != nil || len(said) != 1 || !strings.Contains(string(said[0].Body), `"acknowledged":["privileged.input.inject"]`) {
+		t.Errorf("the record of the answer: %v %v", said, err)
+	}
 	// The focus does not go on to the other question, which the next key would answer.
 	if at := d.value("document.activeElement.id"); at != "main" {
 		t.Errorf("the focus is at %q", at)

@@ -132,7 +132,7 @@ func (d *desk) clicked() figure {
 		}
 		done := d.call(fmt.Sprintf("robot-%d", i), string(site.ToolPress), fmt.Sprintf(`{"text":"%d"}`, i))
 		d.await(`document.querySelector("[data-question] button[value=call]") && !("settling" in document.body.dataset)`)
-		must(d.t, d.run(`document.querySelector("[data-question] button[value=call]").click()`, nil))
+		must(d.t, d.run(acknowledged+`document.querySelector("[data-question] button[value=call]").click()`, nil))
 		r := d.result(done)
 		if r.Status != capabilities.StatusOK {
 			d.t.Fatalf("%+v", r)

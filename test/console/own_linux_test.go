@@ -101,7 +101,7 @@ func TestAPersonAloneUsesTheirOwnDevice(t *testing.T) {
 		}
 		w.look(1280, 800, false)
 		w.await(`document.querySelectorAll("[data-question] button[value=call]").length === 1 && !("settling" in document.body.dataset)`)
-		must(t, w.run(`document.querySelector("[data-question] button[value=call]").click()`, nil))
+		must(t, w.run(acknowledged+`document.querySelector("[data-question] button[value=call]").click()`, nil))
 		select {
 		case err := <-done:
 			if err != nil {

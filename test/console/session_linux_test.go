@@ -136,7 +136,7 @@ func (w *walk) allows(tool capabilities.ToolID, label string, flags ...string) {
 	if q := all[0]; q.Who != "bot" || q.Tool != tool || q.Label != label {
 		w.t.Errorf("the owner is asked %+v, of %s on %s", q, tool, label)
 	}
-	w.command("", append([]string{"approve", all[0].ID, "--reason", "the walk"}, flags...)...)
+	w.command("", append([]string{"approve", all[0].ID, "--acknowledge", "--reason", "the walk"}, flags...)...)
 }
 
 // loud is how strong a frequency is in a WAV file of 16 bits and one channel, as a part of

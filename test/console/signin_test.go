@@ -121,7 +121,7 @@ func TestAPasskeyApprovesWhereAnAgentHoldsTheMouse(t *testing.T) {
 	d.await(`document.querySelectorAll("[data-question]").length === 1 && !("settling" in document.body.dataset)`)
 	allow := func() {
 		t.Helper()
-		must(t, d.run(`document.querySelector("[data-question] button[value=call]").click()`, nil))
+		must(t, d.run(acknowledged+`document.querySelector("[data-question] button[value=call]").click()`, nil))
 		d.await(`document.querySelector("#outcome .fault") && document.querySelector("#outcome form[data-passkey] button")`)
 	}
 	confirm := func() {

@@ -483,7 +483,7 @@ func answersAll(s *same, a *alike, k kindOfTool) {
 			}
 			answered[id] = true
 			s.is(k.tool, "question", form{keys: keysOf(one, ofQuestions...)})
-			a.does("approve", id)
+			a.does("approve", id, "--acknowledge")
 		}
 	}
 }

@@ -250,7 +250,7 @@ func TestAStartOnAFullDisk(t *testing.T) {
 	hog := fillUp(t, dir)
 	s.useUp(handler)
 	s.readOnly()
-	s.admin.ok(http.MethodPost, "/v1/approvals/"+open.Approvals[0].ID, `{"answer":"allow"}`, nil)
+	s.admin.ok(http.MethodPost, "/v1/approvals/"+open.Approvals[0].ID, `{"answer":"allow","acknowledged":true}`, nil)
 
 	start := func() {
 		s.kill()

@@ -232,7 +232,7 @@ func TestADesktopIsLentAndTakenBack(t *testing.T) {
 	}
 
 	// The person allows five minutes of it: the agent sees, and types, and is not asked about again.
-	p.does("approve", asked.ID, "--for", "5m", "--family", "--reason", "fill in the form")
+	p.does("approve", asked.ID, "--acknowledge", "--for", "5m", "--family", "--reason", "fill in the form")
 	saw := agent.Ends("the picture", look)
 	if saw.Code != "" || saw.Images != 1 || saw.Call == "" {
 		t.Fatalf("after a yes: %+v", saw)

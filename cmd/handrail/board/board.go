@@ -25,7 +25,8 @@ type board struct {
 	// whole are the questions of its task that are shown with it, by ID: an answer is for all
 	// of them, and for none that came since.
 	whole  []string
-	ask    string // "stop" or "resume": waits for y
+	ask    string // "stop", "resume" or "acknowledge": waits for y
+	seen   *deed  // what y to "acknowledge" does
 	notice string
 	help   bool
 	top    int // the first line of the body that is shown, where it is longer than the screen
@@ -40,6 +41,9 @@ type deed struct {
 	approval api.Approval
 	// together are the questions of one task, which one answer is for; nil: approval alone.
 	together []string
+	// acknowledges: what it allows is privileged or may destroy something, and the person said
+	// that they know.
+	acknowledges bool
 }
 
 // news replaces what the gateway said before.
@@ -101,12 +105,16 @@ func (b *board) key(name string) *deed {
 	}
 	b.top = 0
 	if b.ask != "" {
-		what := b.ask
-		b.ask, b.notice = "", ""
-		if name == "y" {
-			return &deed{what: what}
+		what, seen := b.ask, b.seen
+		b.ask, b.notice, b.seen = "", "", nil
+		switch {
+		case name != "y":
+			return nil
+		case what == "acknowledge":
+			b.open = false
+			return seen
 		}
-		return nil
+		return &deed{what: what}
 	}
 	if b.help {
 		b.help = false
@@ -166,24 +174,24 @@ func (b *board) key(name string) *deed {
 			b.notice = "this can be allowed once only"
 			return nil
 		}
-		defer func() { b.open = false }()
-		if name == "5" {
-			return b.answer("lease", a)
+		d := b.answer(map[string]string{"5": "lease", "g": "family", "a": "allow"}[name], a)
+		if d.acknowledges {
+			b.ask, b.seen = "acknowledge", d
+			return nil
 		}
-		if name == "g" {
-			return b.answer("family", a)
-		}
-		return b.answer("allow", a)
+		b.open = false
+		return d
 	}
 	return nil
 }
 
 // answer makes the deed of an answer: for all questions that are shown, or the selected one.
 func (b *board) answer(what string, a *api.Approval) *deed {
-	d := &deed{what: what, approval: *a}
+	d := &deed{what: what, approval: *a, acknowledges: len(a.Surface.Acknowledge) > 0}
 	if b.open && b.whole != nil {
 		for _, q := range b.together() {
 			d.together = append(d.together, q.ID)
+			d.acknowledges = d.acknowledges || len(q.Surface.Acknowledge) > 0
 		}
 	}
 	return d

@@ -47,13 +47,13 @@ func (d *deed) do(ctx context.Context, g Gateway, w Words) string {
 	switch d.what {
 	case "allow":
 		done = "allowed " + d.approval.ID + " once"
-		_, err = g.Answer(ctx, d.approval.ID, client.Answer{Allow: true, Kind: "call"})
+		_, err = g.Answer(ctx, d.approval.ID, client.Answer{Allow: true, Acknowledged: d.acknowledges, Kind: "call"})
 	case "lease":
 		done = "allowed " + string(d.approval.Tool) + " for five minutes"
-		_, err = g.Answer(ctx, d.approval.ID, client.Answer{Allow: true, Kind: "lease", For: 5 * time.Minute})
+		_, err = g.Answer(ctx, d.approval.ID, client.Answer{Allow: true, Acknowledged: d.acknowledges, Kind: "lease", For: 5 * time.Minute})
 	case "family":
 		done = "allowed all " + w.Family(string(d.approval.Tool)) + " tools for five minutes"
-		_, err = g.Answer(ctx, d.approval.ID, client.Answer{Allow: true, Kind: "lease", Family: true, For: 5 * time.Minute})
+		_, err = g.Answer(ctx, d.approval.ID, client.Answer{Allow: true, Acknowledged: d.acknowledges, Kind: "lease", Family: true, For: 5 * time.Minute})
 	case "deny":
 		done = "denied " + d.approval.ID
 		_, err = g.Answer(ctx, d.approval.ID, client.Answer{})
@@ -77,9 +77,9 @@ func (d *deed) doTogether(ctx context.Context, g Gateway, w Words) string {
 	a, done := client.Answer{}, "denied "
 	switch d.what {
 	case "allow":
-		a, done = client.Answer{Allow: true, Kind: "call"}, "allowed once: "
+		a, done = client.Answer{Allow: true, Acknowledged: d.acknowledges, Kind: "call"}, "allowed once: "
 	case "lease", "family":
-		a, done = client.Answer{Allow: true, Kind: "lease", Family: d.what == "family", For: 5 * time.Minute}, "allowed for five minutes: "
+		a, done = client.Answer{Allow: true, Acknowledged: d.acknowledges, Kind: "lease", Family: d.what == "family", For: 5 * time.Minute}, "allowed for five minutes: "
 	}
 	answered, err := g.AnswerTogether(ctx, d.together, a)
 	done += w.Count(len(answered), "question")

@@ -82,6 +82,8 @@ func (b *board) footer() string {
 		return "STOP EVERYTHING? y stops; any other key does not"
 	case b.ask == "resume":
 		return "LET CALLS RUN AGAIN? y does; any other key does not"
+	case b.ask == "acknowledge":
+		return "IT IS PRIVILEGED OR MAY DESTROY SOMETHING: y says that you know it, and allows; any other key does not"
 	case b.notice != "":
 		return plain(b.notice)
 	case b.open && b.whole != nil && b.pane == 0:
@@ -237,7 +239,7 @@ func (b *board) asked(now time.Time, a api.Approval, width int) []string {
 	for _, part := range []struct {
 		name string
 		list []string
-	}{{"hosts", a.Hosts}, {"paths", a.Paths}, {"touches", a.Keys}, {"because", slices.Concat(a.Why, a.Policies)}} {
+	}{{"mode", a.Surface.Words()}, {"hosts", a.Hosts}, {"paths", a.Paths}, {"touches", a.Keys}, {"because", slices.Concat(a.Why, a.Policies)}} {
 		if text := strings.Join(part.list, ", "); text != "" {
 			lines = append(lines, folded("  "+part.name+": "+plain(text), width)...)
 		}

@@ -56,6 +56,9 @@ func (q question) Rules() []rule {
 // answerButton is one answer, by its button and its key; "" for none.
 type answerButton struct{ Style, Value, Label, Key string }
 
+// Denies reports whether it allows nothing, and so acknowledges nothing.
+func (b answerButton) Denies() bool { return b.Value == denyButton.Value }
+
 var denyButton = answerButton{"danger", "deny", "Deny", "d"}
 
 // Answers are the buttons, the narrowest first; deny stands beside it.
@@ -113,6 +116,9 @@ func (v *visit) answerFields() (map[string]any, error) {
 		in["kind"] = kind
 	default:
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no answer")
+	}
+	if f.Get("acknowledged") == "1" {
+		in["acknowledged"] = true
 	}
 	if f.Get("credential") != "" {
 		got, err := credential(v.r)

@@ -123,7 +123,7 @@ func (v *visit) callOf(packets []api.Packet) callPage {
 		visit: v, ID: first.Call, First: first, Device: t.device(), Step: stepOf{t.req.Step, t.req.Parent}, Running: t.running(), Verdict: t.verdict(),
 		Signals: t.signals(first.Call), Hops: t.hops(), Steps: v.stepsOf(first.Call), Saw: t.saw(), Envelope: t.envelope(),
 	}
-	p.Delivered = t.fin.Status == capabilities.StatusOK && t.env != nil && front.Surface(nil, t.env.Grants).Banner
+	p.Delivered = t.fin.Status == capabilities.StatusOK && t.env != nil && front.Surface(nil, t.env.Grants).Secret
 	p.MoreSteps = len(p.Steps) == maxSteps
 	for i := range packets {
 		p.Packets = append(p.Packets, rowOf(&packets[i]))
@@ -180,17 +180,17 @@ func (t told) running() *running {
 // mood is a state of S1-32 in its word and a shape of its own.
 type mood struct{ Class, Mark, Word string }
 
-func moodOf(m front.Mood) mood {
+func moodOf(m api.Mode) mood {
 	return mood{
 		Class: known(string(m), "safe", "connected", "elevated", "restricted"),
-		Mark:  map[front.Mood]string{front.MoodSafe: "○", front.MoodConnected: "◐", front.MoodElevated: "▲", front.MoodRestricted: "◇"}[m],
-		Word:  map[front.Mood]string{front.MoodSafe: "Safe", front.MoodConnected: "Connected", front.MoodElevated: "Elevated", front.MoodRestricted: "Restricted"}[m],
+		Mark:  map[api.Mode]string{api.ModeSafe: "○", api.ModeConnected: "◐", api.ModeElevated: "▲", api.ModeRestricted: "◇"}[m],
+		Word:  map[api.Mode]string{api.ModeSafe: "Safe", api.ModeConnected: "Connected", api.ModeElevated: "Elevated", api.ModeRestricted: "Restricted"}[m],
 	}
 }
 
 // signals are the warnings that follow from what was granted.
 type signals struct {
-	front.Signals
+	api.Surface
 	Call   capabilities.CallID
 	Mood   mood
 	Reach  string
@@ -206,11 +206,11 @@ func (t told) signals(id capabilities.CallID) *signals {
 	}
 	s := front.Surface(e.Capabilities.Keys(), e.Grants)
 	return &signals{
-		Signals: s, Call: id, Mood: moodOf(s.Mood), Local: s.Mood == front.MoodSafe && e.Risk != policy.RiskLow, Risk: riskOf(string(e.Risk)), Grants: e.Grants,
-		Reach: map[front.Mood]string{
-			front.MoodSafe: "It reaches no network and has nothing privileged.", front.MoodConnected: "It reaches a network.",
-			front.MoodElevated: "It can control what belongs to a person: mouse and keyboard, secrets or settings.", front.MoodRestricted: "Policy gave it less than the tool declares.",
-		}[s.Mood],
+		Surface: s, Call: id, Mood: moodOf(s.Mode), Local: s.Mode == api.ModeSafe && e.Risk != policy.RiskLow, Risk: riskOf(string(e.Risk)), Grants: e.Grants,
+		Reach: map[api.Mode]string{
+			api.ModeSafe: "It reaches no network and has nothing privileged.", api.ModeConnected: "It reaches a network.",
+			api.ModeElevated: "It can control what belongs to a person: mouse and keyboard, secrets or settings.", api.ModeRestricted: "Policy gave it less than the tool declares.",
+		}[s.Mode],
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
-	"github.com/handrail-dev/handrail/gateway/front"
 )
 
 // question is one approval with what the visitor is told of it.
@@ -33,6 +32,15 @@ func (t task) Single() bool { return len(t.Questions) == 1 }
 // Bound reports whether one of them is asked about at each call.
 func (t task) Bound() bool {
 	return slices.ContainsFunc(t.Questions, func(q question) bool { return q.Longest == string(consent.KindCall) })
+}
+
+// Acknowledgement is what one answer that allows all of them acknowledges; "" for nothing.
+func (t task) Acknowledgement() string {
+	var all []api.Surface
+	for _, q := range t.Questions {
+		all = append(all, q.Surface)
+	}
+	return acknowledgement(all...)
 }
 
 // Asked reports whether the visitor asked one of them.
@@ -91,14 +99,29 @@ func (q question) Args() []pair { return argumentsOf(q.Arguments) }
 // HowRisky is its risk in a word and a shape.
 func (q question) HowRisky() *risk { return riskOf(q.Risk) }
 
-// Signals warn of what the answer lets happen, by the keys that a yes gives.
-func (q question) Signals() front.Signals { return front.Surface(q.Keys, q.Keys) }
-
 // Mood is where the answer takes the device.
-func (q question) Mood() mood { return moodOf(q.Signals().Mood) }
+func (q question) Mood() mood { return moodOf(q.Surface.Mode) }
 
-// Elevated reports whether that is what belongs to a person.
-func (q question) Elevated() bool { return q.Signals().Mood == front.MoodElevated }
+// Elevated is the word for what is privileged, also where policy gave less than was declared.
+func (q question) Elevated() mood { return moodOf(api.ModeElevated) }
+
+// Acknowledgement is what an allow of it acknowledges; "" for nothing.
+func (q question) Acknowledgement() string { return acknowledgement(q.Surface) }
+
+// acknowledgement words what an allow acknowledges (S1-29, S1-32).
+func acknowledgement(all ...api.Surface) string {
+	var can []string
+	if slices.ContainsFunc(all, api.Surface.Privileged) {
+		can = append(can, "control what belongs to a person")
+	}
+	if slices.ContainsFunc(all, func(s api.Surface) bool { return s.Confirm }) {
+		can = append(can, "change or delete files for good")
+	}
+	if len(can) == 0 {
+		return ""
+	}
+	return "I have read what it would do. I know that it can " + strings.Join(can, " and ") + "."
+}
 
 // OnDemand is what an argument is called that is shown on demand.
 func (q question) OnDemand(name string) string {

@@ -49,6 +49,7 @@ var pageWays = map[capabilities.ActionKey]way{
 	capabilities.ActionResumeSite:      {"/console/stop", "The stop switch", "lets calls run again."},
 	capabilities.ActionSignIn:          {"/console/login", "The page for signing in", "takes a passkey, a password or a link."},
 	capabilities.ActionRevokeGrant:     {"/console/grants", "Grants", "takes it back."},
+	capabilities.ActionAcknowledge:     {"/console/approvals", "Approvals", "has a box for it at the question."},
 	capabilities.ActionApproveOwn:      {"/console/approvals", "Approvals", "asks the owner of the device."},
 }
 

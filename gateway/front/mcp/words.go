@@ -57,6 +57,7 @@ var tells = map[capabilities.ActionKey]string{
 	capabilities.ActionManageUsers:     admin,
 	capabilities.ActionApproveOwn:      user,
 	capabilities.ActionRevokeGrant:     user,
+	capabilities.ActionAcknowledge:     user,
 	capabilities.ActionSetSecret:       admin,
 	capabilities.ActionReleaseSecret:   user,
 	capabilities.ActionCheckProvider:   admin,

@@ -60,6 +60,9 @@ type answerBody struct {
 	Scope   consent.Scope `json:"scope,omitzero"`     // narrows what lasts
 	MaxUses int           `json:"max_uses,omitempty"` // of what lasts; default: not counted
 	Reason  string        `json:"reason,omitempty"`   // at most 500 bytes
+	// Acknowledged says that the approver has seen what is privileged or may destroy something
+	// (surface.acknowledge of the question); an allow of such a question needs it, or a passkey.
+	Acknowledged bool `json:"acknowledged,omitempty"`
 	// Passkey is what the approver's passkey answered, as JSON of navigator.credentials;
 	// it stands in for coming from elsewhere while an agent holds the device.
 	Passkey json.RawMessage `json:"passkey,omitempty"`
@@ -79,12 +82,31 @@ func (s *Server) answer(c *visit, in answerBody) (api.Approval, error) {
 	said := consent.Answer{
 		Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal,
 	}
+	id := c.r.PathValue("approval")
 	if said.Allow {
-		if said.Via, said.Known, err = s.mayAllow(c, in, c.r.PathValue("approval")); err != nil {
+		if said.Via, said.Known, err = s.mayAllow(c, in, id); err != nil {
+			return api.Approval{}, err
+		}
+		if said.Acknowledged, err = s.acknowledged(in, id); err != nil {
 			return api.Approval{}, err
 		}
 	}
-	return viewed(s.opts.Consent.Answer(c.r.Context(), c.r.PathValue("approval"), said))
+	return viewed(s.opts.Consent.Answer(c.r.Context(), id, said))
+}
+
+// acknowledged returns the keys that an allow of a question acknowledges (S1-29, S1-32).
+// CodeAcknowledgementRequired if the answer does not say so; a passkey says it for this very
+// question.
+func (s *Server) acknowledged(in answerBody, id string) ([]string, error) {
+	asked, err := s.opts.Consent.Approval(id)
+	if err != nil || asked.State != consent.StatePending {
+		return nil, nil // consent says what became of it
+	}
+	keys := front.ViewApproval(&asked).Surface.Acknowledge
+	if len(keys) > 0 && !in.Acknowledged && in.Passkey == nil {
+		return nil, capabilities.Errorf(capabilities.CodeAcknowledgementRequired, "%s gets %s, and the answer does not acknowledge it", asked.Tool, strings.Join(keys, ", "))
+	}
+	return keys, nil
 }
 
 // severalBody is one answer to several questions of one task.
@@ -118,6 +140,7 @@ func (s *Server) answerSeveral(c *visit, in severalBody) (severalView, error) {
 		return severalView{}, err
 	}
 	var first consent.Approval
+	acknowledged := make([][]string, len(in.Approvals))
 	for i, id := range in.Approvals {
 		a, err := s.opts.Consent.Approval(id)
 		if err != nil {
@@ -132,6 +155,11 @@ func (s *Server) answerSeveral(c *visit, in severalBody) (severalView, error) {
 		if in.Answer == "allow" && a.Longest == consent.KindCall {
 			return severalView{}, capabilities.Errorf(capabilities.CodeForbidden, "%s is asked about at each call, so it is answered by itself", a.Tool).WithHint("Answer that question alone.")
 		}
+		if in.Answer == "allow" {
+			if acknowledged[i], err = s.acknowledged(in.answerBody, id); err != nil {
+				return severalView{}, err
+			}
+		}
 	}
 	said := consent.Answer{
 		Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal,
@@ -142,7 +170,8 @@ func (s *Server) answerSeveral(c *visit, in severalBody) (severalView, error) {
 		}
 	}
 	out := severalView{Approvals: []api.Approval{}}
-	for _, id := range in.Approvals {
+	for i, id := range in.Approvals {
+		said.Acknowledged = acknowledged[i]
 		a, err := s.opts.Consent.Answer(c.r.Context(), id, said)
 		if err != nil {
 			out.Failed = append(out.Failed, failedAnswer{id, front.ViewError(err)})

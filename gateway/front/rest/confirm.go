@@ -159,7 +159,7 @@ func (s *Server) whatIsApproved(ids []string, in answerBody) ([]byte, error) {
 		}
 		questions = append(questions, [2]string{id, asked.Digest()})
 	}
-	in.Passkey = nil
+	in.Passkey, in.Acknowledged = nil, false // it acknowledges what the questions have
 	return json.Marshal(map[string]any{"approvals": questions, "answer": in})
 }
 

@@ -67,7 +67,7 @@ func TestDocumentMatchesTheRoutes(t *testing.T) {
 	file := a.MustKeep(a.files, outcome.Kept{Call: "c1", Principal: "root", Lane: "root", Tool: "test.simple-text"}, []byte("x"))
 	bodies := map[string]string{
 		"POST /v1/policy/activate":      fmt.Sprintf(`{"from":%q,"to":%q}`, a.snapshot, staged.SnapshotID()),
-		"POST /v1/approvals/{approval}": `{"answer":"allow"}`,
+		"POST /v1/approvals/{approval}": `{"answer":"allow","acknowledged":true}`,
 		"POST /v1/grants":               `{"principal":"alice","tools":["tool.desktop.*"],"node":"n2"}`,
 		"POST /v1/calls":                `{"tool":"test.simple-text"}`, "POST /v1/tokens": `{"principal":"x","role":"agent"}`, "POST /v1/invites": `{}`,
 		"POST /v1/selections":            `{"intent":"take a screenshot"}`,
@@ -81,7 +81,7 @@ func TestDocumentMatchesTheRoutes(t *testing.T) {
 		"POST /v1/users":                 `{"principal":"walt","role":"viewer","password":"four words in a row"}`, "PUT /v1/users/{user}/role": `{"role":"viewer"}`,
 		"PUT /v1/users/{user}/password": `{"password":"four other words in a row"}`,
 		"POST /v1/users/{user}/link":    `{}`,
-		"PUT /v1/account/password":      `{"password":"four words in a row"}`, "POST /v1/approvals/{approval}/passkey": `{"answer":"allow"}`,
+		"PUT /v1/account/password":      `{"password":"four words in a row"}`, "POST /v1/approvals/{approval}/passkey": `{"answer":"allow","acknowledged":true}`,
 	}
 	// Routes that a session of the console may take and a token may not, or that need a browser.
 	refused := map[string]capabilities.Code{
