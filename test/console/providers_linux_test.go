@@ -43,8 +43,8 @@ func TestProvidersAreLookedAt(t *testing.T) {
 	d.enter(principal.RoleAdmin)
 	d.goTo("/console/providers")
 	d.says("tool.words.count", "review", "tool.words.upper", "draft", "Counts, and reads your mail.", "2 to look at", "Approve tools of “words”", "Rules that the approval puts in force, as proposed")
-	if got := d.value(`document.querySelector("#p-words-rules pre").textContent.includes("permit (principal, action == Action::\"tool.words.upper\", resource)")`); got != "true" {
-		t.Error("the rules of the approval are not shown")
+	if got := d.value(`document.querySelector("#p-words-rules pre").textContent`); !strings.Contains(got, "permit (principal, action in [") || !strings.Contains(got, `Action::"tool.words.upper"`) {
+		t.Errorf("the rules of the approval are not shown: %s", got)
 	}
 	if got := d.value(`document.querySelector("#p-words .difference ins").innerText.includes("mail") && document.querySelectorAll("#p-words form[data-does='POST /v1/providers/{provider}/approve'] select").length === 2`); got != "true" {
 		t.Error("what changed is not shown, or cannot be decided")
