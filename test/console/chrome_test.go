@@ -136,8 +136,8 @@ func launch() (*chromium, error) {
 		"--disable-background-networking", "--disable-component-update", "--disable-extensions", "--disable-sync", "--disable-gpu", "--no-proxy-server",
 		"--hide-scrollbars", "--mute-audio", "--password-store=basic", "--no-startup-window", "--force-color-profile=srgb", "--disable-dev-shm-usage",
 		// Candidates that say where a viewer is; and no address bar's suggestions, two pages for
-		// every tab, which are a third of what a test costs.
-		"--disable-features=WebRtcHideLocalIpsWithMdns,WebUIOmniboxPopup,WebUIOmniboxAimPopup",
+		// every tab, which are a third of what a test costs; nor renderers ahead (a twelfth).
+		"--disable-features=WebRtcHideLocalIpsWithMdns,WebUIOmniboxPopup,WebUIOmniboxAimPopup,SpareRendererForSitePerProcess",
 		"--autoplay-policy=no-user-gesture-required", // what is heard is analysed
 	}
 	if os.Getuid() == 0 || found.NoSandbox != "" { // it opens nothing but our own pages
