@@ -112,6 +112,9 @@ func TestDriftIsAnsweredUntilAPersonEndsIt(t *testing.T) {
 	if len(list.Raised) != 1 || list.Raised[0].Levels != 3 || list.Raised[0].Node != s.node.ID {
 		t.Errorf("raised: %+v", list.Raised)
 	}
+	if out, _ := s.says(s.admin, 0, "drift", "list", "--open"); !strings.Contains(out, list.Events[0].ID) || !strings.Contains(out, "In quarantine, until 'handrail drift lift RUNNER --reason TEXT':\n") || !strings.Contains(out, "Risk is raised") {
+		t.Error(out)
+	}
 	agent := s.MustToken("agent", principal.RoleAgent)
 	operator := s.MustToken("otto", principal.RoleOperator)
 	for _, token := range []string{agent, operator} {
