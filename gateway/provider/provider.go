@@ -217,7 +217,7 @@ func (b *Book) load(ctx context.Context) error {
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	found, err := b.opts.Store.Read().QueryContext(ctx, `SELECT p.host, p.record, m.body, p.created_by, p.created_at, p.checked_at, p.approver FROM provider p JOIN manifest m ON m.hash = p.manifest`)
+	found, err := b.opts.Store.Read().QueryContext(ctx, `SELECT p.host, p.record, p.manifest, m.body, p.created_by, p.created_at, p.checked_at, p.approver FROM provider p JOIN manifest m ON m.hash = p.manifest`)
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (b *Book) load(ctx context.Context) error {
 		var p Provider
 		var record, manifest, approver string
 		var created, checked int64
-		if err := found.Scan(&p.Host, &record, &manifest, &p.By, &created, &checked, &approver); err != nil {
+		if err := found.Scan(&p.Host, &record, &p.Hash, &manifest, &p.By, &created, &checked, &approver); err != nil {
 			return err
 		}
 		if err := errors.Join(json.Unmarshal([]byte(record), &p.Provider), json.Unmarshal([]byte(manifest), &p.Manifest), json.Unmarshal([]byte(approver), &p.Approver)); err != nil {
@@ -242,7 +242,7 @@ func (b *Book) load(ctx context.Context) error {
 	var describing errgroup.Group
 	describing.SetLimit(runtime.GOMAXPROCS(0))
 	for _, p := range b.all {
-		describing.Go(func() error { p.describe(lives[p.Name]); return nil })
+		describing.Go(func() error { p.read(lives[p.Name]); return nil })
 	}
 	return describing.Wait()
 }
@@ -251,6 +251,11 @@ func (b *Book) load(ctx context.Context) error {
 // provider's own name.
 func (p *Provider) describe(lives map[string]Tool) {
 	p.Hash = p.Manifest.Hash()
+	p.read(lives)
+}
+
+// read is describe for a manifest whose hash is known.
+func (p *Provider) read(lives map[string]Tool) {
 	list, refused := tools.Describe(&p.Provider, &p.Manifest)
 	p.Tools, p.Refused, p.past = make([]Tool, 0, len(list)), refused, map[string]Tool{}
 	for name, t := range lives {
