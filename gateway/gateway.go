@@ -89,6 +89,9 @@ type Options struct {
 	Prepare func(context.Context) error
 	// Catalog is what the registry begins with. Default: the embedded one.
 	Catalog *catalog.Catalog
+	// StopGrace is how long a stop waits for calls that run, before it cuts them off; default: not
+	// at all.
+	StopGrace time.Duration
 	// ApprovalWait is how long a call that policy asks about waits for a person.
 	// Default: nobody is asked, only grants made ahead count.
 	ApprovalWait time.Duration
@@ -156,6 +159,8 @@ type Gateway struct {
 	heads chan nodeHead      // of nodes' logs, on their way into the ledger
 
 	turned chan nodeStop // nodes' stop switches, on their way into the store
+
+	drain sync.Once
 }
 
 // Open reads keys, policy and store and opens both listeners, so that every
@@ -383,7 +388,19 @@ func (g *Gateway) Run(ctx context.Context) error {
 	base.Go(func() error { return g.Knowledge.Run(baseCtx) })
 	base.Go(func() error { return g.Governance.Run(baseCtx) })
 
-	act, actCtx := errgroup.WithContext(ctx)
+	// The rooms that act end after the calls that run, so that their callers get their results.
+	acting, stopActing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopActing()
+	act, actCtx := errgroup.WithContext(acting)
+	act.Go(func() error {
+		select {
+		case <-ctx.Done():
+			g.Drain()
+			stopActing()
+		case <-actCtx.Done():
+		}
+		return nil
+	})
 	act.Go(func() error { return g.Nodes.Run(actCtx) })
 	act.Go(func() error { return g.Bus.Run(actCtx) })
 	act.Go(func() error { return g.Dispatcher.Run(actCtx) })
@@ -414,6 +431,21 @@ func (g *Gateway) Run(ctx context.Context) error {
 		return err
 	}
 	return actErr
+}
+
+// Drain lets no call begin any more, and waits for those that run, StopGrace at most. Run does it
+// when its context ends; whoever ends a node first, before that.
+func (g *Gateway) Drain() {
+	if g.opts.StopGrace <= 0 {
+		return
+	}
+	g.drain.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), g.opts.StopGrace)
+		defer cancel()
+		if left := g.Dispatcher.Drain(ctx); left > 0 {
+			g.log.Warn("gateway.cut_off", "calls", left, "after", g.opts.StopGrace)
+		}
+	})
 }
 
 // Close closes the store and the listeners. Idempotent; for after Run, or

@@ -134,6 +134,7 @@ func openGateway(ctx context.Context, data dataDir, o gateway.Options) (*gateway
 	}
 	o.Dir, o.Version = data.gateway(), programVersion()
 	o.NodeLogs = readNodeLog
+	o.StopGrace = stopGrace
 	g, err := gateway.Open(ctx, o)
 	if err != nil {
 		return nil, err
@@ -149,6 +150,9 @@ func openGateway(ctx context.Context, data dataDir, o gateway.Options) (*gateway
 	}
 	return g, nil
 }
+
+// stopGrace is how long a gateway that is told to end waits for calls that run.
+const stopGrace = 5 * time.Second
 
 // announce writes where the gateway listens, for the client commands.
 func announce(data dataDir, g *gateway.Gateway) (runningGateway, error) {

@@ -278,7 +278,7 @@ func upNode(ctx context.Context, data dataDir, o upOptions, g *gateway.Gateway, 
 	if err != nil {
 		return err
 	}
-	nodeCtx, stop := context.WithCancel(ctx)
+	nodeCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	done := make(chan error, 1)
 	go func() { done <- a.Run(nodeCtx) }()
@@ -286,6 +286,9 @@ func upNode(ctx context.Context, data dataDir, o upOptions, g *gateway.Gateway, 
 	case <-ready:
 	case err := <-done:
 		return err
+	case <-ctx.Done():
+		stop()
+		return <-done
 	}
 	if err := awaitReadiness(ctx, g, id); err != nil && ctx.Err() == nil {
 		return err
@@ -320,6 +323,7 @@ func upNode(ctx context.Context, data dataDir, o upOptions, g *gateway.Gateway, 
 		<-ctx.Done() // the gateway has other nodes
 		return nil
 	case <-ctx.Done():
+		g.Drain() // before the node ends, so that what it carries out ends well
 		stop()
 		return <-done
 	}

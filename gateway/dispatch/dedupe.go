@@ -16,7 +16,7 @@ import (
 // key, or replays the recorded outcome. It stands after the decision, so that a new
 // deny wins over an old result. The caller is the execution's waiter.
 func (d *Dispatcher) deduplicate(ctx context.Context, v *decided) (x *execution.Execution, waiter int, _ *capabilities.Error) {
-	if !d.begin() {
+	if !d.enter() {
 		return nil, 0, capabilities.Errorf(capabilities.CodeOverloaded, "the gateway is shutting down")
 	}
 	leave, refused := d.places.Enter(v.principal)

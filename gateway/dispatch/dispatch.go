@@ -82,9 +82,13 @@ type Dispatcher struct {
 	served     time.Time     // when Recover was called: calls come from then on
 	//lint:ignore containedctx the life of the pipeline
 	serving context.Context // until Run ends
-	close   func()          // ends it
+	// admitting ends with it or before, when Drain begins: nothing waits for a person any more.
+	admitting context.Context
+	refuseNew context.CancelFunc
+	close     func() // ends it
 
 	mu         sync.Mutex
+	draining   bool                          // the gateway is about to end: no caller's call begins
 	ending     bool                          // Run waits for background: nothing new begins
 	recovered  map[capabilities.CallID]Await // what Recover took up, until it is taken
 	background sync.WaitGroup                // executions; they outlive their callers
@@ -121,6 +125,7 @@ func New(o Options) *Dispatcher {
 		taints: taint.New(), reserved: reserve.New(), late: newLate(), fetching: make(chan struct{}, maxFetching),
 	}
 	d.serving, d.close = context.WithCancel(context.Background())
+	d.admitting, d.refuseNew = context.WithCancel(d.serving)
 	d.open = opencalls.New(opencalls.Options{
 		Store: o.Store, Ledger: o.Ledger, Outcomes: o.Outcomes, Nodes: o.Nodes, Reconcile: d.reconcile, Log: o.Log,
 	})
@@ -256,6 +261,25 @@ func (d *Dispatcher) begin() bool {
 	}
 	d.background.Add(1)
 	return true
+}
+
+// enter is begin for a caller's call.
+func (d *Dispatcher) enter() bool {
+	d.mu.Lock()
+	draining := d.draining
+	d.mu.Unlock()
+	return !draining && d.begin()
+}
+
+// Drain lets no caller's call begin any more, ends calls that wait for a person, and waits for what
+// runs, with its steps and artifacts, until ctx ends. For before Run ends: what is left then is
+// cut off. It returns how many executions that are.
+func (d *Dispatcher) Drain(ctx context.Context) (left int) {
+	d.mu.Lock()
+	d.draining = true
+	d.mu.Unlock()
+	d.refuseNew()
+	return d.running.Await(ctx)
 }
 
 // awaitEnd lets nothing new begin and waits for what runs.

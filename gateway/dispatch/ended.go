@@ -47,7 +47,7 @@ func (d *Dispatcher) endedBy(ctx context.Context, t *trail, code capabilities.Co
 	case errors.As(cause, &other), !errors.Is(cause, context.Canceled), t.own:
 		return "" // what ended it says why, or it was the gateway that waited
 	}
-	if d.serving.Err() != nil {
+	if d.admitting.Err() != nil {
 		return "" // so does every request with the gateway
 	}
 	return packet.ByCaller

@@ -150,7 +150,7 @@ func (c *composition) call(ctx context.Context, n registry.Nested) (result capab
 	x := execution.New(cancel)
 	defer d.running.Start(x, t.id, r.asker())()
 	defer d.runSafely(t, func(err *capabilities.Error) { result = d.refuse(ctx, t, err) })
-	waits, stop := d.whileServing(ctx)
+	waits, stop := d.whileRunning(ctx)
 	defer stop()
 	var held holds
 	defer held.release()

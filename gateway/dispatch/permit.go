@@ -72,7 +72,7 @@ func (d *Dispatcher) ask(ctx context.Context, v *decided, x *execution.Execution
 	if hosts := v.hosts(); len(hosts) > 0 {
 		question.Through = func() []string { return []string{"the device's proxy, which connects to " + strings.Join(hosts, ", ")} }
 	}
-	question.Left = func() bool { return d.serving.Err() == nil && v.req.Task == "" } // so does every call with the gateway
+	question.Left = func() bool { return d.admitting.Err() == nil && v.req.Task == "" } // so does every call with the gateway
 	if within == nil {
 		question.Attended = x.Attended
 	} else { // the caller of a step is a script: nobody waits who could be seen
@@ -149,11 +149,21 @@ func (d *Dispatcher) earlierTask(ctx context.Context, v *decided) (*capabilities
 	return d.opts.Deferred.Earlier(ctx, v.asked())
 }
 
-// whileServing returns a context that ends with ctx or with the gateway: what has not begun
-// ends with the gateway; what runs goes on at its node, and the next process asks there.
-func (d *Dispatcher) whileServing(ctx context.Context) (_ context.Context, stop func()) {
+// whileServing returns a context that ends with ctx or when the gateway begins to end: what has
+// not begun ends with it; what runs goes on at its node, and the next process asks there.
+func (d *Dispatcher) whileServing(ctx context.Context) (context.Context, func()) {
+	return until(ctx, d.admitting)
+}
+
+// whileRunning is the same for the steps of a call that runs: a gateway that is about to end waits
+// for that call, and so for its steps.
+func (d *Dispatcher) whileRunning(ctx context.Context) (context.Context, func()) {
+	return until(ctx, d.serving)
+}
+
+func until(ctx, end context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	forget := context.AfterFunc(d.serving, func() {
+	forget := context.AfterFunc(end, func() {
 		cancel(capabilities.Errorf(capabilities.CodeCancelled, "The gateway is ending."))
 	})
 	return ctx, func() { forget(); cancel(nil) }

@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"context"
 	"sync"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -9,8 +10,9 @@ import (
 // Running is the executions that run now. The zero value is empty. All methods are safe
 // for concurrent use.
 type Running struct {
-	mu  sync.Mutex
-	all map[*Execution]owned
+	mu   sync.Mutex
+	all  map[*Execution]owned
+	none []chan struct{} // closed once nothing runs
 }
 
 // owned is a call and whose it is.
@@ -31,7 +33,32 @@ func (r *Running) Start(e *Execution, call capabilities.CallID, by Asker) (ended
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(r.all, e)
+		if len(r.all) == 0 {
+			for _, c := range r.none {
+				close(c)
+			}
+			r.none = nil
+		}
 	}
+}
+
+// Await waits until nothing runs, or ctx ends, and returns how many run then.
+func (r *Running) Await(ctx context.Context) int {
+	r.mu.Lock()
+	none := make(chan struct{})
+	if len(r.all) == 0 {
+		close(none)
+	} else {
+		r.none = append(r.none, none)
+	}
+	r.mu.Unlock()
+	select {
+	case <-none:
+	case <-ctx.Done():
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.all)
 }
 
 // CancelAll ends every running execution and returns how many there were.
