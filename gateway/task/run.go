@@ -145,7 +145,7 @@ func (r *runner) check(ctx context.Context, one *Task, roster <-chan struct{}) {
 	var refusal *capabilities.Error
 	anew := false
 	switch {
-	case err != nil: // forgotten with an earlier process: it is asked again
+	case err != nil || a.Closed == consent.ClosedRestarted: // gone with an earlier process: it is asked again
 		if r.asks[one.ID] == nil {
 			r.asks[one.ID] = &retries{}
 		}

@@ -35,7 +35,7 @@ func TestAReplayKnowsThePolicyOfThen(t *testing.T) {
 		NoThen string `json:"no_then"`
 	}
 	admin.ok(http.MethodPost, "/v1/calls/"+string(r.Call)+"/replay", `{}`, &got)
-	if got.Was != "allow" || got.Now.Effect != "deny" || got.Then == nil || got.Then.Effect != "allow" || got.Then.Differs || len(got.Then.Rules) != 1 || got.Then.Rules[0] != "provider-local-upper" {
+	if got.Was != "allow" || got.Now.Effect != "deny" || got.Then == nil || got.Then.Effect != "allow" || got.Then.Differs || len(got.Then.Rules) != 1 || got.Then.Rules[0] != "provider-local.allow" {
 		t.Errorf("%+v, then %+v", got, got.Then)
 	}
 }
