@@ -1,6 +1,10 @@
 package capabilities
 
-import "strings"
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+)
 
 // KeyPages is the capability key of what works in pages of a browser.
 const KeyPages = "network.browser.session"
@@ -20,4 +24,38 @@ const KeyEgress = "network.egress.https"
 // "*." before one, an IPv4 address, each with or without a port.
 func FitsHost(host string) bool {
 	return host != "" && len(host) <= MaxHostText && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.*:_-") == ""
+}
+
+// Keys that decide what the program of a call gets (S1-13).
+const (
+	KeySpawn    = "execution.proc.spawn"       // it may start others
+	KeyExtended = "execution.timeout.extended" // ten minutes of processor time
+	KeyBurst    = "execution.cpu.burst"        // processor time until the call's deadline
+	KeyMemory   = "execution.memory.high"      // 4 GiB of memory
+	KeyRead     = "data.read.workspace"        // the folders of its record to read
+	KeyWrite    = "data.write.workspace"       // and to write
+	// KeyLanguage begins the key of an interpreter, such as "execution.language.python".
+	KeyLanguage = "execution.language."
+)
+
+// interpreters are the programs that run whatever text they are given, by the language of
+// their key.
+var interpreters = map[string]*regexp.Regexp{
+	"node":   regexp.MustCompile(`^(node|nodejs|npx|npm|deno|bun)$`),
+	"perl":   regexp.MustCompile(`^perl[0-9.]*$`),
+	"php":    regexp.MustCompile(`^php[0-9.]*$`),
+	"python": regexp.MustCompile(`^(python|pypy|uvx?|pipx)[0-9.]*$`),
+	"ruby":   regexp.MustCompile(`^(ruby|irb)[0-9.]*$`),
+}
+
+// LanguageKey returns the key of the interpreter that a program is, by its name or path; "" if it
+// is none that is known.
+func LanguageKey(program string) string {
+	name := strings.ToLower(filepath.Base(program))
+	for language, form := range interpreters {
+		if form.MatchString(name) {
+			return KeyLanguage + language
+		}
+	}
+	return ""
 }

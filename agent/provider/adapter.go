@@ -42,7 +42,7 @@ func OpenCommands(p *tools.Provider, start Starter) (*Commands, error) {
 func (c *Commands) Tools() []tools.RemoteTool {
 	list := make([]tools.RemoteTool, len(c.command.offers.Tools))
 	for i, t := range c.command.offers.Tools {
-		t.Keys = c.command.record.Keys()
+		t.Keys = tools.Declared(c.command.record, &t)
 		list[i] = t
 	}
 	return list
@@ -73,5 +73,12 @@ func (c *Commands) Try(ctx context.Context, argv []string) error {
 
 // Call carries out one call of a tool, by its name in the manifest.
 func (c *Commands) Call(ctx context.Context, id capabilities.CallID, tool string, args json.RawMessage, progress func(capabilities.Progress)) (capabilities.Output, error) {
-	return c.command.call(ctx, call{id: id, upstream: tool, args: args, progress: progress})
+	one := call{id: id, upstream: tool, args: args, progress: progress}
+	for i := range c.command.offers.Tools {
+		// Whoever approved the satellite's manifest granted what it declares.
+		if t := &c.command.offers.Tools[i]; t.Name == tool {
+			one.inv.Grants, one.class = tools.Declared(c.command.record, t), tools.Isolation(c.command.record, t)
+		}
+	}
+	return c.command.call(ctx, one)
 }

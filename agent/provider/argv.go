@@ -35,7 +35,31 @@ type template struct {
 	Idempotent  *bool    `json:"idempotent,omitempty"`
 	Tags        []string `json:"tags,omitempty"`
 	TimeoutMS   int      `json:"timeout_ms,omitempty"`
+	// Alone says that the program starts no others.
+	Alone bool `json:"alone,omitempty"`
+	// Keys are those of raisable that it needs.
+	Keys []string `json:"keys,omitempty"`
 }
+
+// raisable are the keys by which a template asks for more than a call's program has by default.
+var raisable = []string{capabilities.KeyBurst, capabilities.KeyMemory, capabilities.KeyExtended}
+
+// keys are those that the template declares beside its provider's.
+func (t *template) keys() []string {
+	keys := slices.Clone(t.Keys)
+	if language := capabilities.LanguageKey(t.Argv[0]); language != "" {
+		keys = append(keys, language)
+	}
+	for _, p := range t.Params {
+		if p.Type == "output" {
+			return append(keys, keyOutput)
+		}
+	}
+	return keys
+}
+
+// keyOutput is the key of a program that makes files for its call.
+const keyOutput = "data.write.temp"
 
 // param is one argument of a template.
 type param struct {
@@ -95,6 +119,11 @@ func (t *template) check() error {
 	}
 	if placeholder.MatchString(t.Argv[0]) || strings.HasPrefix(t.Argv[0], "-") {
 		return fmt.Errorf("the program is a fixed name")
+	}
+	for _, key := range t.Keys {
+		if !slices.Contains(raisable, key) {
+			return fmt.Errorf("keys: %.64q is none of %s", key, strings.Join(raisable, ", "))
+		}
 	}
 	for name, p := range t.Params {
 		if err := p.check(); err != nil {
@@ -189,7 +218,7 @@ func (t *template) remote(p *tools.Provider) (tools.RemoteTool, error) {
 	}
 	return tools.RemoteTool{
 		Name: t.Name, Title: t.Title, Description: t.Description, Input: data, ReadOnly: t.ReadOnly, Destructive: t.Destructive,
-		Idempotent: t.Idempotent, Tags: t.Tags, TimeoutMS: t.TimeoutMS, Runs: t.Argv, Origin: tools.OriginOf(p, t),
+		Idempotent: t.Idempotent, Tags: t.Tags, TimeoutMS: t.TimeoutMS, Runs: t.Argv, Keys: t.keys(), Alone: t.Alone, Origin: tools.OriginOf(p, t),
 	}, nil
 }
 

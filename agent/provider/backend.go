@@ -38,6 +38,7 @@ type call struct {
 	hash     string          // of what a person approved of it
 	request  *tools.Request  // of an HTTP API
 	args     json.RawMessage // canonical
+	class    capabilities.IsolationClass
 	progress func(capabilities.Progress)
 	reads    bool // it changes nothing, as a person approved
 	inv      capabilities.Invocation
@@ -71,6 +72,13 @@ type Program struct {
 	Env   []string // beside the few variables that every program gets
 	Read  []string // folders that it may read
 	Write []string // folders that it may write
+	Own   []string // folders that were made for it alone
+	// Class is the isolation class that it needs. Default: by its reach.
+	Class capabilities.IsolationClass
+	// Call says that it is the program of one call, and Keys are that call's effective keys, which
+	// decide what it gets. Default: it serves many calls.
+	Call bool
+	Keys []string
 	// Net is its way to the network, which may lead nowhere; nil: it opens no connection.
 	Net *egress.Way
 }

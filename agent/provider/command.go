@@ -103,7 +103,14 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 		case <-ctx.Done():
 		}
 	}()
-	p, err := c.start.Start(ctx, Program{Argv: words, Env: env, Read: c.record.Read, Write: append([]string{scratch}, c.record.Write...), Net: c.way})
+	program := Program{
+		Argv: words, Env: env, Read: c.record.Read, Write: c.record.Write, Own: []string{scratch}, Net: c.way,
+		Class: one.class, Call: true, Keys: one.inv.Grants,
+	}
+	if one.class == capabilities.ClassT0 {
+		program.Own = nil
+	}
+	p, err := c.start.Start(ctx, program)
 	if err != nil {
 		return capabilities.Output{}, err
 	}

@@ -310,7 +310,7 @@ func (h *Host) Readiness(context.Context) []capabilities.Readiness {
 func (h *Host) readyLocked(t offered, reach error) capabilities.Readiness {
 	p := t.of
 	r := capabilities.Readiness{Capability: t.Capability, Backend: string(p.record.Kind)}
-	class, degraded, err := h.class(&p.record)
+	class, degraded, err := h.class(&p.record, t.Descriptor)
 	r.Isolation, r.Degraded = class, degraded
 	switch {
 	case !h.opts.Allowed:
@@ -334,9 +334,10 @@ func (h *Host) readyLocked(t offered, reach error) capabilities.Readiness {
 	return r
 }
 
-// class is what a provider gets here. Nothing runs of an API, or of a server at a URL: our own
-// client goes there.
-func (h *Host) class(p *tools.Provider) (capabilities.IsolationClass, string, error) {
+// class is what a tool of a provider gets here. Nothing runs of an API, or of a server at a
+// URL: our own client goes there. A command starts anew for each call, in the class that its
+// tool needs; a server serves all of its tools in one.
+func (h *Host) class(p *tools.Provider, d *catalog.Descriptor) (capabilities.IsolationClass, string, error) {
 	if p.Kind == tools.KindOpenAPI || p.URL != "" && p.Kind == tools.KindMCP {
 		return capabilities.ClassT2, "", nil
 	}
@@ -344,7 +345,11 @@ func (h *Host) class(p *tools.Provider) (capabilities.IsolationClass, string, er
 	if err != nil {
 		return capabilities.ClassNone, "", err
 	}
-	return h.opts.Start.Class(Program{Read: p.Read, Write: p.Write, Net: way})
+	program := Program{Read: p.Read, Write: p.Write, Net: way}
+	if p.Kind == tools.KindCommand {
+		program.Class = d.Defaults.Isolation
+	}
+	return h.opts.Start.Class(program)
 }
 
 // Handle carries out one call: of a provider's tool, or of managing.
@@ -377,7 +382,7 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 		p.Message = secrets.withheld().Text(p.Message)
 		inv.Progress(p)
 	}
-	out, err := t.of.backend.call(ctx, call{id: inv.Call, upstream: t.Upstream, hash: t.Hash, request: t.Request, args: inv.Args, progress: progress, reads: t.Annotations.ReadOnly, inv: inv})
+	out, err := t.of.backend.call(ctx, call{id: inv.Call, upstream: t.Upstream, hash: t.Hash, request: t.Request, args: inv.Args, class: t.Defaults.Isolation, progress: progress, reads: t.Annotations.ReadOnly, inv: inv})
 	kept := secrets.withheld() // after the call: another value may have come while it ran
 	if err == nil {
 		out, err = kept.Output(out)
@@ -390,7 +395,9 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 		out.Effect = capabilities.EffectConfirmed // as for every kind: its answer is all that it does
 	}
 	for _, key := range t.of.record.Keys() {
-		inv.Observe(key, t.of.record.Name)
+		if t.Manifest.Has(key) {
+			inv.Observe(key, t.of.record.Name)
+		}
 	}
 	return out, nil
 }

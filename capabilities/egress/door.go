@@ -57,6 +57,9 @@ const (
 	doorHeaderMax = 64 << 10
 )
 
+// Nowhere reports whether its way leads nowhere.
+func (d *Door) Nowhere() bool { return d.way.Empty() }
+
 // Open opens a door for one program; the caller closes it when the program has ended.
 func (w *Way) Open() (*Door, error) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")

@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 
 type shell struct{ box *sandbox.Sandbox }
 
-func (s shell) Start(ctx context.Context, argv []string, dir string, net *egress.Way) (Process, error) {
-	program := sandbox.Program{Argv: argv, Write: []string{dir}}
+func (s shell) Start(ctx context.Context, argv []string, dir string, keys []string, net *egress.Way) (Process, error) {
+	program := sandbox.Program{Argv: argv, Write: []string{dir}, Call: true, Keys: keys}
 	if net != nil {
 		door, err := net.Open()
 		if err != nil {
@@ -114,7 +114,7 @@ func (r *rig) call(action string, args any) (map[string]any, error) {
 	if err != nil || bad != nil {
 		r.t.Fatalf("%s %s: %v %v", action, text, bad, err)
 	}
-	out, err := r.h.Handle(context.Background(), capabilities.Invocation{Capability: c, Args: split.Canonical})
+	out, err := r.h.Handle(context.Background(), capabilities.Invocation{Capability: c, Args: split.Canonical, Grants: d.Manifest.Keys()})
 	if err != nil {
 		return nil, err
 	}
@@ -318,7 +318,7 @@ func TestCommandsReachWhatWasNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := h.Handle(t.Context(), capabilities.Invocation{Capability: "tyrum.fs.bash", Args: args, Grants: grants, Observe: func(key, detail string) {
+		out, err := h.Handle(t.Context(), capabilities.Invocation{Capability: "tyrum.fs.bash", Args: args, Grants: append([]string{capabilities.KeySpawn, capabilities.KeyWrite}, grants...), Observe: func(key, detail string) {
 			mu.Lock()
 			defer mu.Unlock()
 			seen = append(seen, key+" "+detail)
@@ -401,4 +401,20 @@ func FuzzPattern(f *testing.F) {
 			re.MatchString(name)
 		}
 	})
+}
+
+// S1-13: a key that policy withholds from a call is not there for its command either.
+func TestWithheldKeysNarrowACommand(t *testing.T) {
+	r := open(t)
+	for memory, keys := range map[string][]string{
+		"4194304": {capabilities.KeySpawn, capabilities.KeyWrite, capabilities.KeyMemory}, "524288": {capabilities.KeySpawn, capabilities.KeyWrite},
+	} {
+		out, err := r.h.Handle(t.Context(), capabilities.Invocation{
+			Capability: "tyrum.fs.bash", Args: json.RawMessage(`{"command":"ulimit -d"}`), Grants: keys,
+			Progress: func(capabilities.Progress) {}, Observe: func(string, string) {},
+		})
+		if result, _ := out.Result.(map[string]any); err != nil || result["output"] != memory+"\n" {
+			t.Errorf("with %v: %v %v, want %s KiB", keys, out.Result, err, memory)
+		}
+	}
 }

@@ -30,9 +30,9 @@ type Options struct {
 
 // Starter starts a command behind walls. It is safe for concurrent use.
 type Starter interface {
-	// Start starts a program in folder dir, which is all that it may write. net is its way to the
-	// network; nil: it opens no connection.
-	Start(ctx context.Context, argv []string, dir string, net *egress.Way) (Process, error)
+	// Start starts a program in folder dir, which is all that it may write, with what the
+	// effective keys of its call grant. net is its way to the network; nil: it opens no connection.
+	Start(ctx context.Context, argv []string, dir string, keys []string, net *egress.Way) (Process, error)
 	// Class is what it gets, with a way to the network or without; the error says why it gets none,
 	// and the fix.
 	Class(net bool) (capabilities.IsolationClass, error)

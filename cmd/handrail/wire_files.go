@@ -70,10 +70,10 @@ type shell struct {
 	class capabilities.IsolationClass // of every command, also of one without a network
 }
 
-// Start starts a command that may write one folder.
-func (s shell) Start(ctx context.Context, argv []string, dir string, net *egress.Way) (fs.Process, error) {
+// Start starts a command that may write one folder, with what its call's keys grant.
+func (s shell) Start(ctx context.Context, argv []string, dir string, keys []string, net *egress.Way) (fs.Process, error) {
 	// git does not start where it may not read the system's settings.
-	p := sandbox.Program{Argv: argv, Env: []string{"GIT_CONFIG_NOSYSTEM=1"}, Write: []string{dir}, Class: s.class}
+	p := sandbox.Program{Argv: argv, Env: []string{"GIT_CONFIG_NOSYSTEM=1"}, Write: []string{dir}, Class: s.class, Call: true, Keys: keys}
 	if net != nil {
 		door, err := openDoor(s.box, net)
 		if err != nil {

@@ -39,11 +39,17 @@ var _ provider.Starter = starter{}
 
 // Start starts a program behind walls.
 func (s starter) Start(ctx context.Context, p provider.Program) (provider.Process, error) {
-	door, err := openDoor(s.box, p.Net)
-	if err != nil {
-		return nil, err
+	class := classOf(p)
+	var door sandbox.Door
+	if class != capabilities.ClassT0 {
+		var err error
+		if door, err = openDoor(s.box, p.Net); err != nil {
+			return nil, err
+		}
 	}
-	child, err := s.box.Start(ctx, sandbox.Program{Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write, Door: door})
+	child, err := s.box.Start(ctx, sandbox.Program{
+		Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write, Own: p.Own, Door: door, Class: class, Call: p.Call, Keys: p.Keys,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -52,8 +58,22 @@ func (s starter) Start(ctx context.Context, p provider.Program) (provider.Proces
 
 // Class returns the class that programs with such a reach get.
 func (s starter) Class(p provider.Program) (capabilities.IsolationClass, string, error) {
-	class, err := s.box.Class(!p.Net.Empty())
-	return class, "", err
+	class := classOf(p)
+	if err := s.box.Check(class, !p.Net.Empty()); err != nil {
+		return capabilities.ClassNone, "", err
+	}
+	return class, "", nil
+}
+
+// classOf is the class that a program needs: what it says, else by its reach.
+func classOf(p provider.Program) capabilities.IsolationClass {
+	switch {
+	case p.Class != "":
+		return p.Class
+	case p.Net.Empty():
+		return capabilities.ClassT1
+	}
+	return capabilities.ClassT2
 }
 
 // openDoor opens a program's way to the network; nil: it opens no connection. One that leads

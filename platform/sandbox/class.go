@@ -103,9 +103,9 @@ func (s *Sandbox) Check(class capabilities.IsolationClass, net bool) error {
 // contract refuses a program that asks for more than its class has.
 func (p *Program) contract() error {
 	switch {
-	case p.Class == capabilities.ClassT0 && len(p.Read)+len(p.Write) > 0:
+	case p.Class == capabilities.ClassT0 && len(p.Read)+len(p.Write)+len(p.Own) > 0:
 		return errors.New("a program of class t0 has no folders")
-	case p.Door != nil && (p.Class == capabilities.ClassT0 || p.Class == capabilities.ClassT1):
+	case p.Door != nil && (p.Class == capabilities.ClassT0 || p.Class == capabilities.ClassT1 && !p.Door.Nowhere()):
 		return fmt.Errorf("a program of class %s has no network", p.Class)
 	}
 	return nil

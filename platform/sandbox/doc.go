@@ -4,9 +4,10 @@
 // on; the guard of package procguard holds both.
 //
 // The story in the order of reading: sandbox.go (a program and what carries it), class.go (the
-// walls and limits of each isolation class), runner.go (the process behind the walls), frame.go
-// (what the two say to each other), walls_linux.go (the walls: Landlock, seccomp, privileges,
-// limits), keeper_linux.go and processes_linux.go (what the runner does in its program's place).
+// walls and limits of each isolation class), keys.go (what a call's keys change of them),
+// runner.go (the process behind the walls), frame.go (what the two say to each other),
+// walls_linux.go (the walls: Landlock, seccomp, privileges, limits), keeper_linux.go and
+// processes_linux.go (what the runner does in its program's place).
 //
 // Promises: no program starts while a wall that was asked for is missing, and the error names
 // it; a program and all that it started end with the call, with this process, or when they are

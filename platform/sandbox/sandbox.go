@@ -24,6 +24,11 @@ type Program struct {
 	Dir   string   // where it starts; default: its scratch folder
 	Read  []string // absolute folders that it may read, beside the system's
 	Write []string // absolute folders that it may write
+	Own   []string // absolute folders that were made for it alone, which it may write
+	// Call says that it is the program of one call, and Keys are that call's effective keys, which
+	// decide what it gets of all this. Default: it serves many calls, and has what its class has.
+	Call bool
+	Keys []string
 	// Class is the row of walls and limits (S1-35). Default: t1, and t2 with a Door.
 	Class  capabilities.IsolationClass
 	Limits Limits // default: the class's
@@ -38,6 +43,9 @@ type Door interface {
 	// Direct are the addresses to which the program may connect as if there were no proxy; the
 	// door carries that, too.
 	Direct() []netip.AddrPort
+	// Nowhere reports whether it leads nowhere and only hears what was tried, as programs of class t1
+	// may have one, too.
+	Nowhere() bool
 	// Expect announces a connection from that address of this machine, and what the program
 	// wanted to connect to: the door, or one of Direct.
 	Expect(from, to netip.AddrPort)
@@ -126,6 +134,10 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 	if err := p.contract(); err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeIsolationUnavailable, err, "The program does not fit its class: "+err.Error()+".")
 	}
+	p, row, err := p.granted()
+	if err != nil {
+		return nil, err
+	}
 	path, err := exec.LookPath(p.Argv[0])
 	if err == nil {
 		path, err = filepath.Abs(path)
@@ -148,7 +160,7 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 	}
 	o := order{
 		Path: path, Argv: p.Argv, Env: environment(child.Scratch(), p.Door, p.Env), Dir: p.Dir, Read: p.Read, Write: append(slices.Clone(p.Write), child.Scratch()),
-		Class: p.Class, Limits: p.Limits.over(rows[p.Class]), Landlock: s.host.landlock,
+		Class: p.Class, Limits: p.Limits.over(row), Landlock: s.host.landlock,
 	}
 	if o.Dir == "" {
 		o.Dir = child.Scratch()

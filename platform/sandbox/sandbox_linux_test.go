@@ -102,6 +102,10 @@ func try(what string, args []string) error {
 		return nil
 	case "exec":
 		return syscall.Exec("/bin/true", []string{"true"}, nil)
+	case "spin": // a Go program is told of its limit and goes on
+		for began := time.Now(); time.Since(began) < 20*time.Second; {
+		}
+		return nil
 	case "memory":
 		_, err := unix.Mmap(-1, 0, pid()<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 		return err
@@ -278,6 +282,7 @@ func newEcho(t *testing.T, direct ...netip.AddrPort) *echo {
 }
 
 func (e *echo) Addr() netip.AddrPort     { return e.Listener.Addr().(*net.TCPAddr).AddrPort() }
+func (e *echo) Nowhere() bool            { return false }
 func (e *echo) Direct() []netip.AddrPort { return e.direct }
 func (e *echo) Expect(from, to netip.AddrPort) {
 	e.mu.Lock()

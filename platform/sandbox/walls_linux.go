@@ -15,8 +15,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // attributes returns what gives the program a session of its own.
@@ -99,7 +97,7 @@ func raise(o *order) (*keeper, error) {
 	if o.Door.IsValid() && !o.Door.Addr().Is4() {
 		return nil, errors.New("the door has no IPv4 address")
 	}
-	k := &keeper{door: o.Door, direct: o.Direct, alone: o.Class == capabilities.ClassT0, most: int(o.Limits.Processes), parent: os.Getppid()}
+	k := &keeper{door: o.Door, direct: o.Direct, alone: o.Limits.Processes == 1, most: int(o.Limits.Processes), parent: os.Getppid()}
 	if err := k.open(o.Write); err != nil {
 		return nil, err
 	}
@@ -109,7 +107,13 @@ func raise(o *order) (*keeper, error) {
 	}{
 		{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, o.Limits.File}, {unix.RLIMIT_NOFILE, 1024}, {unix.RLIMIT_MEMLOCK, 0}, {unix.RLIMIT_DATA, o.Limits.Memory}, {unix.RLIMIT_NPROC, 4096},
 	} {
-		if err := limit(l.resource, l.max); err != nil {
+		if err := limit(l.resource, l.max, l.max); err != nil {
+			return nil, err
+		}
+	}
+	if o.Limits.CPU > 0 {
+		// At the first a program is told, and most end; at the second the kernel ends it.
+		if err := limit(unix.RLIMIT_CPU, o.Limits.CPU, o.Limits.CPU+1); err != nil {
 			return nil, err
 		}
 	}
@@ -127,14 +131,14 @@ func raise(o *order) (*keeper, error) {
 	return k, err
 }
 
-// limit bounds a resource of this process and what it starts, for good.
-func limit(resource int, most uint64) error {
+// limit bounds a resource of this process and what it starts, for good: each process by itself.
+func limit(resource int, soft, most uint64) error {
 	var now unix.Rlimit
 	if err := unix.Getrlimit(resource, &now); err != nil {
 		return fmt.Errorf("limit %d: %w", resource, err)
 	}
 	most = min(most, now.Max) // nobody raises what the system gave
-	if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: most, Max: most}); err != nil {
+	if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: min(soft, most), Max: most}); err != nil {
 		return fmt.Errorf("limit %d: %w", resource, err)
 	}
 	return nil

@@ -22,8 +22,12 @@ func NewWalls() (Walls, error) {
 
 // Start starts a program behind walls.
 func (w Walls) Start(ctx context.Context, p provider.Program) (provider.Process, error) {
-	program := sandbox.Program{Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write}
-	if p.Net != nil {
+	class, _, err := w.Class(p)
+	if err != nil {
+		return nil, err
+	}
+	program := sandbox.Program{Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write, Own: p.Own, Class: class, Call: p.Call, Keys: p.Keys}
+	if p.Net != nil && class != capabilities.ClassT0 {
 		door, err := p.Net.Open()
 		if err != nil {
 			return nil, err
@@ -39,6 +43,13 @@ func (w Walls) Start(ctx context.Context, p provider.Program) (provider.Process,
 
 // Class returns the class that they get.
 func (w Walls) Class(p provider.Program) (capabilities.IsolationClass, string, error) {
-	class, err := w.box.Class(!p.Net.Empty())
-	return class, "", err
+	class := p.Class
+	switch {
+	case class != "":
+	case p.Net.Empty():
+		class = capabilities.ClassT1
+	default:
+		class = capabilities.ClassT2
+	}
+	return class, "", w.box.Check(class, !p.Net.Empty())
 }

@@ -201,12 +201,27 @@ func tags(p *Provider, t *RemoteTool) []string {
 	return list
 }
 
+// Declared are the capability keys of a tool: those of its provider, and its own.
+func Declared(p *Provider, t *RemoteTool) []string {
+	keys := append(p.Keys(), t.Keys...)
+	if t.Alone {
+		keys = slices.DeleteFunc(keys, func(k string) bool { return k == capabilities.KeySpawn })
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// Isolation is the least class that a tool of a provider runs in, by its keys.
+func Isolation(p *Provider, t *RemoteTool) capabilities.IsolationClass {
+	return isolation(manifest(p, t))
+}
+
 // manifest sorts the keys of a tool into their categories. A key of no category is none: what
 // a provider declares can only add to what its record says.
 func manifest(p *Provider, t *RemoteTool) catalog.Categories {
 	var c catalog.Categories
 	by := map[string]*[]string{"execution": &c.Execution, "ui": &c.UI, "data": &c.Data, "network": &c.Network, "privileged": &c.Privileged}
-	for _, key := range append(p.Keys(), t.Keys...) {
+	for _, key := range Declared(p, t) {
 		name, rest, _ := strings.Cut(key, ".")
 		if list := by[name]; list != nil && rest != "" && !slices.Contains(*list, rest) {
 			*list = append(*list, rest)

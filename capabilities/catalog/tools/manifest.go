@@ -32,6 +32,8 @@ type RemoteTool struct {
 	Tags        []string `json:"tags,omitempty"`
 	// Keys are capability keys that it declares beside those of its provider.
 	Keys []string `json:"keys,omitempty"`
+	// Alone says that it is a program that starts no others.
+	Alone bool `json:"alone,omitempty"`
 	// OptionalKeys are those of Keys that it works without.
 	OptionalKeys []string `json:"optional_keys,omitempty"`
 	// TimeoutMS bounds a call; 0: 60 s.
