@@ -164,6 +164,11 @@ type Invocation struct {
 	Step func(ctx context.Context, s StepCall) (Output, error)
 	// StepTools are the tools that Step takes here, in the catalog's order.
 	StepTools []ToolID
+	// Elicit asks a person what the program that carries the call out wants to know, as form.Encode
+	// wrote it, and waits for the answer; the call's own time stands still meanwhile. Content is a
+	// JSON object that fits the form, with ElicitAccept only. nil where nobody can be asked. Safe
+	// from any goroutine, until Handle returns.
+	Elicit func(ctx context.Context, form json.RawMessage) (action Elicited, content json.RawMessage, err error)
 	// Progress reports how far the call is; never nil, safe from any goroutine.
 	Progress func(Progress)
 	// Refused reports what the call tried and was kept from because it was not granted, in the
@@ -181,6 +186,16 @@ func (i *Invocation) ReportRefused(key, detail string) {
 		i.Refused(key, detail)
 	}
 }
+
+// Elicited is what a person said to a form that a program put to them.
+type Elicited string
+
+// The answers, in the words of the Model Context Protocol.
+const (
+	ElicitAccept  Elicited = "accept"
+	ElicitDecline Elicited = "decline"
+	ElicitCancel  Elicited = "cancel" // nobody answered, or nobody wanted to
+)
 
 // BeforePaste is to be called right before what may paste from the device's clipboard.
 // where tells where that goes, and is asked only if it matters; the error says that it

@@ -103,11 +103,11 @@ func (l *Link) call(ctx context.Context, conn *quic.Conn, stream *quic.Stream, r
 	defer l.active.Add(-1)
 	sink := &sink{stream: stream, reader: reader, log: func(err error) {
 		l.log.Warn("call.answer_lost", "call", t.Call, "node", t.Node, "hop", capabilities.HopRecord, "err", err)
-	}, before: func() { unwatch() }, steps: t.Steps}
+	}, before: func() { unwatch() }, steps: t.Steps, elicits: t.Elicits}
 	l.opts.Serve(ctx, t, sink)
 	// A call without an answer would leave the gateway waiting.
 	sink.Answer(wire.Answer{Status: capabilities.StatusError, Code: capabilities.CodeInternal}, nil)
-	sink.endSteps()
+	sink.endReplies()
 }
 
 // givenUp tells "nobody wants this call any more" from "the network failed".
@@ -122,17 +122,18 @@ func givenUp(cause error) bool {
 
 // sink writes a call's progress and its answer to the stream.
 type sink struct {
-	stream *quic.Stream
-	reader *wire.Reader // of the gateway's direction
-	log    func(error)
-	before func() // runs before the answer: the stream's end is ours from then on
-	steps  bool   // the call may ask for steps
+	stream  *quic.Stream
+	reader  *wire.Reader // of the gateway's direction
+	log     func(error)
+	before  func() // runs before the answer: the stream's end is ours from then on
+	steps   bool   // the call may ask for steps
+	elicits bool   // the call may ask people
 
 	mu       sync.Mutex
 	answered bool
 	accepted bool
-	numbered uint32  // steps that were asked for
-	orders   *orders // of steps, once one was asked for
+	numbered uint32   // steps, or forms, that were asked for
+	replies  *replies // of the gateway, once something was asked for
 	last     time.Time
 }
 

@@ -30,6 +30,9 @@ type Sink interface {
 	// its order; it numbers the steps; StepEnded says how one that was ordered ended. Before Answer.
 	Step(ctx context.Context, m wire.Step) (*wire.StepOrder, error)
 	StepEnded(m wire.StepEnd)
+	// Elicit puts a form to a person for a call whose ticket says Elicits, and waits for their
+	// answer; it numbers them. Before Answer.
+	Elicit(ctx context.Context, m wire.Elicit) (*wire.Elicited, error)
 	// Answer sends the end. blobs are the bytes that a.Blobs announces, in order.
 	Answer(a wire.Answer, blobs [][]byte)
 }
@@ -296,7 +299,7 @@ func (l *Link) hello(ctx context.Context, conn *quic.Conn) (*session, error) {
 	l.opts.OnKey(l.id.Key)
 	h := l.opts.Hello()
 	h.Version, h.MinVersion, h.Node = wire.Version, wire.MinVersion, l.id.Node
-	h.Steps, h.TakesDone, h.Asks = true, true, l.opts.OnQuestions != nil
+	h.Steps, h.TakesDone, h.Elicits, h.Asks = true, true, true, l.opts.OnQuestions != nil
 	h.Addrs = deviceAddrs()
 	stopped := l.opts.Stop()
 	h.StopEpoch, h.Stopped, h.SiteEpoch, h.SiteStopped = stopped.Epoch, stopped.On, stopped.SiteEpoch, stopped.SiteOn

@@ -65,6 +65,7 @@ type live struct {
 
 	mu       sync.Mutex
 	progress map[string]func(capabilities.Progress) // by token
+	calls    map[capabilities.CallID]*asker         // that run now
 	looking  bool                                   // it is asked what it offers, or will be
 	pause    time.Duration                          // before it is asked again
 	words    map[string]string                      // the hash of what it says of each tool
@@ -249,9 +250,13 @@ func (l *live) drop() {
 // open starts the server and shakes hands with it. Its life is not that of the call for which
 // it is started; ctx bounds the attempt.
 func (s *server) open(ctx context.Context) (*live, error) {
-	l := &live{way: s.way, secret: s.secret, ready: make(chan struct{}), gone: make(chan struct{}), progress: map[string]func(capabilities.Progress){}}
+	l := &live{way: s.way, secret: s.secret, ready: make(chan struct{}), gone: make(chan struct{}), progress: map[string]func(capabilities.Progress){}, calls: map[capabilities.CallID]*asker{}}
 	client := mcp.NewClient(&mcp.Implementation{Name: "handrail", Version: "1"}, &mcp.ClientOptions{
-		Capabilities:                &mcp.ClientCapabilities{}, // no roots, no sampling, no questions
+		// No roots, no sampling, and of questions only those with fields.
+		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}}},
+		ElicitationHandler: func(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return l.elicit(ctx, r.Params)
+		},
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { l.heard(r.Params) },
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 			go s.look(l) // the handler must not wait for the server itself
@@ -470,6 +475,8 @@ func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) 
 	token := string(c.id)
 	l.listen(token, c.progress)
 	defer l.listen(token, nil)
+	ctx, over := l.asks(ctx, c)
+	defer over()
 	params := &mcp.CallToolParams{Name: c.upstream, Arguments: c.args}
 	params.SetProgressToken(token)
 	type answer struct {

@@ -78,6 +78,9 @@ func (c *arrived) serve(ctx context.Context) (wire.Answer, [][]byte) {
 	if c.t.Steps {
 		inv.Step, inv.StepTools = (&steps{parent: s, spool: inv.Spool}).carryOut, c.r.stepTools(s.tool)
 	}
+	if c.t.Elicits {
+		inv.Elicit = s.elicit
+	}
 	return s.answer(ctx, s.run(ctx, inv, s.handler.Handle))
 }
 
@@ -88,8 +91,9 @@ type admitted struct {
 	handler capabilities.Handler
 	ready   capabilities.Readiness
 	seen    *withhold.Call
-	screen  bool          // it says what is on the screen
-	waited  time.Duration // for a person, and for a place
+	screen  bool                  // it says what is on the screen
+	waited  time.Duration         // for a person, and for a place
+	clock   *capabilities.Timeout // of a call that may ask people; nil for others
 }
 
 // admit asks everything and everybody on the device that has a say in a ticket. The caller
@@ -138,7 +142,13 @@ func (a *admitted) leave() { a.seen.Leave() }
 // for a place, belongs to the call, as it was no time lost on the way.
 func (a *admitted) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	left := time.Duration(a.t.DeadlineMS)*time.Millisecond - a.waited
-	return context.WithTimeoutCause(ctx, left, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded})
+	late := &capabilities.Error{Code: capabilities.CodeDeadlineExceeded}
+	if a.t.Elicits {
+		ctx, clock, stop := capabilities.WithTimeout(ctx, left, late)
+		a.clock = clock
+		return ctx, stop
+	}
+	return context.WithTimeoutCause(ctx, left, late)
 }
 
 // started is a call whose start the journal has on disk. Only start makes one.

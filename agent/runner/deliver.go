@@ -39,8 +39,7 @@ func (s *started) receive(ctx context.Context, inv *capabilities.Invocation) *ca
 	if err != nil {
 		return capabilities.AsError(err)
 	}
-	bound := sealed.Binding{Node: s.t.Node, Call: s.t.Call, Tool: s.t.Tool, Envelope: s.t.Envelope, Grants: s.t.Grants}
-	secret, err := key.Open(bound, got.Bytes)
+	secret, err := key.Open(s.binding(), got.Bytes)
 	if err != nil {
 		return capabilities.AsError(err)
 	}

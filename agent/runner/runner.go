@@ -46,6 +46,9 @@ type Sink interface {
 	// its order; it numbers the steps. StepEnded says how one that was ordered ended.
 	Step(ctx context.Context, m wire.Step) (*wire.StepOrder, error)
 	StepEnded(m wire.StepEnd)
+	// Elicit puts a form to a person for a call whose ticket says Elicits, and waits for their
+	// answer; it numbers them.
+	Elicit(ctx context.Context, m wire.Elicit) (*wire.Elicited, error)
 	// Answer sends the end. blobs are the bytes that the answer's Blobs announce.
 	Answer(a wire.Answer, blobs [][]byte)
 }

@@ -91,6 +91,8 @@ type sink struct {
 	order    func(wire.Step) (*wire.StepOrder, error)
 	asked    []wire.Step
 	ends     []wire.StepEnd
+	// answerForm answers what a person is asked; nil: nobody can be.
+	answerForm func(wire.Elicit) (*wire.Elicited, error)
 }
 
 func (s *sink) Step(_ context.Context, m wire.Step) (*wire.StepOrder, error) {
@@ -99,6 +101,13 @@ func (s *sink) Step(_ context.Context, m wire.Step) (*wire.StepOrder, error) {
 	s.asked = append(s.asked, m)
 	m.Number = uint32(len(s.asked))
 	return s.order(m)
+}
+
+func (s *sink) Elicit(_ context.Context, m wire.Elicit) (*wire.Elicited, error) {
+	if s.answerForm == nil {
+		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "nobody can be asked")
+	}
+	return s.answerForm(m)
 }
 
 func (s *sink) StepEnded(m wire.StepEnd) {

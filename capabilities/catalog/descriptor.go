@@ -72,6 +72,9 @@ type Descriptor struct {
 	// Delivery is set for tools that hand the node a secret; nil for all others.
 	Delivery *Delivery `json:"delivery,omitempty"`
 
+	// Elicits is true for tools whose program may ask a person something while a call runs.
+	Elicits bool `json:"elicits,omitempty"`
+
 	routeOnce sync.Once
 	routed    *routed
 	routeErr  error

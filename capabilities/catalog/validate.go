@@ -296,6 +296,8 @@ func (d *Descriptor) validateManifest() error {
 		return refuse(d, "a privileged tool is not cacheable")
 	case d.Step && (d.TakesSteps() || d.Delivery != nil || d.Exclusive || !d.ModelFacing):
 		return refuse(d, "a step takes no steps, delivers nothing, keeps no node and is model-facing")
+	case d.Elicits && (d.TakesSteps() || d.Delivery != nil || d.Provider == "" || d.Routing.Target != TargetNode):
+		return refuse(d, "a tool that asks people is a provider's on a node, takes no steps and delivers nothing")
 	case d.TakesSteps() && (d.Delivery != nil || d.Exclusive):
 		return refuse(d, "a tool that takes steps delivers nothing and keeps no node")
 	case d.Annotations.ReadOnly && d.SideEffects != EffectsNone:

@@ -41,6 +41,9 @@ type Ticket struct {
 	// Parent and Step are set in the ticket of a step: whose, and which.
 	Parent capabilities.CallID `cbor:"23,keyasint,omitempty"`
 	Step   uint32              `cbor:"24,keyasint,omitempty"`
+	// Elicits: a person may be asked something while the call runs, so the gateway's direction of
+	// the stream stays open for their answers. Only for nodes whose hello says Elicits.
+	Elicits bool `cbor:"25,keyasint,omitempty"`
 }
 
 // Progress is how far a running call is.
@@ -151,6 +154,8 @@ func (t *Ticket) check() error {
 		return errors.New("call is missing")
 	case t.Tool == "" || t.Capability == "" || t.Node == "":
 		return errors.New("tool, capability and node must be given")
+	case t.Steps && t.Elicits:
+		return errors.New("a call takes steps or asks people, not both")
 	case (t.Parent == "") != (t.Step == 0) || t.Step > MaxSteps || len(t.Parent) > maxName:
 		return errors.New("parent and step do not fit")
 	case len(t.Call) > maxName || len(t.Tool) > maxName || len(t.Capability) > maxName || len(t.Lane) > maxName || len(t.Node) > maxName:

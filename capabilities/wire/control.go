@@ -42,6 +42,7 @@ type Hello struct {
 	Addrs     [][]byte `cbor:"17,keyasint,omitempty"`
 	TakesDone bool     `cbor:"18,keyasint,omitempty"` // takes SecretsDone
 	Asks      bool     `cbor:"19,keyasint,omitempty"` // takes Questions
+	Elicits   bool     `cbor:"20,keyasint,omitempty"` // takes tickets with Elicits
 }
 
 // HelloAck makes the connection usable.

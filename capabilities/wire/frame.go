@@ -12,6 +12,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/artifact"
+	"github.com/handrail-dev/handrail/capabilities/form"
 	"github.com/handrail-dev/handrail/capabilities/sealed"
 )
 
@@ -46,7 +47,8 @@ type Kind uint8
 // LaneClosed, SecretsDone, Questions, VerdictTaken. Call stream, gateway to node: one Ticket or
 // one JournalAsk. Call stream, node to gateway: Progress*, Answer, Chunk*, or one JournalState for
 // each call that was asked about. After a Ticket with Steps the node's Step and StepEnd come
-// between Progress, and the gateway's StepOrder for each Step. Where a secret is delivered, the
+// between Progress, and the gateway's StepOrder for each Step; after one with Elicits the node's
+// Elicit, and the gateway's Elicited for each. Where a secret is delivered, the
 // node's Accept and the gateway's Sealed come between Ticket and Progress. Artifact stream, opened
 // by the gateway: ArtifactAsk; Artifact from the node; ArtifactFrom; Chunk* from the node;
 // ArtifactDone.
@@ -84,6 +86,8 @@ const (
 	KindStepEnd   Kind = 47
 	KindSceneAsk  Kind = 48
 	KindScene     Kind = 49
+	KindElicit    Kind = 50
+	KindElicited  Kind = 51
 )
 
 // Bounds on parts of frames, in bytes or entries.
@@ -139,6 +143,8 @@ var kinds = map[Kind]kindInfo{
 	KindStep:         {"step", MaxArgs + 1<<10, func() Message { return new(Step) }},
 	KindStepOrder:    {"step-order", MaxArgs + MaxEnvelope + 64<<10, func() Message { return new(StepOrder) }},
 	KindStepEnd:      {"step-end", 256 << 10, func() Message { return new(StepEnd) }},
+	KindElicit:       {"elicit", form.MaxBytes + 1<<10, func() Message { return new(Elicit) }},
+	KindElicited:     {"elicited", sealed.MaxSize + 4<<10, func() Message { return new(Elicited) }},
 	KindProgress:     {"progress", MaxNews + 1<<10, func() Message { return new(Progress) }},
 	KindAnswer:       {"answer", MaxOutput + 256<<10, func() Message { return new(Answer) }},
 	KindSceneAsk:     {"scene-ask", MaxSceneArgs + 2<<10, func() Message { return new(SceneAsk) }},

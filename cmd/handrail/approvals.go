@@ -170,6 +170,10 @@ func together(all []approvalView, raw []json.RawMessage) {
 // escaped what came from the agent; plain does it once more for this terminal.
 func (a *approvalView) print(out io.Writer, rules, whole bool) {
 	where := cmp.Or(a.NodeLabel, string(a.Node), "the gateway")
+	if a.Form != nil {
+		a.printForm(out, where)
+		return
+	}
 	fmt.Fprintf(out, "%s  %s risk: %s wants %s (%s)\n", plain(a.ID), plain(a.Risk), plain(string(a.Principal)), plain(string(a.Tool)), plain(a.Title))
 	fmt.Fprintf(out, "    on %s, lane %s, asked %s, open until %s\n", plain(where), plain(string(a.Lane)), ago(time.Now(), a.Created), a.Expires.Local().Format(clock))
 	if a.State != "" && a.State != "pending" {

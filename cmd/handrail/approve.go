@@ -95,7 +95,8 @@ func newApproveCmd() *cobra.Command {
 			"minutes; with --session, where the tool is safe enough, until you revoke it; with --always for as long as the\n" +
 			"present policy is in force. 'handrail approvals' shows which of them the question offers: some tools are asked\n" +
 			"about at each call. A lasting grant can be narrowed further. The first answer counts. Several questions of one caller in one\n" +
-			"lane can be answered at once, but for those that are asked about at each call.",
+			"lane can be answered at once, but for those that are asked about at each call.\n" +
+			"What a provider's program asks while its call runs is answered with --set NAME=VALUE for each field.",
 		Args:              cobra.RangeArgs(1, 8),
 		ValidArgsFunction: completeApprovals,
 	}
@@ -105,8 +106,9 @@ func newApproveCmd() *cobra.Command {
 	reason := cmd.Flags().String("reason", "", "why; it is recorded")
 	always := cmd.Flags().Bool("always", false, "allow the tool in every lane of the caller's, while the present policy is in force")
 	acknowledge := cmd.Flags().Bool("acknowledge", false, "say that you know what is privileged or may destroy something; else it is asked at a terminal")
+	fill := cmd.Flags().StringArray("set", nil, "fill in a field of what a provider asks, as NAME=VALUE; repeated for each")
 	narrow := addScopeFlags(cmd)
-	cmd.MarkFlagsMutuallyExclusive("for", "session", "always")
+	cmd.MarkFlagsMutuallyExclusive("for", "session", "always", "set")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		kind := "call"
 		switch {
@@ -130,6 +132,17 @@ func newApproveCmd() *cobra.Command {
 		if *acknowledge {
 			request["acknowledged"] = true
 		}
+		if len(*fill) > 0 {
+			content := map[string]any{}
+			for _, pair := range *fill {
+				name, value, ok := strings.Cut(pair, "=")
+				if !ok || name == "" {
+					return usageError("--set wants NAME=VALUE")
+				}
+				content[name] = value
+			}
+			request["content"] = content
+		}
 		if narrow.into(request) && kind == "call" {
 			return usageError("one call is as narrow as can be; --domain, --app, --path and --uses go with --for, --session or --always")
 		}
@@ -147,7 +160,11 @@ func newDenyCmd() *cobra.Command {
 		ValidArgsFunction: completeApprovals,
 	}
 	reason := cmd.Flags().String("reason", "", "why; the agent is told")
+	dismiss := cmd.Flags().Bool("dismiss", false, "of what a provider asks: close it without an answer, where a no would be one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *dismiss {
+			return answerApproval(cmd, args, body("answer", "dismiss", "reason", *reason), "dismissed", "")
+		}
 		return answerApproval(cmd, args, body("answer", "deny", "reason", *reason), "denied", "")
 	}
 	return cmd

@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
+	"time"
 
 	"github.com/handrail-dev/handrail/gateway/api"
 )
@@ -73,4 +75,68 @@ func waits(now int, mayReturn bool) string {
 		return "its caller does not wait now, and was told to come back for the answer"
 	}
 	return "nobody waits for the answer now"
+}
+
+// formLines says in lines what a provider's program asks, in its words.
+func formLines(f *api.Form) []string {
+	lines := []string{plain("it says: \"" + f.Message + "\"")}
+	for _, one := range f.Fields {
+		what := one.Kind
+		switch {
+		case len(one.Choices) > 0:
+			var values []string
+			for _, c := range one.Choices {
+				if c.Title != "" && c.Title != c.Value {
+					values = append(values, c.Value+" ("+c.Title+")")
+				} else {
+					values = append(values, c.Value)
+				}
+			}
+			what = map[string]string{"choice": "one of ", "choices": "some, with commas, of "}[one.Kind] + strings.Join(values, ", ")
+		case one.Kind == "boolean":
+			what = "true or false"
+		case one.Format != "":
+			what = one.Format
+		}
+		if one.Least != nil {
+			what += fmt.Sprintf(", at least %v", *one.Least)
+		}
+		if one.Most != nil {
+			what += fmt.Sprintf(", at most %v", *one.Most)
+		}
+		if !one.Required {
+			what += ", optional"
+		}
+		text := one.Name + ": " + what
+		if one.Title != "" && one.Title != one.Name {
+			text = one.Name + " (" + one.Title + "): " + what
+		}
+		lines = append(lines, plain(text))
+		if one.Note != "" {
+			lines = append(lines, "  "+plain(one.Note))
+		}
+	}
+	return lines
+}
+
+// printForm writes what a provider's program asks, and the commands that answer it.
+func (a *approvalView) printForm(out io.Writer, where string) {
+	fmt.Fprintf(out, "%s  the provider %s asks you something\n", plain(a.ID), plain(a.Form.Provider))
+	fmt.Fprintf(out, "    its tool %s on %s, in a call of %s, lane %s, asked %s, open until %s\n", plain(string(a.Tool)), plain(where), plain(string(a.Principal)), plain(string(a.Lane)),
+		ago(time.Now(), a.Created), a.Expires.Local().Format(clock))
+	if a.State != "" && a.State != "pending" {
+		fmt.Fprintf(out, "    %s\n", plain(strings.TrimSuffix(a.State+": "+a.Closed, ": ")))
+		return
+	}
+	for _, line := range formLines(a.Form) {
+		fmt.Fprintf(out, "    %s\n", line)
+	}
+	fmt.Fprintf(out, "    What you answer goes to this provider, and it may pass it on to the agent.\n")
+	set := ""
+	for _, f := range a.Form.Fields {
+		if f.Required {
+			set += " --set " + plain(f.Name) + "=…"
+		}
+	}
+	fmt.Fprintf(out, "    handrail approve %s%s | handrail deny %s (--dismiss: no answer)\n", plain(a.ID), set, plain(a.ID))
 }

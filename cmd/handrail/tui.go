@@ -28,6 +28,7 @@ func newTUICmd() *cobra.Command {
 			}
 			return told(board.Run(cmd.Context(), c, board.Words{
 				Told:  func(q *api.Told) []string { return toldLines(q, false) },
+				Form:  formLines,
 				Waits: waits, Lending: lending, Ago: ago, Clock: clock, Family: familyOf, Count: count[int],
 			}, in, out))
 		},

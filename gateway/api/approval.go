@@ -37,6 +37,7 @@ type Approval struct {
 	Policies  []string   `json:"policies,omitempty"`
 	Snapshot  string     `json:"policy_snapshot_id"`
 	User      bool       `json:"user,omitempty"` // the person at the MCP client may answer, too
+	Form      *Form      `json:"form,omitempty"` // what a provider's program asks; nil for questions of policy
 	Task      string     `json:"task,omitempty"` // the deferred call that it is asked for, after a restart
 	Created   time.Time  `json:"created_at"`
 	Expires   time.Time  `json:"expires_at"`
@@ -49,6 +50,34 @@ type Approval struct {
 	Answered time.Time                `json:"answered_at,omitzero"`
 	Question *Told                    `json:"question,omitempty"` // for those who may answer, while it is open
 	Own      *Own                     `json:"own,omitempty"`      // the caller asked it themselves, and it is open
+}
+
+// Form is what a provider's program asks a person while its call runs, in its own words. Answering
+// it grants nothing.
+type Form struct {
+	Provider string      `json:"provider"`
+	Message  string      `json:"message"`
+	Fields   []FormField `json:"fields"`
+}
+
+// FormField is one thing that is asked.
+type FormField struct {
+	Name     string       `json:"name"`
+	Title    string       `json:"title,omitempty"`
+	Note     string       `json:"note,omitempty"`
+	Kind     string       `json:"kind"`             // text, integer, number, boolean, choice or choices
+	Format   string       `json:"format,omitempty"` // of text: email, uri, date or date-time
+	Required bool         `json:"required,omitempty"`
+	Least    *float64     `json:"least,omitempty"` // of a number its value, of text its characters, of choices how many
+	Most     *float64     `json:"most,omitempty"`
+	Choices  []FormChoice `json:"choices,omitempty"`
+	Default  any          `json:"default,omitempty"`
+}
+
+// FormChoice is one value of a choice.
+type FormChoice struct {
+	Value string `json:"value"`
+	Title string `json:"title,omitempty"`
 }
 
 // Choice is one kind of answer that allows.

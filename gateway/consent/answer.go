@@ -28,6 +28,10 @@ type Answer struct {
 	// Acknowledged are the keys that the person was shown and acknowledged: what is privileged,
 	// or may destroy something. They are recorded.
 	Acknowledged []string
+	// Content is what a form's fields are filled in with, by name; Dismiss closes the form without
+	// an answer, where a no would be one. Of a provider's question alone.
+	Content map[string]any
+	Dismiss bool
 }
 
 // Via is the way an answer came.
@@ -63,6 +67,16 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 	if p == nil || p.claimed {
 		c.mu.Unlock()
 		return Approval{}, c.late(ctx, id, a)
+	}
+	if p.Form != nil {
+		content, err := p.fill(a)
+		if err != nil {
+			c.mu.Unlock()
+			return Approval{}, err
+		}
+		p.claimed, p.By, p.Approval.Reason = true, a.By, a.Reason
+		c.mu.Unlock()
+		return c.answerForm(ctx, p, a, content)
 	}
 	var g *Grant
 	err := p.mayAnswer(a, owner)
@@ -132,6 +146,8 @@ func (p *approval) mayAnswer(a Answer, owner capabilities.PrincipalID) error {
 		}
 	}
 	switch {
+	case len(a.Content) > 0 || a.Dismiss:
+		return capabilities.Errorf(capabilities.CodeInvalidRequest, "this question has no form: it is allowed or denied")
 	case a.Via == ViaOwner && a.Allow:
 		if a.Kind != KindCall && a.Kind != "" {
 			return capabilities.Errorf(capabilities.CodeForbidden, "the owner of a device allows themselves one call at a time").WithHint("Allow it once.")

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/form"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
@@ -148,6 +149,10 @@ type Approval struct {
 	// to come back for it.
 	Waiting   int
 	MayReturn bool
+	// Provider and Form are of what a provider's program asks while its call runs: it grants
+	// nothing. Form is nil for questions of policy.
+	Provider string
+	Form     *form.Form
 	// By, Reason, Closed and Answered say how it ended; empty while it is pending.
 	By       capabilities.PrincipalID
 	Reason   string
@@ -179,6 +184,8 @@ type approval struct {
 	done    chan struct{} // closed with the answer
 	// no is why it was not allowed; valid once done is closed.
 	no *capabilities.Error
+	// filled is set where Form is.
+	filled *filled
 
 	// The facts that only those who may answer are told. It goes with the question.
 	raw     []byte // the canonical arguments; nil: too long to be kept
@@ -293,7 +300,6 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 	}
 	c.mu.Lock()
 	c.expireLocked(now)
-	each := 0
 	for _, p := range c.pending {
 		if p.key == key {
 			p.enterLocked(a.Token)
@@ -301,18 +307,10 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 			c.mu.Unlock()
 			return p, nil
 		}
-		if p.Principal == a.Principal {
-			each++
-		}
 	}
-	if each >= maxPendingEach || len(c.pending) >= maxPending {
+	if err := c.roomLocked(a.Principal, now); err != nil {
 		c.mu.Unlock()
-		return nil, capabilities.Errorf(capabilities.CodeOverloaded, "too many calls wait for a person's answer")
-	}
-	if !c.promptLocked(a.Principal, now) {
-		c.mu.Unlock()
-		return nil, capabilities.Errorf(capabilities.CodeOverloaded, "this principal asks people too often").
-			WithHint("Wait some seconds before asking for something new; repeating a call that waits costs nothing.")
+		return nil, err
 	}
 	life := max(a.Defer, approvalLife)
 	p := &approval{key: key, args: args, hosts: a.Hosts, done: make(chan struct{}), raw: keepArgs(a.Args), purpose: a.Purpose, Approval: Approval{
@@ -344,6 +342,24 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 		return nil, err
 	}
 	return p, nil
+}
+
+// roomLocked refuses one more question of a principal that has too many, or asks too often.
+func (c *Consent) roomLocked(who capabilities.PrincipalID, now time.Time) error {
+	each := 0
+	for _, p := range c.pending {
+		if p.Principal == who {
+			each++
+		}
+	}
+	if each >= maxPendingEach || len(c.pending) >= maxPending {
+		return capabilities.Errorf(capabilities.CodeOverloaded, "too many calls wait for a person's answer")
+	}
+	if !c.promptLocked(who, now) {
+		return capabilities.Errorf(capabilities.CodeOverloaded, "this principal asks people too often").
+			WithHint("Wait some seconds before asking for something new; repeating a call that waits costs nothing.")
+	}
+	return nil
 }
 
 // expireLocked denies what nobody answered, and forgets old denials.

@@ -27,6 +27,8 @@ const secretKey = "privileged.secret.read"
 // site's, need somebody who is known.
 func (a *Approval) AtDevice(node capabilities.NodeID) error {
 	switch {
+	case a.Form != nil:
+		return capabilities.Errorf(capabilities.CodeForbidden, "what a provider asks has fields to fill in, so it is answered in the console")
 	case node == "" || a.Node != node:
 		return capabilities.Errorf(capabilities.CodeForbidden, "this is not asked for that device")
 	case a.Role != policy.RoleAgent:

@@ -388,7 +388,7 @@ func IsTerminal(app string) bool {
 func (c *Consent) Told(id string, whole bool) (Told, bool) {
 	c.mu.Lock()
 	p := c.pending[id]
-	if p == nil {
+	if p == nil || p.Form != nil { // a form is whole in the question itself
 		c.mu.Unlock()
 		return Told{}, false
 	}

@@ -98,7 +98,7 @@ func TestEachPhaseHasItsMaker(t *testing.T) {
 	makers := map[string][]string{
 		"durable.Commit": {"commit.go"}, "&resolved{": {"resolve.go"}, "&routed{": {"place.go", "step.go"}, "&decided{": {"decide.go", "permit.go"},
 		"&permitted{": {"permit.go", "reserve.go"}, "&order{": {"commit.go"},
-		"Nodes.Dispatch(": {"send.go"}, "Nodes.Deliver(": {"secret.go"}, "Nodes.Conduct(": {"step.go"}, "wire.Ticket{": {"send.go"},
+		"Nodes.Dispatch(": {"send.go"}, "Nodes.Deliver(": {"secret.go"}, "Nodes.Conduct(": {"step.go"}, "Nodes.Converse(": {"elicit.go"}, "wire.Ticket{": {"send.go"},
 	}
 	files, err := filepath.Glob("*.go")
 	must(t, err)

@@ -32,6 +32,10 @@ type Nodes interface {
 	// and ended takes how those that had a ticket ended.
 	Conduct(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
 		order func(context.Context, *wire.Step) *wire.StepOrder, ended func(*wire.StepEnd)) (wire.Answer, []capabilities.Blob, error)
+	// Converse is Dispatch for a call whose program may ask people; elicit answers each form that
+	// the node sends, beside others. A node that cannot be answered gets the ticket as by Dispatch.
+	Converse(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
+		elicit func(context.Context, *wire.Elicit) *wire.Elicited) (wire.Answer, []capabilities.Blob, error)
 	// Scene asks a node what a call would meet there; empty where it cannot tell.
 	Scene(ctx context.Context, node capabilities.NodeID, ask wire.SceneAsk) (wire.Scene, error)
 	// Ask asks a node's journal what became of calls.
@@ -55,6 +59,8 @@ type Consent interface {
 	Await(context.Context, consent.Ask) (consent.Permit, error)
 	// Ended says that the call which went on with a grant is over.
 	Ended(consent.Permit)
+	// Elicit puts what a running call's program asks to a person, and waits for the answer.
+	Elicit(context.Context, consent.Elicitation) (consent.Reply, error)
 	// Stands reports whether what a call went on with is still granted.
 	Stands(consent.Permit) bool
 	// Uses is told a call that goes on without a permit; over ends it.

@@ -265,3 +265,7 @@ func (yes) Uses(capabilities.ToolID, capabilities.NodeID, capabilities.Principal
 	return func() {}
 }
 func (yes) SpendIn(*store.Tx, consent.Permit) error { return nil }
+
+func (yes) Elicit(context.Context, consent.Elicitation) (consent.Reply, error) {
+	return consent.Reply{}, &capabilities.Error{Code: capabilities.CodeConsentUnavailable}
+}

@@ -28,10 +28,10 @@ func (d *Dispatcher) send(ctx context.Context, c *committed, progress func(capab
 		return d.provide(ctx, o, progress)
 	}
 	silent := &capabilities.Error{Code: capabilities.CodeDeadlineExceeded}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.args.Timeout+answerGrace, silent)
+	ctx, clock, cancel := capabilities.WithTimeout(ctx, o.args.Timeout+answerGrace, silent)
 	defer cancel()
 	o.passed(capabilities.HopSend)
-	answer, blobs, err := d.transport(ctx, c, progress)
+	answer, blobs, err := d.transport(ctx, c, clock, progress)
 	if err == nil {
 		o.answered(time.Duration(answer.DurationUS) * time.Microsecond)
 		return opencalls.End{Answer: answer, Blobs: blobs}
@@ -51,14 +51,16 @@ func (d *Dispatcher) send(ctx context.Context, c *committed, progress func(capab
 	return told
 }
 
-// transport has the node run c, in the way that its descriptor asks for.
-func (d *Dispatcher) transport(ctx context.Context, c *committed, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+// transport has the node run c, in the way that its descriptor asks for; clock is the call's time.
+func (d *Dispatcher) transport(ctx context.Context, c *committed, clock *capabilities.Timeout, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 	o := c.Of()
 	switch {
 	case o.desc.TakesSteps():
 		return d.conduct(ctx, c, progress)
 	case o.desc.Delivery != nil:
 		return d.deliver(ctx, c, progress)
+	case o.desc.Elicits && d.opts.Consent != nil:
+		return d.converse(ctx, c, clock, progress)
 	}
 	return d.opts.Nodes.Dispatch(ctx, o.node.ID, d.ticket(c), progress)
 }

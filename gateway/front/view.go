@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/form"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
@@ -44,6 +45,9 @@ func ViewApproval(a *consent.Approval) api.Approval {
 	for _, c := range a.Choices {
 		v.Choices = append(v.Choices, api.Choice{Kind: string(c.Kind), Seconds: c.Seconds, Most: c.Most})
 	}
+	if a.Form != nil {
+		v.Form = viewForm(a.Provider, a.Form)
+	}
 	for _, o := range a.Overrides {
 		v.Overrides = append(v.Overrides, api.Override(o))
 	}
@@ -56,6 +60,20 @@ func surfaceOf(a *consent.Approval) api.Surface {
 		return Surface(a.Keys, a.Keys)
 	}
 	return Surface(a.Envelope.Capabilities.Keys(), append(slices.Clone(a.Envelope.Grants), a.Escalated...))
+}
+
+func viewForm(provider string, f *form.Form) *api.Form {
+	v := &api.Form{Provider: provider, Message: f.Message, Fields: make([]api.FormField, 0, len(f.Fields))}
+	for _, one := range f.Fields {
+		field := api.FormField{
+			Name: one.Name, Title: one.Title, Note: one.Note, Kind: string(one.Kind), Format: one.Format, Required: one.Required, Least: one.Least, Most: one.Most, Default: one.Default,
+		}
+		for _, o := range one.Choices {
+			field.Choices = append(field.Choices, api.FormChoice(o))
+		}
+		v.Fields = append(v.Fields, field)
+	}
+	return v
 }
 
 // ViewTold is what those who may answer are told.

@@ -45,6 +45,7 @@ type session struct {
 	// stopEpoch is the node's, for tickets: written by the session's goroutine.
 	stopEpoch atomic.Uint64
 	steps     bool                         // the node asks for each step of a call
+	elicits   bool                         // the node takes tickets whose calls ask people
 	addrs     atomic.Pointer[[]netip.Addr] // its device's, as it says; shared, never changed
 	takesDone bool                         // the node takes a person's word on secrets
 	asks      bool                         // the node asks the person at its device
@@ -173,7 +174,7 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 		n.log.Error("node.hello", "node", peer.Node, "err", err)
 		return greeting{}, wire.CloseInternal
 	}
-	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames(), steps: hello.Steps, takesDone: hello.TakesDone, asks: hello.Asks}
+	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames(), steps: hello.Steps, elicits: hello.Elicits, takesDone: hello.TakesDone, asks: hello.Asks}
 	s.placed(hello.Addrs)
 	r, code := n.enter(s, peer.Key, hello)
 	if r == nil {

@@ -30,6 +30,16 @@ func waiting(t *testing.T, s *site.Site) consent.Approval {
 	return consent.Approval{}
 }
 
+// until waits for what no news of nodes say (see site.Await).
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(site.Within); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
 func press(s *site.Site, text string) capabilities.Result {
 	return s.Call(context.Background(), site.ToolPress, `{"text":"`+text+`"}`, "")
 }

@@ -140,6 +140,7 @@ func describe(p *Provider, t *RemoteTool) (*Described, error) {
 		Routing: catalog.Routing{Target: catalog.TargetNode, Implicit: []capabilities.SelectionMode{capabilities.SelectHost}},
 		Limits:  catalog.Limits{TimeoutMS: timeout(t), MaxTimeoutMS: mostTimeout, MaxResultBytes: mostResult, MaxBlobBytes: mostBlobs},
 	}
+	d.Elicits = p.Kind == KindMCP
 	if p.Kind == KindMacro {
 		d.Capability, d.Routing = "", catalog.Routing{Target: catalog.TargetGateway}
 		for _, use := range t.Uses {

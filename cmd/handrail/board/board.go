@@ -170,6 +170,10 @@ func (b *board) key(name string) *deed {
 			b.notice = "look at it first: Enter shows the whole question"
 			return nil
 		}
+		if a.Form != nil {
+			b.notice = "it has fields to fill in: answer it in the console, or with 'handrail approve ID --set NAME=VALUE'"
+			return nil
+		}
 		if (name == "5" || name == "g") && a.Longest == "call" {
 			b.notice = "this can be allowed once only"
 			return nil

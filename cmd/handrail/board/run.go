@@ -29,6 +29,7 @@ type Gateway interface {
 // Words are what the program's other commands say, too.
 type Words struct {
 	Told    func(*api.Told) []string               // what a call would do, in lines
+	Form    func(*api.Form) []string               // what a provider asks, in lines
 	Waits   func(now int, mayReturn bool) string   // whether anybody is there for the answer
 	Lending func(hands bool, device string) string // what an answer that lasts takes from the device
 	Ago     func(now, t time.Time) string

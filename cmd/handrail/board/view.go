@@ -216,13 +216,26 @@ func (b *board) questions(now time.Time, all []api.Approval, width int) []string
 	return lines
 }
 
+// headOf is a question's first line.
+func headOf(a *api.Approval) string {
+	if a.Form != nil {
+		return plain(a.ID) + "  THE PROVIDER " + strings.ToUpper(plain(a.Form.Provider)) + " ASKS YOU SOMETHING"
+	}
+	return fmt.Sprintf("%s  %s RISK", plain(a.ID), strings.ToUpper(plain(a.Risk)))
+}
+
 // asked is one question whole.
 func (b *board) asked(now time.Time, a api.Approval, width int) []string {
 	where := cmp.Or(a.NodeLabel, string(a.Node), "the gateway")
 	lines := []string{
-		fmt.Sprintf("%s  %s RISK", plain(a.ID), strings.ToUpper(plain(a.Risk))),
+		headOf(&a),
 		fmt.Sprintf("%s wants %s (%s)", plain(string(a.Principal)), plain(string(a.Tool)), plain(a.Title)),
 		fmt.Sprintf("on %s, lane %s, asked %s, open until %s", plain(where), plain(string(a.Lane)), b.words.Ago(now, a.Created), a.Expires.Local().Format(b.words.Clock)),
+	}
+	if a.Form != nil {
+		for _, line := range b.words.Form(a.Form) {
+			lines = append(lines, folded("  "+line, width)...)
+		}
 	}
 	if len(a.Through) > 0 {
 		lines = append(lines, folded("  through: "+plain(strings.Join(a.Through, "; ")), width)...)

@@ -102,6 +102,9 @@ func (q question) Family() string {
 // answerFields is what the form says, as the REST surface takes it.
 func (v *visit) answerFields() (map[string]any, error) {
 	f := v.r.PostForm
+	if f.Get("form") == "1" {
+		return v.formFields()
+	}
 	in := map[string]any{"answer": "allow", "reason": f.Get("reason")}
 	switch kind := f.Get("answer"); kind {
 	case "deny":

@@ -69,6 +69,9 @@ func (v *visit) Watched() string { return string(v.watched) }
 
 // Headline says in a line what would happen.
 func (q question) Headline() string {
+	if q.Form != nil {
+		return "The provider " + q.Form.Provider + " asks you something"
+	}
 	if q.Question == nil {
 		return orElse(q.Title, string(q.Tool))
 	}

@@ -19,7 +19,7 @@ type approvalList struct {
 // told adds what c's caller may know of a question; whole: with texts as long as they are.
 func (s *Server) told(c *visit, a consent.Approval, whole bool) api.Approval {
 	v := front.ViewApproval(&a)
-	if a.State == consent.StatePending && principal.Allow(c.who.Role, principal.ActApprove) {
+	if a.State == consent.StatePending && a.Form == nil && principal.Allow(c.who.Role, principal.ActApprove) {
 		v.Own = s.ownView(c, a)
 		if t, ok := s.opts.Consent.Told(a.ID, whole); ok {
 			if t.Frame != nil {
@@ -51,7 +51,7 @@ func (s *Server) approval(c *visit, _ none) (api.Approval, error) {
 	return s.told(c, a, whole), nil
 }
 
-// answerBody is a person's answer. Answer is allow or deny.
+// answerBody is a person's answer. Answer is allow or deny; dismiss, too, for what a provider asks.
 type answerBody struct {
 	Answer  string        `json:"answer"`
 	Kind    consent.Kind  `json:"kind,omitempty"`     // of an allow: call (default), lease, session, always
@@ -63,6 +63,9 @@ type answerBody struct {
 	// Acknowledged says that the approver has seen what is privileged or may destroy something
 	// (surface.acknowledge of the question); an allow of such a question needs it, or a passkey.
 	Acknowledged bool `json:"acknowledged,omitempty"`
+	// Content fills in a provider's form, by the names of its fields; texts are read as its fields
+	// have them. Of an allow.
+	Content map[string]any `json:"content,omitempty"`
 	// Passkey is what the approver's passkey answered, as JSON of navigator.credentials;
 	// it stands in for coming from elsewhere while an agent holds the device.
 	Passkey json.RawMessage `json:"passkey,omitempty"`
@@ -72,6 +75,9 @@ type answerBody struct {
 func viewed(a consent.Approval, err error) (api.Approval, error) { return front.ViewApproval(&a), err }
 
 func (s *Server) answer(c *visit, in answerBody) (api.Approval, error) {
+	if asked, err := s.opts.Consent.Approval(c.r.PathValue("approval")); err == nil && asked.Form != nil {
+		return s.answerForm(c, &asked, in)
+	}
 	if in.Answer != "allow" && in.Answer != "deny" {
 		return api.Approval{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "answer must be allow or deny")
 	}
@@ -107,6 +113,30 @@ func (s *Server) acknowledged(in answerBody, id string) ([]string, error) {
 		return nil, capabilities.Errorf(capabilities.CodeAcknowledgementRequired, "%s gets %s, and the answer does not acknowledge it", asked.Tool, strings.Join(keys, ", "))
 	}
 	return keys, nil
+}
+
+// answerForm answers what a provider asks. It grants nothing, and still nobody answers from where
+// an agent may have its hands, or with the token that made the call: that may be an agent's.
+func (s *Server) answerForm(c *visit, asked *consent.Approval, in answerBody) (api.Approval, error) {
+	said := consent.Answer{
+		Allow: in.Answer == "allow", Dismiss: in.Answer == "dismiss", Content: in.Content, Kind: in.Kind, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal,
+	}
+	switch {
+	case !said.Allow && !said.Dismiss && in.Answer != "deny":
+		return api.Approval{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "answer must be allow, deny or dismiss")
+	case in.Passkey != nil:
+		return api.Approval{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a passkey says yes to calls, and fills in no form")
+	case said.Allow:
+		if asked.Principal == c.who.Principal && asked.Role != "agent" {
+			if err := s.opts.Tokens.InConsole(c.who); err != nil {
+				return api.Approval{}, err
+			}
+		}
+		if err := s.elsewhere(c); err != nil {
+			return api.Approval{}, err
+		}
+	}
+	return viewed(s.opts.Consent.Answer(c.r.Context(), asked.ID, said))
 }
 
 // severalBody is one answer to several questions of one task.

@@ -168,6 +168,12 @@ func (n *Nodes) Conduct(ctx context.Context, node capabilities.NodeID, t *wire.T
 	return n.Dispatch(ctx, node, t, progress)
 }
 
+// Converse is Dispatch: nobody is asked anything.
+func (n *Nodes) Converse(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
+	_ func(context.Context, *wire.Elicit) *wire.Elicited) (wire.Answer, []capabilities.Blob, error) {
+	return n.Dispatch(ctx, node, t, progress)
+}
+
 // Scene tells nothing.
 func (n *Nodes) Scene(context.Context, capabilities.NodeID, wire.SceneAsk) (wire.Scene, error) {
 	return wire.Scene{}, nil
