@@ -80,6 +80,8 @@ const (
 	// ReasonRestricted and ReasonQuarantined are the gateway's, because of drift.
 	ReasonRestricted  Reason = "tool_restricted"
 	ReasonQuarantined Reason = "runner_quarantined"
+	// The server behind the tool's provider takes no call before somebody signed in there.
+	ReasonNeedsSignIn Reason = "needs_sign_in"
 )
 
 // Readiness is the one truth about a capability on a node.

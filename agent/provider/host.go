@@ -327,7 +327,9 @@ func (h *Host) readyLocked(t offered, reach error) capabilities.Readiness {
 	default:
 		if e := p.credentials.missing(); e != nil {
 			r.Reason, r.Fix = capabilities.ReasonCredentialMissing, capabilities.Clip(e.PublicMessage()+". "+e.PublicHint(), 300)
-		} else if e := p.backend.health(); e != nil {
+		} else if e := p.backend.health(); e != nil && e.Code == capabilities.CodeSecretUnavailable {
+			r.Reason, r.Fix = capabilities.ReasonNeedsSignIn, capabilities.Clip(e.PublicHint(), 300)
+		} else if e != nil {
 			r.Reason, r.Fix = capabilities.ReasonBackendFailing, capabilities.Clip(e.PublicMessage(), 300)
 		}
 	}

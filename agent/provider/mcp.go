@@ -104,7 +104,8 @@ func (s *server) hold(on bool) { s.way.Hold(on) }
 func (s *server) health() *capabilities.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failed != nil && time.Now().Before(s.until) {
+	// One that wants another credential does so until it gets one, whoever tries it meanwhile.
+	if s.failed != nil && (time.Now().Before(s.until) || s.failed.Code == capabilities.CodeSecretUnavailable) {
 		return s.failed
 	}
 	return nil
@@ -193,6 +194,18 @@ func (s *server) watch(l *live) {
 			s.failLocked(l.unavailable(nil))
 		}
 	}
+}
+
+// refused401 ends a connection whose server wants another credential: until one comes nobody is
+// sent there.
+func (s *server) refused401(l *live) {
+	s.mu.Lock()
+	if s.live == l {
+		s.live = nil
+		s.failLocked(l.unavailable(nil))
+	}
+	s.mu.Unlock()
+	l.end()
 }
 
 // unavailable words that a server does not answer.
@@ -500,6 +513,10 @@ func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) 
 		return resultOf(a.result, s.secret)
 	}
 	err = a.err
+	if l.wants.Load() {
+		s.refused401(l)
+		return capabilities.Output{}, l.unavailable(err)
+	}
 	var refused *jsonrpc.Error
 	if errors.As(err, &refused) && refused.Code != rejectedByTransport {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "the server: %s", s.secret.said(refused.Message, maxSaid))

@@ -31,7 +31,7 @@ func newProviderCmd() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newProviderAddCmd(), newProviderListCmd(), newProviderShowCmd(), newProviderCheckCmd(), newProviderApproveCmd(), newProviderRemoveCmd())
+	cmd.AddCommand(newProviderAddCmd(), newProviderListCmd(), newProviderShowCmd(), newProviderCheckCmd(), newProviderApproveCmd(), newProviderRemoveCmd(), newProviderSignInCmd(), newProviderSignOutCmd())
 	return cmd
 }
 
@@ -224,7 +224,7 @@ func newProviderListCmd() *cobra.Command {
 				case waits > 0:
 					state = fmt.Sprintf("%d to look at", waits)
 				case !p.Ready:
-					state = string(p.Reason)
+					state = stateWord(p.Reason)
 				}
 				host := string(p.Host)
 				if host == "" {
@@ -418,6 +418,12 @@ func providerText(out io.Writer, p *api.Provider) {
 		fmt.Fprintf(out, "\n%s (provider-%s.cedar):\n", when, plain(p.Name))
 		rulesText(out, p.Rules)
 		fmt.Fprintln(out)
+	}
+	if !p.Ready && p.Reason != "" {
+		fmt.Fprintf(out, "not ready: %s. %s\n", stateWord(p.Reason), plain(p.Fix))
+		if p.Reason == capabilities.ReasonNeedsSignIn {
+			fmt.Fprintf(out, "sign in: handrail provider sign-in %s\n", plain(p.Name))
+		}
 	}
 	for _, r := range p.Refused {
 		fmt.Fprintf(out, "refused: %s: %s\n", plain(r.Upstream), plain(r.Reason))

@@ -285,6 +285,7 @@ func (b *Book) Finish(ctx context.Context, a Answer) (SignIn, error) {
 		b.revoke(ctx, &before, had.but(t))
 	}
 	b.changed()
+	b.opts.Renewed(ctx, s.Secret()) // hosts that had the one before get this one
 	return s, nil
 }
 

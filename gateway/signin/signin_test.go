@@ -136,8 +136,13 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("%s", started.Address)
 	}
 	sent := says(t, started.Address)
+	var renewed []string
+	h.opts.Renewed = func(_ context.Context, secret string) { renewed = append(renewed, secret) }
 	s, err := h.Finish(t.Context(), answerOf(sent, "s1"))
 	must(t, err)
+	if !slices.Equal(renewed, []string{"sign-in/wiki"}) {
+		t.Errorf("hosts get %v", renewed)
+	}
 	if s.Name != "wiki" || s.Issuer != p.Auth.URL || s.Until.IsZero() {
 		t.Errorf("%+v", s)
 	}

@@ -278,8 +278,9 @@ func TestAServerThatWantsACredentialFirst(t *testing.T) {
 	w := newWords(t)
 	w.say(saying("Echoes."))
 	inner := w.Config.Handler
+	var ended atomic.Bool
 	w.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer "+value {
+		if r.Header.Get("Authorization") != "Bearer "+value || ended.Load() {
 			rw.WriteHeader(http.StatusUnauthorized)
 			return
 		}
@@ -313,4 +314,21 @@ func TestAServerThatWantsACredentialFirst(t *testing.T) {
 	if r := v.as("agent", "main", "tool.remote.echo", `{}`, ""); r.Status != capabilities.StatusOK {
 		t.Errorf("%+v", r)
 	}
+
+	// Once the server takes that no more, the provider says that somebody has to sign in.
+	ended.Store(true)
+	if r := v.as("agent", "main", "tool.remote.echo", `{}`, ""); r.Code != capabilities.CodeSecretUnavailable {
+		t.Errorf("%+v", r)
+	}
+	v.Await("the provider to need a sign-in", func() bool {
+		admin.ok(http.MethodGet, "/v1/providers/remote", "", &p)
+		return !p.Ready && p.Reason == capabilities.ReasonNeedsSignIn && strings.Contains(p.Fix, "Sign in")
+	})
+	ended.Store(false)
+	v.set("token", value) // the same under the same name: the host asks anew
+	admin.ok(http.MethodPost, "/v1/providers/remote/check", "", &p)
+	v.Await("the provider to be ready", func() bool {
+		admin.ok(http.MethodGet, "/v1/providers/remote", "", &p)
+		return p.Ready
+	})
 }

@@ -17,7 +17,12 @@ type providersPage struct {
 	Providers  []shownProvider
 	Satellites []shownSatellite
 	SignIns    []shownSignIn
+	Wanted     wantedSignIn
 }
+
+// wantedSignIn is what a link of 'provider sign-in' fills into the form. The address is the one on
+// the provider's record and never the link's: a link could lead a person anywhere.
+type wantedSignIn struct{ Name, Server, Client string }
 
 // shownProvider is a provider with its health, its tools, and what waits for a person.
 type shownProvider struct {
@@ -52,6 +57,8 @@ func (p shownProvider) Health() struct{ Word, Mood string } {
 		return struct{ Word, Mood string }{"ready", "good"}
 	case p.Reason == capabilities.ReasonNodeOffline:
 		return struct{ Word, Mood string }{"away", "busy"}
+	case p.Reason == capabilities.ReasonNeedsSignIn:
+		return struct{ Word, Mood string }{"needs sign-in", "bad"}
 	case p.Reason == capabilities.ReasonBackendFailing:
 		return struct{ Word, Mood string }{"failing", "bad"}
 	}
@@ -111,6 +118,9 @@ func (v *visit) showProviders(problem error) {
 				}
 			}
 			one.Tools = append(one.Tools, tool)
+		}
+		if q := v.r.URL.Query(); q.Get("sign_in") == p.Name && p.Kind == "mcp" && p.URL != "" {
+			shown.Wanted = wantedSignIn{p.Name, p.URL, capabilities.Clip(capabilities.Printable(q.Get("client")), 256)}
 		}
 		shown.Providers = append(shown.Providers, one)
 	}
