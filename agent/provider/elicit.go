@@ -1,10 +1,14 @@
 package provider
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"sync/atomic"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -19,40 +23,93 @@ import (
 type asker struct {
 	ctx    context.Context //lint:ignore containedctx the question of a call ends with it
 	elicit func(ctx context.Context, form json.RawMessage) (capabilities.Elicited, json.RawMessage, error)
+	// samples says that the server wanted a model's answer for it, tooLong that it answered with
+	// more than is taken.
+	samples, tooLong atomic.Bool
 }
 
 type askerKey struct{}
 
 // asks notes that a call runs; what the server asks with its answer is known by the context.
-func (l *live) asks(ctx context.Context, c call) (_ context.Context, over func()) {
-	one := &asker{ctx, c.inv.Elicit}
+func (l *live) asks(ctx context.Context, c call) (_ context.Context, one *asker, over func()) {
+	one = &asker{ctx: ctx, elicit: c.inv.Elicit}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls[c.id] = one
-	return context.WithValue(ctx, askerKey{}, one), func() {
+	return context.WithValue(ctx, askerKey{}, one), one, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.calls, c.id)
 	}
 }
 
-// asking is the call for which the server asks; nil: nobody can tell, or nobody can be asked.
+// asking is the call for which the server asks; nil: nobody can tell.
 func (l *live) asking(ctx context.Context) *asker {
-	one, _ := ctx.Value(askerKey{}).(*asker)
-	if one == nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if len(l.calls) != 1 {
-			return nil
-		}
-		for _, only := range l.calls {
-			one = only
-		}
+	if one, _ := ctx.Value(askerKey{}).(*asker); one != nil {
+		return one
 	}
-	if one.elicit == nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.calls) != 1 {
 		return nil
 	}
-	return one
+	for _, only := range l.calls {
+		return only
+	}
+	return nil
+}
+
+// noSampling refuses a server that wants a model's answer in the middle of a call, as one that no
+// client of ours has ever offered; the call is told, if it can be told which.
+func (l *live) noSampling(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+		if method != "sampling/createMessage" {
+			return next(ctx, method, r)
+		}
+		if one := l.asking(ctx); one != nil {
+			one.samples.Store(true)
+		}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this client gives no server a model's answers"}
+	}
+}
+
+// sdkNoSampling is the code with which the SDK refuses sampling by itself: servers of 2026-07-28
+// want it in the result of a call.
+const sdkNoSampling = -31001
+
+// because says why a call failed with err, where that is not the server's word alone; nil: it is.
+func (a *asker) because(err error) *capabilities.Error {
+	var refused *jsonrpc.Error
+	switch {
+	case err == nil:
+		return nil
+	case a.tooLong.Load():
+		return capabilities.Errorf(capabilities.CodeResultTooLarge, "the server answered with more than %d bytes", maxMessage)
+	case a.samples.Load() || errors.As(err, &refused) && refused.Code == sdkNoSampling:
+		return capabilities.Errorf(capabilities.CodeNotSupported, "the server wanted a model's answer for this call (sampling), and gets none")
+	}
+	return nil
+}
+
+// heard notes, of the call whose answer it is, that a body is longer than is taken: whole, or one
+// line of an event stream, which is a message.
+type heard struct {
+	io.ReadCloser
+	one  *asker
+	line int
+}
+
+func (h *heard) Read(p []byte) (int, error) {
+	n, err := h.ReadCloser.Read(p)
+	if at := bytes.LastIndexByte(p[:n], '\n'); at >= 0 {
+		h.line = n - at - 1
+	} else {
+		h.line += n
+	}
+	if h.line > maxMessage || capabilities.CodeOf(err) == capabilities.CodeResultTooLarge {
+		h.one.tooLong.Store(true)
+	}
+	return n, err
 }
 
 var errLink = errors.New("this client shows forms only: it opens no links that a server sends")
@@ -65,7 +122,7 @@ func (l *live) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResu
 	}
 	no := &mcp.ElicitResult{Action: string(capabilities.ElicitCancel)}
 	one := l.asking(ctx)
-	if one == nil {
+	if one == nil || one.elicit == nil {
 		return no, nil
 	}
 	var schema []byte

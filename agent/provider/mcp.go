@@ -275,6 +275,7 @@ func (s *server) open(ctx context.Context) (*live, error) {
 			go s.look(l) // the handler must not wait for the server itself
 		},
 	})
+	client.AddReceivingMiddleware(l.noSampling)
 	transport, err := s.transport(l)
 	if err != nil {
 		return nil, err
@@ -322,7 +323,8 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 	return &mcp.IOTransport{Reader: io.NopCloser(p.Stdout()), Writer: p.Stdin(), MaxLineLength: maxMessage}, nil
 }
 
-// heard401 notes that a server answered that it wants another credential than it got.
+// heard401 notes that a server answered that it wants another credential than it got, and of a call
+// that its answer is too long.
 type heard401 struct {
 	http.RoundTripper
 	wants *atomic.Bool
@@ -330,10 +332,16 @@ type heard401 struct {
 
 func (h heard401) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := h.RoundTripper.RoundTrip(r)
-	if err == nil && resp.StatusCode == http.StatusUnauthorized {
+	if err != nil {
+		return resp, err
+	}
+	if resp.StatusCode == http.StatusUnauthorized {
 		h.wants.Store(true)
 	}
-	return resp, err
+	if one, _ := r.Context().Value(askerKey{}).(*asker); one != nil {
+		resp.Body = &heard{ReadCloser: resp.Body, one: one}
+	}
+	return resp, nil
 }
 
 // onlyTo is a client that goes to one origin: a redirect to another place is none that the
@@ -488,7 +496,7 @@ func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) 
 	token := string(c.id)
 	l.listen(token, c.progress)
 	defer l.listen(token, nil)
-	ctx, over := l.asks(ctx, c)
+	ctx, one, over := l.asks(ctx, c)
 	defer over()
 	params := &mcp.CallToolParams{Name: c.upstream, Arguments: c.args}
 	params.SetProgressToken(token)
@@ -510,12 +518,19 @@ func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) 
 	case ctx.Err() != nil: // the server was told
 		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, context.Cause(ctx)
 	case a.err == nil:
-		return resultOf(a.result, s.secret)
+		out, err := resultOf(a.result, s.secret)
+		if why := one.because(err); why != nil {
+			err = why
+		}
+		return out, err
 	}
 	err = a.err
 	if l.wants.Load() {
 		s.refused401(l)
 		return capabilities.Output{}, l.unavailable(err)
+	}
+	if why := one.because(err); why != nil { // whatever it did up to there
+		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, why
 	}
 	var refused *jsonrpc.Error
 	if errors.As(err, &refused) && refused.Code != rejectedByTransport {

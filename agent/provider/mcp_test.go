@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -412,4 +414,144 @@ func await(t *testing.T, ok func() bool) {
 			t.Fatal("it did not happen")
 		}
 	}
+}
+
+// A server that wants a model's answer in the middle of a call is refused, also if nobody told it
+// that it may ask, and its call ends with the code of that.
+func TestAServerThatWantsAModelsAnswer(t *testing.T) {
+	var mu sync.Mutex
+	var told error
+	s := echoServer()
+	mcp.AddTool(s, &mcp.Tool{Name: "think"}, func(ctx context.Context, r *mcp.CallToolRequest, in asked) (*mcp.CallToolResult, any, error) {
+		_, err := r.Session.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 10, Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "Say yes."}}}})
+		mu.Lock()
+		defer mu.Unlock()
+		told = err
+		if in.Text == "anyway" { // it goes on without
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done without"}}}, nil, nil
+		}
+		return nil, nil, err
+	})
+	// With sessions a server may ask on its own, as until 2025-11-25.
+	at := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
+	t.Cleanup(func() { at.CloseClientConnections(); at.Close() })
+	h := hostOf(t, &inside{}, tools.Provider{Name: "remote", Kind: tools.KindMCP, URL: at.URL})
+	approve(t, h, "remote")
+	_, err := h.Handle(context.Background(), invocation("tyrum.remote.think", `{"text":""}`))
+	if capabilities.CodeOf(err) != capabilities.CodeNotSupported {
+		t.Errorf("%v", err)
+	}
+	mu.Lock()
+	var refused *jsonrpc.Error
+	if !errors.As(told, &refused) || refused.Code != jsonrpc.CodeMethodNotFound {
+		t.Errorf("the server was told %v", told)
+	}
+	mu.Unlock()
+	if out, err := h.Handle(context.Background(), invocation("tyrum.remote.think", `{"text":"anyway"}`)); err != nil || textOf(out) != "done without" {
+		t.Errorf("%+v %v", out, err)
+	}
+}
+
+// One of the newest revision says in its result what it wants.
+func TestAServerWhoseResultWantsAModelsAnswer(t *testing.T) {
+	s := mcp.NewServer(&mcp.Implementation{Name: "think", Version: "1"}, nil)
+	s.AddTool(&mcp.Tool{Name: "think", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"a": &mcp.CreateMessageParams{MaxTokens: 10}}}, nil
+	})
+	server := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true}))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	h := hostOf(t, &inside{}, tools.Provider{Name: "remote", Kind: tools.KindMCP, URL: server.URL})
+	approve(t, h, "remote")
+	if _, err := h.Handle(context.Background(), invocation("tyrum.remote.think", `{}`)); capabilities.CodeOf(err) != capabilities.CodeNotSupported {
+		t.Errorf("%v", err)
+	}
+}
+
+// An answer that is too long has one code, whether it is JSON or an event; the next call makes a
+// new connection.
+func TestAnAnswerThatIsTooLong(t *testing.T) {
+	for _, kind := range []string{"application/json", "text/event-stream"} {
+		t.Run(kind, func(t *testing.T) {
+			inner := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return echoServer() }, &mcp.StreamableHTTPOptions{Stateless: true})
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				if err != nil || !bytes.Contains(body, []byte("flood")) {
+					r.Body = io.NopCloser(bytes.NewReader(body))
+					inner.ServeHTTP(w, r)
+					return
+				}
+				w.Header().Set("Content-Type", kind)
+				if kind == "text/event-stream" {
+					_, err = io.WriteString(w, "data: ")
+				}
+				if err == nil {
+					_, err = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"`)
+				}
+				for block := bytes.Repeat([]byte("x"), 1<<20); err == nil; { // for as long as somebody reads
+					_, err = w.Write(block)
+				}
+			}))
+			t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+			h := hostOf(t, &inside{}, tools.Provider{Name: "remote", Kind: tools.KindMCP, URL: server.URL})
+			approve(t, h, "remote")
+			ctx, cancel := context.WithCancel(context.Background())
+			_, err := h.Handle(ctx, invocation("tyrum.remote.echo", `{"text":"flood"}`))
+			cancel() // as a call's context ends with it
+			if capabilities.CodeOf(err) != capabilities.CodeResultTooLarge {
+				t.Errorf("%v", err)
+			}
+			await(t, func() bool {
+				out, err := h.Handle(context.Background(), invocation("tyrum.remote.echo", `{"text":"back"}`))
+				return err == nil && textOf(out) == "back"
+			})
+		})
+	}
+}
+
+// A server that answers byte by byte, and never to the end, costs its own call its own time: the
+// code is that of the deadline. Calls beside it and after it are answered.
+func TestAServerThatDripsItsAnswer(t *testing.T) {
+	inner := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return echoServer() }, &mcp.StreamableHTTPOptions{Stateless: true})
+	dripping := make(chan struct{}, 1)
+	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || !bytes.Contains(body, []byte("drip")) {
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			inner.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		for first := true; err == nil && r.Context().Err() == nil; first = false {
+			_, err = w.Write([]byte(" "))
+			w.(http.Flusher).Flush()
+			if first {
+				dripping <- struct{}{}
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}))
+	t.Cleanup(func() { at.CloseClientConnections(); at.Close() })
+	h := hostOf(t, &inside{}, tools.Provider{Name: "remote", Kind: tools.KindMCP, URL: at.URL})
+	approve(t, h, "remote")
+	cause := &capabilities.Error{Code: capabilities.CodeDeadlineExceeded}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := h.Handle(ctx, invocation("tyrum.remote.echo", `{"text":"drip"}`))
+		ended <- err
+	}()
+	<-dripping
+	beside := invocation("tyrum.remote.echo", `{"text":"beside"}`)
+	beside.Call = "c2"
+	if out, err := h.Handle(context.Background(), beside); err != nil || textOf(out) != "beside" {
+		t.Errorf("%+v %v", out, err)
+	}
+	cancel(cause)
+	if err := <-ended; !errors.Is(err, cause) {
+		t.Errorf("%v", err)
+	}
+	await(t, func() bool { // what is cut in the middle of an answer needs another connection
+		out, err := h.Handle(context.Background(), invocation("tyrum.remote.echo", `{"text":"after"}`))
+		return err == nil && textOf(out) == "after"
+	})
 }

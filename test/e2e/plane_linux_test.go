@@ -145,9 +145,16 @@ func TestTwentyProviders(t *testing.T) {
 		t.Errorf("the silent server's call ended meanwhile: %+v", r)
 	default:
 	}
-	if r := <-flood; r.Status != capabilities.StatusError || len(r.Output) > 1<<20 {
+	if r := <-flood; r.Status != capabilities.StatusError || r.Code != capabilities.CodeResultTooLarge || len(r.Output) > 1<<20 {
 		t.Errorf("200 MB became %s %s, %d bytes", r.Status, r.Code, len(r.Output))
 	}
+	// What was approved is not what the restless one says: it waits for somebody to look, and the
+	// other of its tools goes on.
+	until(t, "the restless server's tool to be in review", func() bool {
+		return p.admin.diff(string(p.tool(restless))).State == "review"
+	})
+	want(t, p.Call(ctx(), p.tool(restless), `{}`, ""), capabilities.StatusError, capabilities.CodeUnknownTool)
+	want(t, p.Call(ctx(), "tool.p3.other", `{}`, ""), capabilities.StatusOK, "")
 	stop()
 	if r := <-hanging; r.Status == capabilities.StatusOK {
 		t.Errorf("a server that never answers: %+v", r)
