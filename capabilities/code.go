@@ -33,12 +33,10 @@ const (
 	CodeNodeDeniedByPolicy       Code = "node_denied_by_policy"
 	CodeAmbiguousNode            Code = "ambiguous_node_selection"
 
-	CodeDeniedByPolicy     Code = "denied_by_policy"
-	CodeConsentUnavailable Code = "consent_unavailable"
-	CodeConsentDenied      Code = "consent_denied"
-	CodeApprovalPending    Code = "approval_pending"
-	// CodeAcknowledgementRequired is for an allow that does not say that the person knows what
-	// they allow (S1-29, S1-32).
+	CodeDeniedByPolicy          Code = "denied_by_policy"
+	CodeConsentUnavailable      Code = "consent_unavailable"
+	CodeConsentDenied           Code = "consent_denied"
+	CodeApprovalPending         Code = "approval_pending"
 	CodeAcknowledgementRequired Code = "acknowledgement_required"
 	CodeIsolationUnavailable    Code = "isolation_unavailable"
 	CodeStopped                 Code = "stopped"

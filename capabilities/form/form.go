@@ -134,7 +134,7 @@ func Read(message string, requested []byte, clean func(string) string) (*Form, e
 		one.Required = slices.Contains(s.Required, name)
 		f.Fields = append(f.Fields, one)
 	}
-	// What has to be filled in first, and each by its name: an object has no order.
+	// Required fields first, and each by its name: an object has no order.
 	slices.SortFunc(f.Fields, func(a, b Field) int {
 		if a.Required != b.Required {
 			if a.Required {

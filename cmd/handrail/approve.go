@@ -96,7 +96,7 @@ func newApproveCmd() *cobra.Command {
 			"present policy is in force. 'handrail approvals' shows which of them the question offers: some tools are asked\n" +
 			"about at each call. A lasting grant can be narrowed further. The first answer counts. Several questions of one caller in one\n" +
 			"lane can be answered at once, but for those that are asked about at each call.\n" +
-			"What a provider's program asks while its call runs is answered with --set NAME=VALUE for each field.",
+			"A form of a provider, whose program asks while its call runs, is filled in with --set NAME=VALUE for each field.",
 		Args:              cobra.RangeArgs(1, 8),
 		ValidArgsFunction: completeApprovals,
 	}

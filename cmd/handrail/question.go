@@ -131,7 +131,7 @@ func (a *approvalView) printForm(out io.Writer, where string) {
 	for _, line := range formLines(a.Form) {
 		fmt.Fprintf(out, "    %s\n", line)
 	}
-	fmt.Fprintf(out, "    What you answer goes to this provider, and it may pass it on to the agent.\n")
+	fmt.Fprintf(out, "    Your answer goes to this provider, and it may pass it on to the agent.\n")
 	set := ""
 	for _, f := range a.Form.Fields {
 		if f.Required {

@@ -5,9 +5,8 @@
 // far it reaches), consent.go (the live grants and their spending), approval.go (asking and
 // waiting), answer.go (answering), close.go (what nobody wants an answer to any more), hands.go
 // (where an agent holds mouse and keyboard), own.go (the owner of a device asks it for something
-// themselves), elicit.go (what a
-// provider's program asks a person), shown.go (what everybody may see of a question), told.go (what those who may answer
-// are told besides).
+// themselves), elicit.go (what a provider's program asks a person), shown.go (what everybody may
+// see of a question), told.go (what those who may answer are told besides).
 //
 // Promises: what a person said once is good for once, exactly those arguments, and
 // for nothing that came later: another principal, tool, node, lane or policy

@@ -28,7 +28,7 @@ func (r *room) elicit(ctx context.Context) <-chan replied {
 	return c
 }
 
-// What a provider asks is answered by what fits its form, once, and by nobody at a client or a
+// A form of a provider is answered by what fits it, once, and by nobody at a client or a
 // device; silence, a stop and a call that is gone are no answer.
 func TestElicit(t *testing.T) {
 	r := fresh(t, time.Minute)

@@ -13,7 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/consent"
 )
 
-// converse orders a call whose program may ask people. What it asks becomes a question beside
+// converse orders a call whose program may ask people. Its form becomes a question beside
 // those of policy, and what a person fills in goes sealed to the node; the call's time stands still
 // meanwhile. The caller is never asked, and never told what was filled in.
 func (d *Dispatcher) converse(ctx context.Context, c *committed, clock *capabilities.Timeout, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {

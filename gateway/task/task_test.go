@@ -241,3 +241,7 @@ func TestWhenAKeptCallIsAskedAboutAnew(t *testing.T) {
 		t.Error("a roster that changes all the time is followed for ever")
 	}
 }
+
+func (p *people) Elicit(context.Context, consent.Elicitation) (consent.Reply, error) {
+	return consent.Reply{}, capabilities.Errorf(capabilities.CodeConsentUnavailable, "nobody is asked here")
+}

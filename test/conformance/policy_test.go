@@ -92,7 +92,7 @@ func startJudge(t *testing.T, dir string, cat *catalog.Catalog) *judge {
 		p := policy.NewProfile(d)
 		tools[string(d.Tool)] = map[string]any{
 			"effects": d.SideEffects, "node": d.NodeCapability() != "", "keys": append([]string{}, d.Manifest.Keys()...), "optional": append([]string{}, d.Optional...),
-			"evidence": append([]string{}, d.Evidence.Args...), "input": d.Input, "risk": p.Risk, "isolation": p.Isolation, "approval": d.Defaults.RequiresApproval,
+			"evidence": append([]string{}, d.Evidence.Args...), "input": d.Input, "risk": p.Risk, "isolation": p.Isolation, "approval": d.Defaults.RequiresApproval, "session": d.InSession(),
 		}
 	}
 	j.ask(t, map[string]any{"schema": empty.Schema(), "tools": tools}, nil)

@@ -67,9 +67,9 @@ func asker(t *testing.T) *httptest.Server {
 	return server
 }
 
-// What a server asks while it carries out a call becomes a question of a person's, in its words and
-// marked as such. No agent answers it, what is filled in reaches the server and no record, and the
-// call goes on (S4-43; decision 178).
+// A form that a server sends while it carries out a call becomes a question of a person's, in its
+// words and marked as such. No agent answers it, the person's texts reach the server and no record,
+// and the call goes on (S4-43; decision 178).
 func TestAServerAsksAPerson(t *testing.T) {
 	h, n, admin := hostingBy(t, site.Options{ApprovalWait: time.Minute})
 	server := asker(t)

@@ -148,7 +148,7 @@ func TestTwentyProviders(t *testing.T) {
 	if r := <-flood; r.Status != capabilities.StatusError || r.Code != capabilities.CodeResultTooLarge || len(r.Output) > 1<<20 {
 		t.Errorf("200 MB became %s %s, %d bytes", r.Status, r.Code, len(r.Output))
 	}
-	// What was approved is not what the restless one says: it waits for somebody to look, and the
+	// The restless one says something else than was approved: it waits for somebody to look, and the
 	// other of its tools goes on.
 	until(t, "the restless server's tool to be in review", func() bool {
 		return p.admin.diff(string(p.tool(restless))).State == "review"

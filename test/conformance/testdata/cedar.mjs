@@ -91,7 +91,8 @@ function decide(rules, call) {
 
   const order = ['', 'none', 't0', 't1', 't2', 't3'];
   const strength = (c) => order.indexOf(c === 'session' ? 't3' : c);
-  if (tool.node && (call.degraded !== '' || strength(call.given) < strength(tool.isolation))) {
+  const elsewhere = call.given === 'session' && !tool.session; // a person's session carries only the tools that name it
+  if (tool.node && (call.degraded !== '' || elsewhere || strength(call.given) < strength(tool.isolation))) {
     const accept = 'isolation.accept-degraded';
     const applies = (r) => !r.permit || r.named.includes(accept); // a permit has to say it in so many words
     const accepted = twoSteps('degraded', enforced.filter(applies), call, accept, {});
