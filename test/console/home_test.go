@@ -109,6 +109,9 @@ func TestAtHome(t *testing.T) {
 	d.key("j")
 	d.await(`document.activeElement.matches("[data-question]")`)
 	d.key("5")
+	d.await(`document.activeElement.name === "acknowledged"`)
+	must(t, d.run(acknowledged+`document.querySelector("[data-question]").focus()`, nil))
+	d.key("5")
 	if got := d.result(first); got.Status != capabilities.StatusOK {
 		t.Fatalf("%+v", got)
 	}
