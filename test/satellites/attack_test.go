@@ -150,8 +150,15 @@ func TestHeartbeatsThatDoNotCount(t *testing.T) {
 		t.Errorf("they counted: %+v, %d satellites", v, len(h.Gateway.Bus.Views()))
 	}
 	h.late.Add(int64(5 * time.Second))
-	x.publish(at, x.beat(108, nil, x.pair))
-	within(t, "a good one after them", func() bool { return view().Seen.After(seen) })
+	// Some of the many may be read only now, each in the place of a good one.
+	for n := 108; !view().Seen.After(seen); n++ {
+		if n == 138 {
+			t.Fatal("no good one counts after them")
+		}
+		h.late.Add(int64(time.Second))
+		x.publish(at, x.beat(uint64(n), nil, x.pair))
+		time.Sleep(200 * time.Millisecond)
+	}
 }
 
 // sealed is a heartbeat with a MAC.
