@@ -423,6 +423,7 @@ func TestAServerThatWantsAModelsAnswer(t *testing.T) {
 	var told error
 	s := echoServer()
 	mcp.AddTool(s, &mcp.Tool{Name: "think"}, func(ctx context.Context, r *mcp.CallToolRequest, in asked) (*mcp.CallToolResult, any, error) {
+		//lint:ignore SA1019 servers may still ask for it
 		_, err := r.Session.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 10, Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "Say yes."}}}})
 		mu.Lock()
 		defer mu.Unlock()
@@ -456,6 +457,7 @@ func TestAServerThatWantsAModelsAnswer(t *testing.T) {
 func TestAServerWhoseResultWantsAModelsAnswer(t *testing.T) {
 	s := mcp.NewServer(&mcp.Implementation{Name: "think", Version: "1"}, nil)
 	s.AddTool(&mcp.Tool{Name: "think", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		//lint:ignore SA1019 servers may still ask for it
 		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"a": &mcp.CreateMessageParams{MaxTokens: 10}}}, nil
 	})
 	server := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true}))

@@ -83,6 +83,7 @@ type Dispatcher struct {
 	//lint:ignore containedctx the life of the pipeline
 	serving context.Context // until Run ends
 	// admitting ends with it or before, when Drain begins: nothing waits for a person any more.
+	//lint:ignore containedctx the life of what waits for a person
 	admitting context.Context
 	refuseNew context.CancelFunc
 	close     func() // ends it
