@@ -1,45 +1,45 @@
 package knowledge
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"database/sql"
+	"encoding/hex"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/fact"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
 // Bounds of what is kept.
 const (
-	MaxSubject = 256    // bytes
-	MaxText    = 4096   // bytes of what a fact says
+	MaxSubject = 256 // bytes
+	MaxText    = fact.MaxText
 	MaxFacts   = 10_000 // of one principal
-	maxListed  = 1000   // at once
+	MaxWords   = 12     // of a question by which facts are searched
 	maxSource  = 256    // bytes
 	sweepEvery = time.Hour
 )
 
-// Sensitivity is how private a fact is: it decides which consent a worker needs for keeping it. The
-// zero value is invalid.
-type Sensitivity string
-
-// The sensitivities.
-const (
-	Low  Sensitivity = "low"  // kept without asking
-	High Sensitivity = "high" // names, places, health: kept only after a person agreed
-)
-
 // Fact is one fact of a principal.
 type Fact struct {
+	ID          string                   // set by Put: a replaced fact keeps it
 	Principal   capabilities.PrincipalID // whose; required
 	Subject     string                   // what it is about, such as "project"; required
 	Attribute   string                   // which of its properties, such as "language"; required
 	Text        string                   // what holds; required
 	Source      string                   // where it is from: a call's ID, or words; required
 	Confidence  float64                  // from 0 to 1
-	Sensitivity Sensitivity              // required
+	Sensitivity fact.Sensitivity         // required; raised to what the text says of itself
+	Agreed      bool                     // a person agreed to keep it; required of a sensitive one
 	Created     time.Time                // set by Put
 	Expires     time.Time                // zero: it holds until it is replaced
 }
@@ -59,7 +59,43 @@ func Migrations() []store.Migration {
 			expires_ms  INTEGER NOT NULL,
 			PRIMARY KEY (principal, subject, attribute)
 		) STRICT;
-		CREATE INDEX knowledge_facts_expires ON knowledge_facts (expires_ms) WHERE expires_ms > 0`}}
+		CREATE INDEX knowledge_facts_expires ON knowledge_facts (expires_ms) WHERE expires_ms > 0`},
+		// A key of its own: the index of words holds it, and a table without one is numbered anew by
+		// VACUUM.
+		{Room: "knowledge", Version: 2, SQL: `
+		ALTER TABLE knowledge_facts RENAME TO knowledge_facts_1;
+		DROP INDEX knowledge_facts_expires;
+		CREATE TABLE knowledge_facts (
+			fact        INTEGER PRIMARY KEY,
+			id          TEXT NOT NULL UNIQUE,
+			principal   TEXT NOT NULL,
+			subject     TEXT NOT NULL,
+			attribute   TEXT NOT NULL,
+			text        TEXT NOT NULL,
+			source      TEXT NOT NULL,
+			confidence  REAL NOT NULL,
+			sensitivity TEXT NOT NULL,
+			created_ms  INTEGER NOT NULL,
+			expires_ms  INTEGER NOT NULL,
+			UNIQUE (principal, subject, attribute)
+		) STRICT;
+		INSERT INTO knowledge_facts (id, principal, subject, attribute, text, source, confidence, sensitivity, created_ms, expires_ms)
+			SELECT 'fact_' || lower(hex(randomblob(8))), principal, subject, attribute, text, source, confidence, sensitivity, created_ms, expires_ms FROM knowledge_facts_1;
+		DROP TABLE knowledge_facts_1;
+		CREATE INDEX knowledge_facts_expires ON knowledge_facts (expires_ms) WHERE expires_ms > 0;
+		CREATE VIRTUAL TABLE knowledge_words USING fts5(principal, text, subject, attribute, content='knowledge_facts', content_rowid='fact', tokenize="unicode61 remove_diacritics 2", prefix='5 6');
+		INSERT INTO knowledge_words (knowledge_words, rank) VALUES ('secure-delete', 1);
+		INSERT INTO knowledge_words (knowledge_words) VALUES ('rebuild');
+		CREATE TRIGGER knowledge_facts_insert AFTER INSERT ON knowledge_facts BEGIN
+			INSERT INTO knowledge_words (rowid, principal, text, subject, attribute) VALUES (new.fact, new.principal, new.text, new.subject, new.attribute);
+		END;
+		CREATE TRIGGER knowledge_facts_delete AFTER DELETE ON knowledge_facts BEGIN
+			INSERT INTO knowledge_words (knowledge_words, rowid, principal, text, subject, attribute) VALUES ('delete', old.fact, old.principal, old.text, old.subject, old.attribute);
+		END;
+		CREATE TRIGGER knowledge_facts_update AFTER UPDATE ON knowledge_facts BEGIN
+			INSERT INTO knowledge_words (knowledge_words, rowid, principal, text, subject, attribute) VALUES ('delete', old.fact, old.principal, old.text, old.subject, old.attribute);
+			INSERT INTO knowledge_words (rowid, principal, text, subject, attribute) VALUES (new.fact, new.principal, new.text, new.subject, new.attribute);
+		END`}}
 }
 
 // Options of New.
@@ -103,32 +139,53 @@ func (f *Fact) validate(now time.Time) error {
 	switch {
 	case !(f.Confidence >= 0 && f.Confidence <= 1): // NaN is neither
 		return capabilities.Errorf(capabilities.CodeInvalidRequest, "confidence must be from 0 to 1")
-	case f.Sensitivity != Low && f.Sensitivity != High:
+	case f.Sensitivity != fact.Low && f.Sensitivity != fact.High:
 		return capabilities.Errorf(capabilities.CodeInvalidRequest, "sensitivity must be low or high")
 	case !f.Expires.IsZero() && !f.Expires.After(now):
 		return capabilities.Errorf(capabilities.CodeInvalidRequest, "a fact that has expired is not kept")
 	}
+	return f.judge()
+}
+
+// judge raises the sensitivity to what the words say, and refuses what is not kept.
+func (f *Fact) judge() error {
+	for _, text := range []string{f.Text, f.Subject, f.Attribute} {
+		switch j := fact.Judge(text); {
+		case j.Credential:
+			return capabilities.Errorf(capabilities.CodeForbidden, "a password, a key or a number to pay by is not remembered").
+				WithAction(capabilities.Action{Key: capabilities.ActionSetSecret, Name: "NAME"}, "Keep it as a secret.")
+		case j.Sensitivity == fact.High:
+			f.Sensitivity = fact.High
+		}
+	}
+	if f.Sensitivity == fact.High && !f.Agreed {
+		return capabilities.Errorf(capabilities.CodeAcknowledgementRequired, "this is private: it is kept only after the person agreed").
+			WithHint("Ask the person, and say with the fact that they agreed.")
+	}
 	return nil
 }
 
-// stored is the body of knowledge.fact.stored and knowledge.fact.forgotten: the words of a fact are
-// not for the ledger.
+// stored is the body of knowledge.fact.stored and knowledge.fact.forgotten: nothing of a fact's
+// words is for the ledger, which cannot forget.
 type stored struct {
-	Subject     string      `json:"subject"`
-	Attribute   string      `json:"attribute"`
-	Source      string      `json:"source,omitempty"`
-	Confidence  float64     `json:"confidence,omitempty"`
-	Sensitivity Sensitivity `json:"sensitivity,omitempty"`
+	Fact        string           `json:"fact"`
+	Source      string           `json:"source,omitempty"`
+	Confidence  float64          `json:"confidence,omitempty"`
+	Sensitivity fact.Sensitivity `json:"sensitivity,omitempty"`
+	Agreed      bool             `json:"agreed,omitempty"`
 }
 
-// Put keeps a fact in place of the one of the same principal, subject and attribute.
-// CodeInvalidRequest for one out of bounds, CodeOverloaded if the principal has too many.
-func (k *Facts) Put(ctx context.Context, f Fact) error {
+// Put keeps a fact in place of the one of the same principal, subject and attribute, and returns
+// it as it is kept. CodeInvalidRequest for one out of bounds, CodeOverloaded if the principal has
+// too many, CodeForbidden for a credential, CodeAcknowledgementRequired for a private one that
+// nobody agreed to.
+func (k *Facts) Put(ctx context.Context, f Fact) (Fact, error) {
 	now := k.opts.Now()
 	if err := f.validate(now); err != nil {
-		return err
+		return Fact{}, err
 	}
-	return k.opts.Store.Write(ctx, func(tx *store.Tx) error {
+	f.Created = now.UTC()
+	err := k.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		var others int
 		if err := tx.QueryRow(`SELECT count(*) FROM knowledge_facts WHERE principal = $1 AND NOT (subject = $2 AND attribute = $3)`,
 			string(f.Principal), f.Subject, f.Attribute).Scan(&others); err != nil {
@@ -137,25 +194,42 @@ func (k *Facts) Put(ctx context.Context, f Fact) error {
 		if others >= MaxFacts {
 			return capabilities.Errorf(capabilities.CodeOverloaded, "this principal has %d facts already", MaxFacts)
 		}
-		if _, err := tx.Exec(`INSERT INTO knowledge_facts (principal, subject, attribute, text, source, confidence, sensitivity, created_ms, expires_ms)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+		if err := tx.QueryRow(`INSERT INTO knowledge_facts (id, principal, subject, attribute, text, source, confidence, sensitivity, created_ms, expires_ms)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 			ON CONFLICT (principal, subject, attribute) DO UPDATE SET text = excluded.text, source = excluded.source,
-				confidence = excluded.confidence, sensitivity = excluded.sensitivity, created_ms = excluded.created_ms, expires_ms = excluded.expires_ms`,
-			string(f.Principal), f.Subject, f.Attribute, f.Text, f.Source, f.Confidence, string(f.Sensitivity), now.UnixMilli(), milli(f.Expires)); err != nil {
+				confidence = excluded.confidence, sensitivity = excluded.sensitivity, created_ms = excluded.created_ms, expires_ms = excluded.expires_ms
+			RETURNING id`,
+			newID(), string(f.Principal), f.Subject, f.Attribute, f.Text, f.Source, f.Confidence, string(f.Sensitivity), now.UnixMilli(), milli(f.Expires)).Scan(&f.ID); err != nil {
 			return err
 		}
-		return k.opts.Record(tx, "knowledge.fact.stored", f.Principal, stored{f.Subject, f.Attribute, f.Source, f.Confidence, f.Sensitivity})
+		return k.opts.Record(tx, "knowledge.fact.stored", f.Principal, stored{f.ID, f.Source, f.Confidence, f.Sensitivity, f.Agreed})
 	})
+	return f, err
 }
 
-const columns = `principal, subject, attribute, text, source, confidence, sensitivity, created_ms, expires_ms`
+// Edit replaces the words of a fact, as a person wants them, and returns it; the errors of Put and
+// Get.
+func (k *Facts) Edit(ctx context.Context, p capabilities.PrincipalID, id, text string, agreed bool) (Fact, error) {
+	f, err := k.Get(ctx, p, id)
+	if err != nil {
+		return Fact{}, err
+	}
+	f.Text, f.Agreed = text, agreed
+	return k.Put(ctx, f)
+}
 
-// Get returns the fact of a principal about an attribute of a subject; CodeNotFound if there is
-// none that holds.
-func (k *Facts) Get(ctx context.Context, p capabilities.PrincipalID, subject, attribute string) (Fact, error) {
+func newID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return "fact_" + hex.EncodeToString(b[:])
+}
+
+const columns = `id, principal, subject, attribute, text, source, confidence, sensitivity, created_ms, expires_ms`
+
+// Get returns a fact of a principal; CodeNotFound if there is none of that ID that holds.
+func (k *Facts) Get(ctx context.Context, p capabilities.PrincipalID, id string) (Fact, error) {
 	f, err := scan(k.opts.Store.Read().QueryRowContext(ctx, `SELECT `+columns+` FROM knowledge_facts
-		WHERE principal = $1 AND subject = $2 AND attribute = $3 AND (expires_ms = 0 OR expires_ms > $4)`,
-		string(p), subject, attribute, k.opts.Now().UnixMilli()))
+		WHERE principal = $1 AND id = $2 AND (expires_ms = 0 OR expires_ms > $3)`, string(p), id, k.opts.Now().UnixMilli()))
 	if errors.Is(err, sql.ErrNoRows) {
 		return Fact{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no such fact")
 	}
@@ -165,12 +239,93 @@ func (k *Facts) Get(ctx context.Context, p capabilities.PrincipalID, subject, at
 	return f, nil
 }
 
-// List returns the facts of a principal that hold, about one subject or, if that is empty, about
-// all, in the order of subject and attribute; at most 1,000.
-func (k *Facts) List(ctx context.Context, p capabilities.PrincipalID, subject string) ([]Fact, error) {
-	rows, err := k.opts.Store.Read().QueryContext(ctx, `SELECT `+columns+` FROM knowledge_facts
-		WHERE principal = $1 AND ($2 = '' OR subject = $3) AND (expires_ms = 0 OR expires_ms > $4) ORDER BY subject, attribute LIMIT $5`,
-		string(p), subject, subject, k.opts.Now().UnixMilli(), maxListed)
+// List returns the facts of a principal that hold, the newest first; at most limit, and at most
+// MaxFacts.
+func (k *Facts) List(ctx context.Context, p capabilities.PrincipalID, limit int) ([]Fact, error) {
+	return k.query(ctx, `SELECT `+columns+` FROM knowledge_facts
+		WHERE principal = $1 AND (expires_ms = 0 OR expires_ms > $2) ORDER BY created_ms DESC, fact DESC LIMIT $3`,
+		string(p), k.opts.Now().UnixMilli(), min(limit, MaxFacts))
+}
+
+// Search returns the facts of a principal that have words of a text, those with more of its rare
+// words first. Of each word it looks at the newest facts alone, so that it takes as long among ten
+// thousand facts as among ten.
+func (k *Facts) Search(ctx context.Context, p capabilities.PrincipalID, text string, limit int) ([]Fact, error) {
+	weight := map[int64]float64{}
+	for _, term := range terms(text) {
+		found, err := k.having(ctx, p, term)
+		if err != nil {
+			return nil, capabilities.Wrap(capabilities.CodeInternal, err, "")
+		}
+		for _, f := range found {
+			weight[f] += 1 / float64(1+len(found))
+		}
+	}
+	best := slices.SortedFunc(maps.Keys(weight), func(a, b int64) int { return cmp.Or(cmp.Compare(weight[b], weight[a]), cmp.Compare(b, a)) })
+	list := []Fact{}
+	for _, f := range best[:min(len(best), max(limit, 0))] {
+		one, err := k.query(ctx, `SELECT `+columns+` FROM knowledge_facts WHERE fact = $1 AND principal = $2 AND (expires_ms = 0 OR expires_ms > $3)`,
+			f, string(p), k.opts.Now().UnixMilli())
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, one...)
+	}
+	return list, nil
+}
+
+// newest is how many facts with one word are looked at.
+const newest = 64
+
+// having returns the newest facts of a principal with a term.
+func (k *Facts) having(ctx context.Context, p capabilities.PrincipalID, term string) (found []int64, err error) {
+	rows, err := k.opts.Store.Read().QueryContext(ctx, `SELECT rowid FROM knowledge_words WHERE knowledge_words MATCH $1 ORDER BY rowid DESC LIMIT $2`,
+		`principal : "`+strings.ReplaceAll(string(p), `"`, `""`)+`" AND {text subject attribute} : `+term, newest)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var f int64
+		if err := rows.Scan(&f); err != nil {
+			return nil, err
+		}
+		found = append(found, f)
+	}
+	return found, rows.Err()
+}
+
+// terms returns the longest words of a text as terms of FTS5; a long one may have another ending.
+func terms(text string) []string {
+	words := strings.FieldsFunc(fact.Fold(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	words = slices.DeleteFunc(words, func(w string) bool { return len(w) < 3 || common[w] || len(w) > 64 })
+	slices.SortFunc(words, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	words = slices.Compact(words)
+	list := make([]string, 0, MaxWords)
+	for _, w := range words[:min(len(words), MaxWords)] {
+		if r := []rune(w); len(r) > 5 && !strings.ContainsFunc(w, unicode.IsDigit) {
+			list = append(list, `"`+string(r[:max(5, len(r)-4)])+`"*`)
+		} else {
+			list = append(list, `"`+w+`"`)
+		}
+	}
+	return list
+}
+
+// common are words of questions, which nearly every fact has.
+var common = func() map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(`the and that what which when where who how did does you your mine about again tell told know remember said say have has was were are for with not this
+		der die das den dem des ein eine und dass was wer wie wann welche welcher ich mein meine dir mir habe hat ist sind war uber noch mal weisst gesagt
+		les des une est que qui quoi quel quelle quand comment mon mes sur avec dit sais
+		los las una que quien cual cuando como mis con sobre dije sabes`) {
+		m[w] = true
+	}
+	return m
+}()
+
+func (k *Facts) query(ctx context.Context, text string, args ...any) ([]Fact, error) {
+	rows, err := k.opts.Store.Read().QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
@@ -189,17 +344,17 @@ func (k *Facts) List(ctx context.Context, p capabilities.PrincipalID, subject st
 	return list, nil
 }
 
-// Forget removes a fact; CodeNotFound if there is none.
-func (k *Facts) Forget(ctx context.Context, p capabilities.PrincipalID, subject, attribute string) error {
+// Forget removes a fact and overwrites its words; CodeNotFound if there is none.
+func (k *Facts) Forget(ctx context.Context, p capabilities.PrincipalID, id string) error {
 	return k.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		n, err := tx.Exec(`DELETE FROM knowledge_facts WHERE principal = $1 AND subject = $2 AND attribute = $3`, string(p), subject, attribute)
+		n, err := tx.Exec(`DELETE FROM knowledge_facts WHERE principal = $1 AND id = $2`, string(p), id)
 		if err != nil {
 			return err
 		}
 		if n == 0 {
 			return capabilities.Errorf(capabilities.CodeNotFound, "there is no such fact")
 		}
-		return k.opts.Record(tx, "knowledge.fact.forgotten", p, stored{Subject: subject, Attribute: attribute})
+		return k.opts.Record(tx, "knowledge.fact.forgotten", p, stored{Fact: id})
 	})
 }
 
@@ -223,7 +378,7 @@ func (k *Facts) Run(ctx context.Context) error {
 
 func scan(row interface{ Scan(...any) error }) (f Fact, err error) {
 	var created, expires int64
-	err = row.Scan(&f.Principal, &f.Subject, &f.Attribute, &f.Text, &f.Source, &f.Confidence, &f.Sensitivity, &created, &expires)
+	err = row.Scan(&f.ID, &f.Principal, &f.Subject, &f.Attribute, &f.Text, &f.Source, &f.Confidence, &f.Sensitivity, &created, &expires)
 	f.Created = time.UnixMilli(created).UTC()
 	if expires > 0 {
 		f.Expires = time.UnixMilli(expires).UTC()
