@@ -87,6 +87,8 @@ const (
 	ActTokens           Action = "tokens"           // create, list, revoke
 	ActSession          Action = "session"          // sign in to the console, for oneself
 	ActSurface          Action = "surface"          // say what a page offers oneself
+	ActMemory           Action = "memory"           // what one's own worker remembers: read, keep, edit and forget
+	ActAllMemory        Action = "memory.all"       // what anybody's does
 )
 
 // least is the smallest role that may do each action. An action that is missing
@@ -130,6 +132,8 @@ var least = map[Action]Role{
 	ActTokens:           RoleAdmin,
 	ActSession:          RoleOperator,
 	ActSurface:          RoleOperator,
+	ActMemory:           RoleAgent,
+	ActAllMemory:        RoleAdmin,
 }
 
 // looks is all that a viewer may do.
