@@ -1,0 +1,121 @@
+package gate
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/handrail-dev/handrail/agent/worker/intent"
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+)
+
+func ids(s ...string) (list []capabilities.ToolID) {
+	for _, one := range s {
+		list = append(list, capabilities.ToolID(one))
+	}
+	return list
+}
+
+// TestTable holds each intent to what the rules give and refuse it (S2-05 … S2-11, S2-21,
+// S2-23), and the decision to its lists (S2-19), the same for the same route (S2-18, S2-50).
+func TestTable(t *testing.T) {
+	for _, c := range []struct {
+		intent             intent.Name
+		allowed, forbidden []capabilities.ToolID
+		required           []Capability
+	}{
+		{intent.ChatOnly, nil, ids("*"), nil},
+		{intent.LookupSearch, ids("tool.web.search"),
+			ids("tool.desktop.screenshot", "tool.fs.bash", "tool.fs.read", "tool.fs.write"), []Capability{BrowserControl}},
+		{intent.BrowseOnce, ids("tool.browser.navigate"),
+			ids("tool.fs.bash", "tool.browser.click", "tool.web.search"), []Capability{BrowserControl}},
+		{intent.OneShotDiscovery, ids("tool.web.search", "tool.browser.navigate"),
+			ids("tool.fs.bash", "tool.browser.click"), []Capability{BrowserControl}},
+		{intent.ScreenObserve, ids("tool.desktop.screenshot", "tool.desktop.snapshot"),
+			ids("tool.web.search", "tool.fs.bash", "tool.fs.read", "tool.desktop.mouse"), []Capability{ScreenRead}},
+		{intent.FileTask, ids("tool.fs.read", "tool.fs.list"),
+			ids("tool.fs.bash", "tool.web.fetch"), []Capability{FileAccess}},
+		{intent.SystemTask, ids("tool.fs.bash"),
+			ids("tool.fs.read", "tool.web.fetch", "tool.desktop.screenshot"), []Capability{SystemExecute}},
+		{intent.MemoryRead, nil, ids("*"), nil},
+		{intent.MemoryWrite, nil, ids("*"), nil},
+		{intent.BrowserTask, ids("tool.browser.click", "tool.browser.fill-form"),
+			ids("tool.fs.bash", "tool.desktop.mouse"), []Capability{BrowserControl}},
+		{intent.DesktopTask, ids("tool.desktop.act", "tool.desktop.keyboard"),
+			ids("tool.fs.bash", "tool.browser.click"), []Capability{ScreenRead, ScreenControl}},
+		{"of nobody", nil, ids("*"), nil},
+	} {
+		d := Decide(intent.Route{Intent: c.intent})
+		if again := Decide(intent.Route{Intent: c.intent, RiskLevel: intent.High, Confidence: 1}); !reflect.DeepEqual(again, d) {
+			t.Errorf("%s: %v, and then %v", c.intent, d, again)
+		}
+		for _, tool := range c.allowed {
+			if !d.Allows(tool) {
+				t.Errorf("%s may not use %s", c.intent, tool)
+			}
+		}
+		for _, tool := range c.forbidden {
+			if !slices.Contains(d.Forbidden, tool) || d.Allows(tool) {
+				t.Errorf("%s is not kept from %s: %v", c.intent, tool, d)
+			}
+		}
+		if !slices.Equal(d.Required, c.required) {
+			t.Errorf("%s needs %v, not %v", c.intent, d.Required, c.required)
+		}
+	}
+}
+
+// TestEveryIntentHasARow fails for an intent whose row was forgotten.
+func TestEveryIntentHasARow(t *testing.T) {
+	for _, i := range intent.All() {
+		if _, ok := table[i.Name]; !ok {
+			t.Errorf("%s has no row", i.Name)
+		}
+	}
+}
+
+// TestToolsAreReal holds the table's tools to the catalog, and each to a capability (S2-24, S2-25);
+// tool.web.search is a provider's.
+func TestToolsAreReal(t *testing.T) {
+	known := map[capabilities.ToolID]bool{"tool.web.search": true}
+	all, err := catalog.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range all.All() {
+		known[d.Tool] = true
+	}
+	for _, row := range byCapability {
+		for _, tool := range row.tools {
+			if !known[tool] {
+				t.Errorf("%s is no tool", tool)
+			}
+		}
+	}
+	for name, tools := range table {
+		for _, tool := range tools {
+			if _, ok := Of(tool); !ok {
+				t.Errorf("%s: %s needs no capability", name, tool)
+			}
+		}
+	}
+}
+
+// TestFilterHidesWhatIsForbidden: a forbidden tool is in no list, and nothing is added (S2-20).
+func TestFilterHidesWhatIsForbidden(t *testing.T) {
+	list := ids("tool.fs.bash", "tool.fs.read", "tool.secret.copy", "tool.fs.list")
+	same := func(id capabilities.ToolID) capabilities.ToolID { return id }
+	if got := Filter(Decide(intent.Route{Intent: intent.FileTask}), list, same); !slices.Equal(got, ids("tool.fs.read", "tool.fs.list")) {
+		t.Errorf("%v", got)
+	}
+	if got := Filter(Decide(intent.Route{Intent: intent.ChatOnly}), list, same); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+func BenchmarkDecide(b *testing.B) {
+	for b.Loop() {
+		Decide(intent.Route{Intent: intent.BrowserTask})
+	}
+}

@@ -1,0 +1,312 @@
+package template
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/handrail-dev/handrail/agent/worker"
+	"github.com/handrail-dev/handrail/agent/worker/intent"
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// maxShown is how much of a page, a file or an output is shown, in bytes.
+const maxShown = 8 << 10
+
+// Harness is the harness. It is safe for concurrent use.
+type Harness struct{}
+
+var _ worker.Harness = Harness{}
+
+// Next makes the calls of the intent's template, one a round, and then says what they returned.
+func (Harness) Next(_ context.Context, t worker.Turn) (worker.Answer, error) {
+	if t.Keeps && t.Intent == intent.MemoryWrite {
+		return worker.Answer{}, nil // it is kept after the turn, which says so
+	}
+	if t.Keeps && t.Intent == intent.MemoryRead {
+		return recalled(t.Memory), nil
+	}
+	plan, otherwise := planOf(t)
+	done := t.Messages[1:]
+	if len(done) > 0 {
+		if last := done[len(done)-1]; last.Result.Status != capabilities.StatusOK {
+			return worker.Answer{Text: failure(*last.Result)}, nil
+		}
+	}
+	if len(done) == len(plan) {
+		if len(plan) == 0 {
+			return worker.Answer{Text: otherwise, Undone: true}, nil
+		}
+		return worker.Answer{Text: tell(t.Messages[0].Text, done)}, nil
+	}
+	return worker.Answer{Calls: []worker.ToolCall{plan[len(done)]}}, nil
+}
+
+func call(tool capabilities.ToolID, pairs ...string) worker.ToolCall {
+	args := map[string]string{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			args[pairs[i]] = pairs[i+1]
+		}
+	}
+	data, _ := json.Marshal(args)
+	return worker.ToolCall{Tool: tool, Args: data}
+}
+
+func recalled(facts []worker.Fact) worker.Answer {
+	if len(facts) == 0 {
+		return worker.Answer{Text: "I remember nothing. Tell me something to keep: remember that …"}
+	}
+	lines := make([]string, 0, len(facts))
+	for _, f := range facts {
+		lines = append(lines, "- "+f.Text)
+	}
+	return worker.Answer{Text: "You told me:\n" + strings.Join(lines, "\n")}
+}
+
+// planOf returns the calls for a message, or else what to say.
+func planOf(t worker.Turn) (plan []worker.ToolCall, otherwise string) {
+	plan, otherwise = wanted(t.Intent, t.Messages[0].Text)
+	for _, c := range plan {
+		if !slices.ContainsFunc(t.Tools, func(o worker.Tool) bool { return o.ID == c.Tool }) {
+			return nil, fmt.Sprintf("That needs %s, which this worker is not offered: no device has it, or policy hides it.", c.Tool)
+		}
+	}
+	return plan, otherwise
+}
+
+func wanted(name intent.Name, message string) ([]worker.ToolCall, string) {
+	switch name {
+	case intent.BrowseOnce:
+		if url := address(message); url != "" {
+			return []worker.ToolCall{call("tool.web.fetch", "url", url)}, ""
+		}
+		return nil, "Which page? Write its address."
+	case intent.LookupSearch, intent.OneShotDiscovery:
+		return []worker.ToolCall{call("tool.web.search", "query", message)}, ""
+	case intent.ScreenObserve:
+		return []worker.ToolCall{call("tool.desktop.snapshot")}, ""
+	case intent.DesktopTask:
+		return []worker.ToolCall{call("tool.desktop.snapshot")}, ""
+	case intent.BrowserTask:
+		if url := address(message); url != "" {
+			return []worker.ToolCall{call("tool.browser.navigate", "url", url), call("tool.browser.snapshot")}, ""
+		}
+		return []worker.ToolCall{call("tool.browser.snapshot")}, ""
+	case intent.FileTask:
+		return files(message)
+	case intent.SystemTask:
+		if command := quote(message); command != "" {
+			return []worker.ToolCall{call("tool.fs.bash", "command", command)}, ""
+		}
+		return nil, "Which command? Write it in quotation marks: run \"make test\"."
+	case intent.MemoryRead, intent.MemoryWrite:
+		return nil, "This worker keeps no memory."
+	default:
+		return nil, "Without a model there is no talk. It can read a page (its address), list, read and search files of the workspace, look at the screen, " +
+			"and run a command (in quotation marks)."
+	}
+}
+
+var (
+	quoted = regexp.MustCompile(`"([^"]+)"|“([^”]+)”|„([^“”]+)[“”]|«\s*([^»]+?)\s*»`)
+	web    = regexp.MustCompile(`(?i)\bhttps?://\S+|\b(?:[a-z0-9-]+\.)+(?:com|org|net|edu|gov|io|dev|app|info|eu|uk|de|fr|es|it|at|ch|nl)\b(?:[:/]\S*)?`)
+	name   = regexp.MustCompile(`(?i)(?:~|\.{1,2})?/[\pL\d_.~/-]*|\b[\pL\d_.-]+/[\pL\d_./-]*|\b[\pL\d_-]+(?:\.[\pL\d_-]+)*\.[a-z][a-z0-9]{0,4}\b`)
+	folder = regexp.MustCompile(`(?i)\b(?:folder|directory|ordner|verzeichnis|dossier|carpeta)\s+([\pL\d_.-]+)`)
+	kind   = regexp.MustCompile(`(?i)\b(csv|pdf|md|txt|json|ya?ml|xml|html?|log|go|py|js|ts|docx?|xlsx?|odt|jpe?g|png|gif|mp3|mp4|zip)[ -](?:files|dateien)\b`)
+	lists  = regexp.MustCompile(`(?i)\b(list|folder|directory|which files|files|ordner|verzeichnis|dateien|dossier|fichiers|carpeta|archivos)\b`)
+)
+
+func quote(message string) string {
+	m := quoted.FindStringSubmatch(message)
+	return strings.Join(m[min(1, len(m)):], "")
+}
+
+// address returns the page that a message names.
+func address(message string) string {
+	url := strings.TrimRight(web.FindString(message), ".,;:!?)»”\"'")
+	if url != "" && !strings.Contains(url, "://") {
+		url = "https://" + url
+	}
+	return url
+}
+
+func files(message string) ([]worker.ToolCall, string) {
+	rest := quoted.ReplaceAllString(message, " ")
+	where := strings.TrimRight(name.FindString(rest), ".")
+	if m := folder.FindStringSubmatch(rest); where == "" && m != nil && m[1] != "and" && m[1] != "named" {
+		where = strings.TrimRight(m[1], ".")
+	}
+	switch word := quote(message); {
+	case word != "":
+		return []worker.ToolCall{call("tool.fs.grep", "pattern", word, "path", where)}, ""
+	case where != "" && path.Ext(where) != "":
+		return []worker.ToolCall{call("tool.fs.read", "path", where)}, ""
+	case kind.MatchString(rest) && where == "":
+		return []worker.ToolCall{call("tool.fs.glob", "pattern", "**/*."+strings.ToLower(kind.FindStringSubmatch(rest)[1]))}, ""
+	case where != "" || lists.MatchString(rest):
+		return []worker.ToolCall{call("tool.fs.list", "path", where)}, ""
+	}
+	return nil, "Which file or folder? Write its name, or the words to look for in quotation marks."
+}
+
+func failure(r capabilities.Result) string {
+	text := r.Message
+	if text == "" {
+		text = "it did not work: " + string(r.Code)
+	}
+	return strings.TrimSpace(text + "\n" + r.Hint)
+}
+
+// output is the fields of results that are shown, of all the templates' tools.
+type output struct {
+	// tool.web.fetch, tool.fs.read
+	Title   string `json:"title"`
+	Content string `json:"content"`
+	URL     string `json:"url"`
+	Path    string `json:"path"`
+	// tool.fs.list
+	Entries []struct {
+		Name string `json:"name"`
+		Type string `json:"type"`
+		Size int64  `json:"size"`
+	} `json:"entries"`
+	Truncated bool `json:"truncated"`
+	// tool.fs.glob and tool.fs.grep
+	Matches []json.RawMessage `json:"matches"`
+	// tool.fs.bash
+	Output   string `json:"output"`
+	ExitCode *int   `json:"exit_code"`
+	// tool.desktop.snapshot, tool.browser.snapshot
+	Outline  string `json:"outline"`
+	Snapshot string `json:"snapshot"`
+}
+
+// tell puts into words what the last call returned.
+func tell(message string, done []worker.Message) string {
+	last := done[len(done)-1]
+	var o output
+	if err := json.Unmarshal(last.Result.Output, &o); err != nil {
+		return "The result cannot be read: " + err.Error()
+	}
+	switch last.Call.Tool {
+	case "tool.web.fetch":
+		return shown(strings.TrimSpace(cmp.Or(o.Title, o.URL) + "\n\n" + o.Content))
+	case "tool.fs.read":
+		return shown(o.Content)
+	case "tool.fs.list":
+		return listing(o)
+	case "tool.fs.glob", "tool.fs.grep":
+		return shown(matches(o))
+	case "tool.fs.bash":
+		return shown(fmt.Sprintf("%s\n(exit code %d)", strings.TrimRight(o.Output, "\n"), value(o.ExitCode)))
+	case "tool.desktop.snapshot":
+		return shown(about(message, o.Outline))
+	case "tool.browser.snapshot":
+		return shown(about(message, o.Snapshot))
+	}
+	return shown(string(last.Result.Output))
+}
+
+func value(n *int) int {
+	if n == nil {
+		return -1
+	}
+	return *n
+}
+
+func shown(text string) string {
+	text = capabilities.EscapeBut(text, map[rune]string{'\n': "\n", '\t': "\t"})
+	if len(text) <= maxShown {
+		return text
+	}
+	return capabilities.Clip(text, maxShown) + fmt.Sprintf("\n(the first %d of %d bytes)", maxShown, len(text))
+}
+
+// listing summarises a folder: how much of what there is, the largest, and the names.
+func listing(o output) string {
+	kinds, folders, total := map[string]int{}, 0, int64(0)
+	var b strings.Builder
+	for _, e := range o.Entries {
+		if e.Type == "folder" {
+			folders++
+			continue
+		}
+		kinds[cmp.Or(strings.ToLower(path.Ext(e.Name)), "without an ending")]++
+		total += e.Size
+	}
+	fmt.Fprintf(&b, "%s: %d folders, %d files, %d bytes", cmp.Or(o.Path, "."), folders, len(o.Entries)-folders, total)
+	names := make([]string, 0, len(kinds))
+	for k := range kinds {
+		names = append(names, k)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(kinds[b]-kinds[a], cmp.Compare(a, b)) })
+	for i, k := range names[:min(len(names), 8)] {
+		b.WriteString([]string{" (", ", "}[min(i, 1)] + fmt.Sprintf("%d %s", kinds[k], k))
+	}
+	if len(names) > 0 {
+		b.WriteString(")")
+	}
+	for _, e := range o.Entries {
+		mark := ""
+		if e.Type == "folder" {
+			mark = "/"
+		}
+		fmt.Fprintf(&b, "\n  %s%s", e.Name, mark)
+	}
+	if o.Truncated {
+		b.WriteString("\n  (more)")
+	}
+	return shown(b.String())
+}
+
+func matches(o output) string {
+	if len(o.Matches) == 0 {
+		return "Nothing found."
+	}
+	lines := make([]string, 0, len(o.Matches)+1)
+	for _, m := range o.Matches {
+		var hit struct {
+			Path string `json:"path"`
+			Line int    `json:"line"`
+			Text string `json:"text"`
+		}
+		var file string
+		switch {
+		case json.Unmarshal(m, &file) == nil:
+			lines = append(lines, file)
+		case json.Unmarshal(m, &hit) == nil:
+			lines = append(lines, fmt.Sprintf("%s:%d: %s", hit.Path, hit.Line, hit.Text))
+		}
+	}
+	if o.Truncated {
+		lines = append(lines, "(more)")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// about returns the lines of an outline that have a word of the message, or all of it.
+func about(message, outline string) string {
+	var words []string
+	for _, w := range strings.Fields(strings.ToLower(message)) {
+		if w = strings.Trim(w, ".,;:!?\"'"); len(w) > 4 {
+			words = append(words, w)
+		}
+	}
+	var hits []string
+	for line := range strings.SplitSeq(outline, "\n") {
+		low := strings.ToLower(line)
+		if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(low, w) }) {
+			hits = append(hits, strings.TrimSpace(line))
+		}
+	}
+	if len(hits) == 0 {
+		return outline
+	}
+	return strings.Join(hits, "\n")
+}

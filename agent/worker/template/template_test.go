@@ -1,0 +1,91 @@
+package template
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/handrail-dev/handrail/agent/worker"
+	"github.com/handrail-dev/handrail/agent/worker/intent"
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+var offered = []worker.Tool{{ID: "tool.web.fetch"}, {ID: "tool.fs.read"}, {ID: "tool.fs.list"}, {ID: "tool.fs.glob"}, {ID: "tool.fs.grep"}, {ID: "tool.fs.bash"},
+	{ID: "tool.desktop.snapshot"}, {ID: "tool.browser.navigate"}, {ID: "tool.browser.snapshot"}}
+
+// TestPlans holds what each message leads to; an empty call: words instead.
+func TestPlans(t *testing.T) {
+	for _, c := range []struct {
+		intent        intent.Name
+		message, call string
+	}{
+		{intent.BrowseOnce, "Read https://example.org/a, please.", `tool.web.fetch{"url":"https://example.org/a"}`},
+		{intent.BrowseOnce, "What is on example.org?", `tool.web.fetch{"url":"https://example.org"}`},
+		{intent.BrowseOnce, "Read that page", ""},
+		{intent.FileTask, "Read the file notes.txt.", `tool.fs.read{"path":"notes.txt"}`},
+		{intent.FileTask, "What's in docs/README.md?", `tool.fs.read{"path":"docs/README.md"}`},
+		{intent.FileTask, "list the folder docs", `tool.fs.list{"path":"docs"}`},
+		{intent.FileTask, "list the folder .", `tool.fs.list{}`},
+		{intent.FileTask, "list my files", `tool.fs.list{}`},
+		{intent.FileTask, "Find all the CSV files", `tool.fs.glob{"pattern":"**/*.csv"}`},
+		{intent.FileTask, `search my notes for "rent"`, `tool.fs.grep{"pattern":"rent"}`},
+		{intent.FileTask, "do something", ""},
+		{intent.SystemTask, `run "make test"`, `tool.fs.bash{"command":"make test"}`},
+		{intent.SystemTask, "run the tests", ""},
+		{intent.ScreenObserve, "what is on my screen?", `tool.desktop.snapshot{}`},
+		{intent.BrowserTask, "fill in the form on example.org", `tool.browser.navigate{"url":"https://example.org"}`},
+		{intent.LookupSearch, "weather", ""},
+		{intent.MemoryWrite, "remember", ""},
+		{intent.ChatOnly, "hello", ""},
+	} {
+		a, err := Harness{}.Next(t.Context(), worker.Turn{Intent: c.intent, Messages: []worker.Message{{Text: c.message}}, Tools: offered})
+		got := ""
+		if len(a.Calls) > 0 {
+			got = string(a.Calls[0].Tool) + string(a.Calls[0].Args)
+		}
+		if err != nil || got != c.call || (got == "") == (a.Text == "") || a.Undone != (got == "") {
+			t.Errorf("%s: %q leads to %q (%q), not %q", c.intent, c.message, got, a.Text, c.call)
+		}
+	}
+}
+
+// TestOnlyWhatIsOffered: a tool that is not offered is not called, and the answer says so.
+func TestOnlyWhatIsOffered(t *testing.T) {
+	a, err := Harness{}.Next(t.Context(), worker.Turn{Intent: intent.FileTask, Messages: []worker.Message{{Text: "read a.txt"}}})
+	if err != nil || len(a.Calls) != 0 || !strings.Contains(a.Text, "tool.fs.read") {
+		t.Errorf("%+v %v", a, err)
+	}
+}
+
+func told(t *testing.T, message string, tool capabilities.ToolID, status capabilities.Status, output string) string {
+	t.Helper()
+	a, err := Harness{}.Next(t.Context(), worker.Turn{Intent: intent.FileTask, Tools: offered, Messages: []worker.Message{{Text: message},
+		{Call: &worker.ToolCall{Tool: tool}, Result: &capabilities.Result{Status: status, Output: json.RawMessage(output), Message: "no", Hint: "ask"}}}})
+	if err != nil || len(a.Calls) != 0 {
+		t.Fatalf("%+v %v", a, err)
+	}
+	return a.Text
+}
+
+func TestTellsWhatCallsReturned(t *testing.T) {
+	for _, c := range []struct {
+		message string
+		tool    capabilities.ToolID
+		status  capabilities.Status
+		output  string
+		want    string
+	}{
+		{"read a.txt", "tool.fs.read", capabilities.StatusOK, `{"content":"hi\u001b[31m"}`, "hi"},
+		{"read a.txt", "tool.fs.read", capabilities.StatusDenied, `null`, "no\nask"},
+		{"list my files", "tool.fs.list", capabilities.StatusOK, `{"path":".","entries":[{"name":"a.go","type":"file","size":3},{"name":"b.go","type":"file","size":4},{"name":"d","type":"folder"}]}`,
+			".: 1 folders, 2 files, 7 bytes (2 .go)\n  a.go\n  b.go\n  d/"},
+		{`find "x"`, "tool.fs.grep", capabilities.StatusOK, `{"matches":[{"path":"a","line":3,"text":"x y"}],"truncated":true}`, "a:3: x y\n(more)"},
+		{`find "x"`, "tool.fs.grep", capabilities.StatusOK, `{"matches":[]}`, "Nothing found."},
+		{"read a.txt", "tool.fs.read", capabilities.StatusOK, `{"content":"` + strings.Repeat("x", maxShown+1) + `"}`, "(the first 8192 of 8193 bytes)"},
+	} {
+		got := told(t, c.message, c.tool, c.status, c.output)
+		if !strings.Contains(got, c.want) || strings.Contains(got, "\x1b") {
+			t.Errorf("%q", capabilities.Clip(got, 200))
+		}
+	}
+}

@@ -1,0 +1,268 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/handrail-dev/handrail/agent/worker/gate"
+	"github.com/handrail-dev/handrail/agent/worker/intent"
+	"github.com/handrail-dev/handrail/agent/worker/memory"
+	"github.com/handrail-dev/handrail/agent/worker/router"
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+)
+
+// Bounds of a turn.
+const (
+	MaxRounds = 12
+	MaxCalls  = 32
+	MaxTime   = 10 * time.Minute
+	MaxResult = 256 << 10 // bytes of a result that a harness sees
+)
+
+// Tool is what a harness may call.
+type Tool struct {
+	ID          capabilities.ToolID
+	Description string
+	Input       json.RawMessage // JSON schema
+}
+
+// Gateway is the way to tools: the public face of a gateway, as this worker's principal.
+type Gateway interface {
+	Tools(ctx context.Context) ([]Tool, error)
+	// Call makes one call; what came of it is in the result, an error says that there is none.
+	Call(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (capabilities.Result, error)
+}
+
+// Message is one of a conversation: the person's, or what a call returned.
+type Message struct {
+	Text   string               // the person's words
+	Call   *ToolCall            // a call of the harness …
+	Result *capabilities.Result // … and what it returned: data, never instructions
+}
+
+// ToolCall is a call that a harness wants made.
+type ToolCall struct {
+	Tool capabilities.ToolID
+	Args json.RawMessage // an object
+}
+
+// Turn is what a harness gets.
+type Turn struct {
+	Intent   intent.Name
+	Messages []Message
+	Tools    []Tool // all that it may call
+	Memory   []Fact // what is remembered that has words of the message; data, never instructions
+	Keeps    bool   // there is a memory: what the person asks to remember is kept after the turn
+}
+
+// Answer is what a harness returns: calls to make, or else the text that ends the turn.
+type Answer struct {
+	Text   string
+	Calls  []ToolCall
+	Undone bool // Text says why nothing was done
+}
+
+// Harness is one agentic turn, a round at a time: messages and tools in, text or calls out. It
+// decides nothing about what it may call (S2-02).
+type Harness interface {
+	Next(ctx context.Context, t Turn) (Answer, error)
+}
+
+// Options of New.
+type Options struct {
+	Gateway Gateway        // required
+	Router  *router.Router // required
+	Harness Harness        // required
+	Memory  Memory         // default: nothing is remembered
+	// Agree asks the person whether a private fact is kept; default: nobody can be asked, and it
+	// is not.
+	Agree   func(ctx context.Context, fact string) (bool, error)
+	Session string // names the conversation in events
+	// Tell is told each event, in order, by the goroutine that runs the turn; default: none.
+	Tell func(Event)
+	Now  func() time.Time // default time.Now
+}
+
+// Engine runs the turns of one conversation, one at a time.
+type Engine struct {
+	opts  Options
+	lines []memory.Line // what was said, the newest last
+	last  string        // ID of the fact that was kept last
+}
+
+// New makes an engine.
+func New(o Options) (*Engine, error) {
+	if o.Gateway == nil || o.Router == nil || o.Harness == nil {
+		return nil, errors.New("worker: Options.Gateway, Router and Harness are required")
+	}
+	if o.Tell == nil {
+		o.Tell = func(Event) {}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Engine{opts: o}, nil
+}
+
+// Outcome is how a turn ended.
+type Outcome struct {
+	Text   string      `json:"text"`
+	Intent intent.Name `json:"intent"`
+	Ask    string      `json:"ask,omitempty"`    // what the person should say more clearly; nothing was done
+	Last   error       `json:"-"`                // why the last call that failed did, if the text is about that
+	Undone bool        `json:"undone,omitempty"` // Text says why nothing was done
+	Calls  []Called    `json:"calls,omitempty"`  // in order
+	Memory []Noted     `json:"memory,omitempty"` // what came of each wish to remember or to forget
+}
+
+// Run takes one message through the pipeline.
+func (e *Engine) Run(ctx context.Context, message string) (Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, MaxTime)
+	defer cancel()
+	p := Pipeline{Timestamp: e.opts.Now(), Session: e.opts.Session}
+
+	found := e.opts.Router.Route(ctx, message)
+	e.tell(StageRouter, found)
+	p.Pipeline.Router.Intent, p.Pipeline.Router.Confidence = found.Intent, found.Confidence
+	if found.Ask != "" {
+		// Unclear: the person says it more clearly. Nothing is opened meanwhile.
+		e.end(&p)
+		return Outcome{Intent: found.Intent, Ask: found.Ask}, nil
+	}
+
+	remembered, err := e.prefetch(ctx, found)
+	if err != nil {
+		return Outcome{Intent: found.Intent}, fmt.Errorf("what is remembered: %w", err)
+	}
+	decision := gate.Decide(found.Route)
+	tools, err := e.opts.Gateway.Tools(ctx)
+	if err != nil {
+		return Outcome{Intent: found.Intent}, fmt.Errorf("the gateway's tools: %w", err)
+	}
+	tools = gate.Filter(decision, tools, func(t Tool) capabilities.ToolID { return t.ID })
+	offered := make([]capabilities.ToolID, 0, len(tools))
+	for _, t := range tools {
+		offered = append(offered, t.ID)
+	}
+	e.tell(StagePolicy, Decided{decision, offered, idsOf(remembered)})
+	p.Pipeline.Policy.Allowed, p.Pipeline.Policy.Permissions = decision.Allowed, decision.Required
+
+	x := execution{engine: e, decision: decision, turn: Turn{found.Intent, []Message{{Text: found.Text}}, tools, remembered, e.opts.Memory != nil}}
+	text, err := x.run(ctx)
+	p.Pipeline.Executor.ToolCalls, p.Pipeline.Executor.RoundTrips = x.calls, x.rounds
+	e.tell(StageResponse, Responded{text, x.rounds, x.stopped})
+	out := Outcome{Text: text, Intent: found.Intent, Last: x.last, Undone: x.undone, Calls: x.calls}
+	if err == nil {
+		e.say(found.Text, &x, text)
+		out.Memory, err = e.remember(ctx)
+		p.Pipeline.PostHooks.MemoryWrites = writes(out.Memory)
+	}
+	if found.Intent == intent.MemoryWrite && e.opts.Memory != nil && len(out.Memory) == 0 && text == "" && err == nil {
+		out.Text, out.Undone = "There is nothing that I could remember in that. Say: remember that …", true
+	}
+	e.tell(StageCleanup, Cleaned{})
+	e.end(&p)
+	return out, err
+}
+
+func (e *Engine) tell(s Stage, body any) { e.opts.Tell(Event{s, e.opts.Now(), body}) }
+
+func (e *Engine) end(p *Pipeline) {
+	if p.Pipeline.Executor.ToolCalls == nil {
+		p.Pipeline.Executor.ToolCalls = []Called{}
+	}
+	if p.Pipeline.Policy.Allowed == nil {
+		p.Pipeline.Policy.Allowed, p.Pipeline.Policy.Permissions = []capabilities.ToolID{}, []gate.Capability{}
+	}
+	e.tell(StagePipeline, *p)
+}
+
+// execution is the third stage of one turn.
+type execution struct {
+	engine   *Engine
+	decision gate.Decision
+	turn     Turn
+	rounds   int
+	calls    []Called
+	stopped  string
+	undone   bool
+	last     error
+	before   string // the call that was made last: tool and canonical arguments
+}
+
+func (x *execution) run(ctx context.Context) (string, error) {
+	for x.rounds < MaxRounds {
+		x.rounds++
+		answer, err := x.engine.opts.Harness.Next(ctx, x.turn)
+		if err != nil {
+			return "", err
+		}
+		if len(answer.Calls) == 0 {
+			x.undone = answer.Undone
+			return answer.Text, nil
+		}
+		for _, call := range answer.Calls {
+			if len(x.calls) == MaxCalls {
+				x.stopped = fmt.Sprintf("%d calls are enough for one turn", MaxCalls)
+				return answer.Text, nil
+			}
+			if err := x.call(ctx, call); err != nil {
+				return answer.Text, err
+			}
+		}
+	}
+	x.stopped = fmt.Sprintf("%d rounds are enough for one turn", MaxRounds)
+	return "", nil
+}
+
+// call makes one call and shows the harness what came of it.
+func (x *execution) call(ctx context.Context, call ToolCall) error {
+	began := x.engine.opts.Now()
+	done := Called{Tool: call.Tool, Args: call.Args}
+	result, err := x.carryOut(ctx, call)
+	if err != nil {
+		return err
+	}
+	done.Call, done.Status, done.Code, done.Why = result.Call, string(result.Status), result.Code, result.Message
+	if result.Call == "" {
+		done.Status = "refused"
+	}
+	x.last = nil
+	if result.Status != capabilities.StatusOK {
+		x.last = capabilities.Errorf(result.Code, "%s", result.Message).WithHint(result.Hint)
+	}
+	done.DurationMS = float64(x.engine.opts.Now().Sub(began).Microseconds()) / 1000
+	x.calls = append(x.calls, done)
+	x.engine.tell(StageToolCall, done)
+	if len(result.Output) > MaxResult {
+		result.Output = nil
+		result.Message = fmt.Sprintf("the result has more than %d bytes", MaxResult)
+	}
+	x.turn.Messages = append(x.turn.Messages, Message{Call: &call, Result: &result})
+	return nil
+}
+
+// carryOut asks the gateway, unless the call is none that this turn may make.
+func (x *execution) carryOut(ctx context.Context, call ToolCall) (capabilities.Result, error) {
+	if !x.decision.Allows(call.Tool) {
+		return refuse(call.Tool, capabilities.CodeDeniedByPolicy, "this turn may not use that tool"), nil
+	}
+	canon, err := canonical.Parse(call.Args, canonical.Limits{})
+	if err != nil {
+		return refuse(call.Tool, capabilities.CodeInvalidArguments, "the arguments are no JSON object"), nil
+	}
+	same := string(call.Tool) + " " + string(canon)
+	if same == x.before {
+		return refuse(call.Tool, capabilities.CodeInvalidRequest, "the same call was made just before"), nil
+	}
+	x.before = same
+	return x.engine.opts.Gateway.Call(ctx, call.Tool, canon)
+}
+
+func refuse(tool capabilities.ToolID, code capabilities.Code, why string) capabilities.Result {
+	return capabilities.Result{Tool: tool, Status: capabilities.StatusDenied, Code: code, Message: why}
+}
