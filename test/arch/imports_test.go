@@ -13,7 +13,7 @@ import (
 // language are the packages both sides of the wire speak; all without I/O.
 var language = []string{
 	"capabilities", "capabilities/canonical", "capabilities/catalog", "capabilities/wire", "capabilities/policy", "capabilities/chain", "capabilities/sealed", "capabilities/artifact",
-	"capabilities/address", "capabilities/form", "capabilities/canonical/yaml", "capabilities/catalog/tools", "capabilities/catalog/tools/remote",
+	"capabilities/address", "capabilities/fact", "capabilities/form", "capabilities/canonical/yaml", "capabilities/catalog/tools", "capabilities/catalog/tools/remote",
 }
 
 // room says what the packages of a folder may import of this module. The first
@@ -44,6 +44,13 @@ var rooms = []room{
 	{dir: "test/**", may: []string{"**"}, why: "tests may look at everything"},
 	{dir: "agent/provider/openapi", may: []string{"capabilities", "capabilities/canonical", "capabilities/catalog/tools"},
 		why: "what makes requests of documents sends none, so that it can be fuzzed whole"},
+	{dir: "agent/worker/intent", std: true, why: "what a person can want is data"},
+	{dir: "agent/worker/gate", may: []string{"agent/worker/intent", "capabilities"}, std: true, tests: []string{"capabilities/catalog"},
+		why: "what a message may use is decided by a table, and by nobody who could be talked to"},
+	{dir: "agent/worker/router", may: []string{"agent/worker/intent"}, why: "what says what a message wants knows no tool"},
+	{dir: "agent/worker/memory", may: []string{"capabilities/fact"}, std: true, why: "what finds wishes in a conversation keeps nothing"},
+	{dir: "agent/worker/template", may: []string{"agent/worker", "agent/worker/intent", "capabilities"}, std: true, why: "a harness has no way to a tool"},
+	{dir: "agent/worker", may: []string{"agent/worker/**", "capabilities", "capabilities/canonical", "capabilities/fact"}, std: true, why: "a worker reaches tools by what cmd hands it"},
 	{dir: "agent/**", may: []string{"agent/**", "capabilities/**", "pairing/**", "platform"},
 		why: "the edge must work and be judged without the gateway's code, and gets its OS parts handed in by cmd"},
 	{dir: "gateway/metrics", why: "every room of the gateway may count"},

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/agent/worker"
+	"github.com/handrail-dev/handrail/agent/worker/router"
+	"github.com/handrail-dev/handrail/agent/worker/template"
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+type runOptions struct {
+	offline, debug bool
+	lane           string
+}
+
+func newRunCmd() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run TASK",
+		Short: "Do a task by a worker that calls tools as an agent does",
+		Long: "The worker finds out what TASK wants, opens only the tools for that, and calls them through the gateway, with the agent's token of the data\n" +
+			"directory. --offline works without a model: it reads pages, lists, reads and searches files of the workspace, looks at the screen, runs\n" +
+			"a command that stands in quotation marks, and remembers what you ask it to. A prefix names what is wanted: /read, /file, /screen, /run, /search and others (docs/worker.md).",
+		Example: "  handrail run --offline 'read https://example.com/'\n" +
+			"  handrail run --offline --debug-routing 'list the folder docs'",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	workerFlags(cmd, &o)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runTask(cmd, strings.Join(args, " "), o) }
+	return cmd
+}
+
+func workerFlags(cmd *cobra.Command, o *runOptions) {
+	f := cmd.Flags()
+	f.BoolVar(&o.offline, "offline", false, "without a model, by heuristics and templates")
+	f.BoolVar(&o.debug, "debug-routing", false, "print what each stage of the pipeline did, to standard error")
+	f.StringVar(&o.lane, "lane", "", "the lane that the calls belong to (default: the token's)")
+}
+
+func runTask(cmd *cobra.Command, task string, o runOptions) error {
+	var agree func(context.Context, string) (bool, error)
+	if isTerminal(cmd.InOrStdin()) && !commonOf(cmd).json {
+		agree = func(_ context.Context, fact string) (bool, error) {
+			return confirm(cmd, keepQuestion(fact), "") == nil, nil
+		}
+	}
+	e, err := newWorker(cmd, o, agree)
+	if err != nil {
+		return err
+	}
+	out, err := e.Run(cmd.Context(), task)
+	if err != nil {
+		return err
+	}
+	if err := showOutcome(cmd, out); err != nil {
+		return err
+	}
+	switch {
+	case out.Ask != "":
+		return unclear(out)
+	case out.Undone:
+		return &exitError{code: exitFailed, silent: true}
+	case out.Last != nil:
+		return &exitError{code: exitCode(out.Last), err: out.Last, silent: !commonOf(cmd).json}
+	}
+	return nil
+}
+
+func keepQuestion(fact string) string {
+	return "That is private. Keep it? " + capabilities.Printable(fact)
+}
+
+func unclear(out worker.Outcome) error {
+	return usageHint("Say it in other words, or begin with a prefix: /read, /file, /screen, /run, /search, /web, /desktop.", "it is not clear what you want. %s", out.Ask)
+}
+
+// newWorker makes the engine of one conversation; agree asks the person about a private fact, nil:
+// nobody can be asked.
+func newWorker(cmd *cobra.Command, o runOptions, agree func(context.Context, string) (bool, error)) (*worker.Engine, error) {
+	if !o.offline {
+		return nil, usageHint("Add --offline.", "there is no model to ask: this program's worker works without one")
+	}
+	agent := os.Getenv("HANDRAIL_URL") == "" && os.Getenv("HANDRAIL_TOKEN") == ""
+	c, err := newCaller(cmd, agent)
+	if err != nil {
+		return nil, err
+	}
+	r, err := router.New(nil)
+	if err != nil {
+		return nil, err
+	}
+	g := &workerGateway{cmd: cmd, remote: c, lane: o.lane}
+	if agent {
+		g.asker, _ = newClient(cmd)
+	}
+	return worker.New(worker.Options{
+		Gateway: g, Router: r, Harness: template.Harness{}, Memory: workerMemory{c}, Agree: agree, Session: uuid.NewString(), Tell: tellStages(cmd.ErrOrStderr(), o.debug),
+	})
+}
+
+// showOutcome prints what a turn said, and what came of each wish to remember or forget.
+func showOutcome(cmd *cobra.Command, out worker.Outcome) error {
+	w := cmd.OutOrStdout()
+	if commonOf(cmd).json {
+		return json.NewEncoder(w).Encode(out)
+	}
+	if out.Text != "" {
+		fmt.Fprintln(w, out.Text)
+	}
+	for _, n := range out.Memory {
+		text := capabilities.Printable(n.Text)
+		switch n.Status {
+		case worker.NotedKept:
+			fmt.Fprintf(w, "Remembered: %s\n", text)
+		case worker.NotedForgotten:
+			fmt.Fprintf(w, "Forgotten: %s\n", cmp.Or(text, n.Fact))
+		case worker.NotedUnknown:
+			fmt.Fprintf(w, "Not forgotten: %s.\n", n.Why)
+		default:
+			fmt.Fprintf(w, "Not kept: %s.\n", n.Why)
+		}
+	}
+	return nil
+}
+
+// tellStages writes one line for each event, if anybody wants to read them (S2-45).
+func tellStages(w io.Writer, debug bool) func(worker.Event) {
+	if !debug {
+		return nil
+	}
+	return func(e worker.Event) {
+		body, err := json.Marshal(e.Body)
+		if err != nil {
+			body = []byte(err.Error())
+		}
+		fmt.Fprintf(w, "%s %-18s %s\n", e.At.Format("15:04:05.000"), e.Stage, capabilities.Printable(string(body)))
+	}
+}
+
+// workerGateway is the public face of a gateway for a worker of this process.
+type workerGateway struct {
+	cmd    *cobra.Command
+	remote *remote
+	asker  *remote // who may see questions, to say that one waits; nil: nobody
+	lane   string
+}
+
+func (g *workerGateway) Tools(ctx context.Context) ([]worker.Tool, error) {
+	list, err := g.remote.Tools(ctx, capabilities.LaneID(g.lane))
+	if err != nil {
+		return nil, g.remote.told(err)
+	}
+	var tools []worker.Tool
+	for _, t := range list {
+		if t.ModelFacing {
+			tools = append(tools, worker.Tool{ID: t.ID, Description: t.Description, Input: t.Input})
+		}
+	}
+	return tools, nil
+}
+
+func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (r capabilities.Result, err error) {
+	stop := showWaiting(g.cmd, "waiting for "+string(tool))
+	quiet := showQuestions(g.cmd, g.remote, g.asker, callOptions{lane: g.lane}, string(tool))
+	request := body("tool", string(tool), "lane", g.lane)
+	request["args"] = args
+	err = g.remote.do(ctx, http.MethodPost, path("calls"), request, &r)
+	quiet()
+	stop()
+	return r, err
+}
