@@ -39,6 +39,9 @@ type template struct {
 	Alone bool `json:"alone,omitempty"`
 	// Keys are those of raisable that it needs.
 	Keys []string `json:"keys,omitempty"`
+	// Class is the isolation class that it says it is of; t0 says Alone, too. It has to be the one
+	// that what it may reach takes. Default: that one.
+	Class capabilities.IsolationClass `json:"class,omitempty"`
 }
 
 // raisable are the keys by which a template asks for more than a call's program has by default.
@@ -114,6 +117,7 @@ func badManifest(format string, args ...any) error {
 
 // check refuses a template that means nothing, or that would let a value become an option.
 func (t *template) check() error {
+	t.Alone = t.Alone || t.Class == capabilities.ClassT0
 	if t.Name == "" || len(t.Argv) == 0 || len(t.Argv) > tools.MaxCommand || len(t.Params) > maxParams {
 		return fmt.Errorf("a tool has a name, 1 to %d words in argv and at most %d params", tools.MaxCommand, maxParams)
 	}
@@ -216,10 +220,14 @@ func (t *template) remote(p *tools.Provider) (tools.RemoteTool, error) {
 	if err != nil {
 		return tools.RemoteTool{}, err
 	}
-	return tools.RemoteTool{
+	remote := tools.RemoteTool{
 		Name: t.Name, Title: t.Title, Description: t.Description, Input: data, ReadOnly: t.ReadOnly, Destructive: t.Destructive,
 		Idempotent: t.Idempotent, Tags: t.Tags, TimeoutMS: t.TimeoutMS, Runs: t.Argv, Keys: t.keys(), Alone: t.Alone, Origin: tools.OriginOf(p, t),
-	}, nil
+	}
+	if takes := tools.Isolation(p, &remote); t.Class != "" && t.Class != takes {
+		return tools.RemoteTool{}, fmt.Errorf("it says class %.16q, and what it may reach takes %s (%s)", t.Class, takes, strings.Join(tools.Declared(p, &remote), ", "))
+	}
+	return remote, nil
 }
 
 func (p *param) schema() map[string]any {

@@ -81,6 +81,8 @@ type Program struct {
 	Keys []string
 	// Net is its way to the network, which may lead nowhere; nil: it opens no connection.
 	Net *egress.Way
+	// Refused is told of each socket that it wanted and did not get, in words; nil: Net is.
+	Refused func(socket string)
 }
 
 // Process is a running program.

@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/handrail-dev/handrail/agent/withhold"
 	"github.com/handrail-dev/handrail/capabilities"
@@ -103,9 +105,11 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 		case <-ctx.Done():
 		}
 	}()
+	sockets := &refusedSockets{}
 	program := Program{
 		Argv: words, Env: env, Read: c.record.Read, Write: c.record.Write, Own: []string{scratch}, Net: c.way,
 		Class: one.class, Call: true, Keys: one.inv.Grants,
+		Refused: func(socket string) { c.way.Socket(socket); sockets.add(socket) },
 	}
 	if one.class == capabilities.ClassT0 {
 		program.Own = nil
@@ -139,9 +143,36 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 			return capabilities.Output{Effect: capabilities.EffectUnverifiable}, one.unanswered(e)
 		}
 		e := capabilities.Errorf(capabilities.CodeExecutionFailed, "%s ended with exit code %d", t.Argv[0], code)
-		return capabilities.Output{}, e.WithDetails(map[string]any{"exit_code": code, "stderr": stderr})
+		details := map[string]any{"exit_code": code, "stderr": stderr}
+		if tried := sockets.all(); len(tried) > 0 {
+			details["refused"] = tried
+			e = e.WithHint("It wanted " + strings.Join(tried, " and ") + ", and its class has no network: a provider that needs one names each host (--net).")
+		}
+		return capabilities.Output{}, e.WithDetails(details)
 	}
 	return t.result(text, made, filepath.Base(outputs[t.Output]))
+}
+
+// refusedSockets are the kinds of sockets that one program was refused.
+type refusedSockets struct {
+	mu   sync.Mutex
+	list []string
+}
+
+const maxRefusedSockets = 8
+
+func (r *refusedSockets) add(socket string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Contains(r.list, socket) && len(r.list) < maxRefusedSockets {
+		r.list = append(r.list, socket)
+	}
+}
+
+func (r *refusedSockets) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.list)
 }
 
 // result makes a call's result of what its program returned: its text, or the file of that name

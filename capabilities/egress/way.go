@@ -45,7 +45,7 @@ type namedHost struct {
 
 // Refused is a target that was asked for and not connected to.
 type Refused struct {
-	Target string // "host:port"
+	Target string // "host:port", or a socket in words
 	Why    string
 	// Flag allows it, such as "--net example.com"; "" where none does.
 	Flag  string
@@ -249,7 +249,7 @@ func (w *Way) resolve(ctx context.Context, host, port string) ([]netip.Addr, err
 // refuse records a refusal and words it.
 func (w *Way) refuse(host, port, why string) error {
 	target := net.JoinHostPort(host, port)
-	r := &Refused{Target: target, Why: why}
+	r := Refused{Target: target, Why: why}
 	e := capabilities.Errorf(capabilities.CodeURLBlocked, "%.260s may not be reached: %s.", target, why)
 	if entry := FlagHost(host, port); w.flag != "" && entry != "" {
 		_, named := w.named(host, port)
@@ -258,10 +258,23 @@ func (w *Way) refuse(host, port, why string) error {
 			e = e.WithHint("Allow it with " + r.Flag + ".")
 		}
 	}
+	w.note(r)
+	return e
+}
+
+// Socket records that a program which has no network wanted a socket and did not get it.
+func (w *Way) Socket(name string) {
+	if w != nil {
+		w.note(Refused{Target: name, Why: "the program's class has no network"})
+	}
+}
+
+// note counts a refusal.
+func (w *Way) note(r Refused) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seq++
-	if was := w.refused[target]; was != nil {
+	if was := w.refused[r.Target]; was != nil {
 		r.Count = was.Count
 	} else if len(w.refused) >= maxRefused {
 		oldest := slices.MinFunc(w.listLocked(), func(a, b Refused) int { return cmp.Compare(a.last, b.last) })
@@ -269,8 +282,7 @@ func (w *Way) refuse(host, port, why string) error {
 	}
 	r.Count++
 	r.last = w.seq
-	w.refused[target] = r
-	return e
+	w.refused[r.Target] = &r
 }
 
 // FlagHost is how a target is named; "" for what cannot be.

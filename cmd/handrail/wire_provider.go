@@ -47,8 +47,12 @@ func (s starter) Start(ctx context.Context, p provider.Program) (provider.Proces
 			return nil, err
 		}
 	}
+	refused := p.Refused
+	if refused == nil {
+		refused = p.Net.Socket
+	}
 	child, err := s.box.Start(ctx, sandbox.Program{
-		Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write, Own: p.Own, Door: door, Class: class, Call: p.Call, Keys: p.Keys,
+		Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write, Own: p.Own, Door: door, Class: class, Call: p.Call, Keys: p.Keys, Refused: refused,
 	})
 	if err != nil {
 		return nil, err

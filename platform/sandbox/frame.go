@@ -16,15 +16,16 @@ import (
 //	| u8   | big endian    |      |
 //	+------+---------------+------+
 const (
-	frameData    = 1 // of standard input or output
-	frameError   = 2 // of standard error
-	frameEnd     = 3 // standard input is over
-	frameExit    = 4 // the exit code, int32
-	frameWall    = 5 // the walls or the program could not be had: why; before frameStarted only
-	frameStarted = 6 // the program runs: the walls around it, a JSON list
-	frameOrder   = 7 // a piece of the order
-	frameGo      = 8 // the order is whole
-	frameConnect = 9 // the program is about to be connected to its door, or was refused
+	frameData    = 1  // of standard input or output
+	frameError   = 2  // of standard error
+	frameEnd     = 3  // standard input is over
+	frameExit    = 4  // the exit code, int32
+	frameWall    = 5  // the walls or the program could not be had: why; before frameStarted only
+	frameStarted = 6  // the program runs: the walls around it, a JSON list
+	frameOrder   = 7  // a piece of the order
+	frameGo      = 8  // the order is whole
+	frameConnect = 9  // the program is about to be connected to its door, or was refused
+	frameSocket  = 10 // the program wanted a socket and was refused: its family, uint16
 )
 
 // maxOrder bounds an order, which holds a command's words.
@@ -55,6 +56,19 @@ func readConnect(data []byte) (from, to netip.AddrPort, ok bool) {
 	from = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), binary.BigEndian.Uint16(data))
 	to = netip.AddrPortFrom(netip.AddrFrom4([4]byte(data[2:6])), binary.BigEndian.Uint16(data[6:]))
 	return from, to, true
+}
+
+// teller is how a keeper tells what a program wanted.
+type teller struct{ report *frames }
+
+// connects tells of a connection that is about to be made, or of one that is not (from is 0).
+func (t teller) connects(from uint16, to netip.AddrPort) error {
+	return t.report.write(frameConnect, appendConnect(from, to))
+}
+
+// refused tells of a socket that the program did not get.
+func (t teller) refused(family uint16) error {
+	return t.report.write(frameSocket, binary.BigEndian.AppendUint16(nil, family))
 }
 
 type frames struct {

@@ -84,9 +84,8 @@ type response struct {
 const maxAnswering = 64
 
 // run answers the program's calls until there is nobody left who could ask.
-func (k *keeper) run(announce func(from uint16, to netip.AddrPort) error) {
+func (k *keeper) run(to teller) {
 	slots := make(chan struct{}, maxAnswering)
-	var mu sync.Mutex
 	for {
 		var n notification
 		switch errno := control(k.listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); errno {
@@ -100,12 +99,7 @@ func (k *keeper) run(announce func(from uint16, to netip.AddrPort) error) {
 		go func() {
 			defer func() { <-slots }()
 			r := response{id: n.id}
-			err := k.answer(&n, &r, func(from uint16, to netip.AddrPort) error {
-				mu.Lock()
-				defer mu.Unlock()
-				return announce(from, to)
-			})
-			if err != nil {
+			if err := k.answer(&n, &r, to); err != nil {
 				errno := unix.EACCES
 				_ = errors.As(err, &errno)
 				r = response{id: n.id, error: -int32(errno)}
@@ -116,10 +110,13 @@ func (k *keeper) run(announce func(from uint16, to netip.AddrPort) error) {
 }
 
 // answer carries out one call, or says in r that the kernel goes on with it.
-func (k *keeper) answer(n *notification, r *response, announce func(from uint16, to netip.AddrPort) error) error {
+func (k *keeper) answer(n *notification, r *response, to teller) error {
 	switch n.nr {
+	case unix.SYS_SOCKET:
+		_ = to.refused(uint16(n.args[0]))
+		return unix.EACCES
 	case unix.SYS_CONNECT:
-		return k.connect(n, announce)
+		return k.connect(n, to.connects)
 	case unix.SYS_FCHMOD:
 		return k.chmodOpen(n)
 	case unix.SYS_UTIMENSAT:

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"os/exec"
 	"runtime"
@@ -57,7 +56,7 @@ func runner(in io.Reader, out io.Writer) int {
 	if err != nil {
 		return fail(err)
 	}
-	go keeper.run(func(from uint16, to netip.AddrPort) error { return report.write(frameConnect, appendConnect(from, to)) })
+	go keeper.run(teller{report})
 	if err := cmd.Start(); err != nil {
 		return fail(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -35,6 +36,9 @@ type Program struct {
 	// Door is its way to the network; nil: none. It is closed when the program has ended, and
 	// when it could not be started.
 	Door Door
+	// Refused is told of each socket ("an IPv4 socket") that a program without a door wanted and did
+	// not get: before the program goes on, so before its end. Default: nobody is.
+	Refused func(socket string)
 }
 
 // Door is a proxy on loopback that takes connections of one program, which opens no other ones.
@@ -168,7 +172,7 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 	if p.Door != nil {
 		o.Door, o.Direct = p.Door.Addr(), p.Door.Direct()
 	}
-	process := newProcess(ctx, child, p.Door)
+	process := newProcess(ctx, child, &p)
 	if err := process.tell(o); err != nil {
 		process.Kill()
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program could not be started.")
@@ -219,6 +223,7 @@ var proxyVariables = []string{
 type Process struct {
 	child platform.Process
 	door  Door // nil: none
+	told  func(socket string)
 	stdin *input
 	out   *io.PipeReader
 	over  chan struct{} // closed when code is known
@@ -232,9 +237,10 @@ type Process struct {
 
 const maxStderr = 16 << 10
 
-func newProcess(ctx context.Context, child platform.Process, door Door) *Process {
+func newProcess(ctx context.Context, child platform.Process, of *Program) *Process {
 	out, to := io.Pipe()
-	p := &Process{child: child, door: door, stdin: &input{to: &frames{w: child.In()}}, out: out, over: make(chan struct{}), code: -1}
+	door := of.Door
+	p := &Process{child: child, door: door, told: of.Refused, stdin: &input{to: &frames{w: child.In()}}, out: out, over: make(chan struct{}), code: -1}
 	stop := context.AfterFunc(ctx, p.Kill)
 	go func() {
 		defer stop()
@@ -281,6 +287,10 @@ func (p *Process) listen(to *io.PipeWriter) {
 			default:
 				p.door.Expect(from, to)
 			}
+		case frameSocket:
+			if p.told != nil && len(data) == 2 {
+				p.told(socketName(binary.BigEndian.Uint16(data)))
+			}
 		case frameExit:
 			if !started || len(data) != 4 {
 				return
@@ -299,6 +309,17 @@ func (p *Process) listen(to *io.PipeWriter) {
 			return
 		}
 	}
+}
+
+// socketName is a socket of a family (Linux' AF_*) for people.
+func socketName(family uint16) string {
+	switch family {
+	case 2:
+		return "an IPv4 socket"
+	case 10:
+		return "an IPv6 socket"
+	}
+	return "a socket of family " + strconv.Itoa(int(family))
 }
 
 // Walls are those around it, as its runner reported once it had put them up; none before.

@@ -151,6 +151,12 @@ func try(what string, args []string) error {
 	case "socket":
 		_, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 		return err
+	case "sockets": // so many, and the last one's error
+		var err error
+		for range pid() {
+			_, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+		}
+		return err
 	case "say": // to an address, and what is answered
 		return say(args[0])
 	case "fast": // connects by sending
@@ -624,6 +630,39 @@ func TestPure(t *testing.T) {
 			if _, err := s.Start(t.Context(), p); capabilities.AsError(err).Code != capabilities.CodeIsolationUnavailable {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+	}
+}
+
+// A socket that a program without a network wants is refused and told of, once each. A connected
+// pair is no way to anywhere, nor is what C libraries ask of this machine (S1-44).
+func TestRefusedSocketsAreTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		argv []string
+		told []string
+	}{
+		"IPv4":              {[]string{"socket"}, []string{"an IPv4 socket"}},
+		"IPv6":              {[]string{"open", "inet6"}, []string{"an IPv6 socket"}},
+		"datagrams":         {[]string{"open", "udp"}, []string{"an IPv4 socket"}},
+		"several":           {[]string{"sockets", "3"}, []string{"an IPv4 socket", "an IPv4 socket", "an IPv4 socket"}},
+		"of Unix":           {[]string{"open", "unix"}, nil},
+		"of netlink":        {[]string{"open", "netlink"}, nil},
+		"a pair of streams": {[]string{"streams"}, nil},
+		"none":              {[]string{"memory", "1"}, nil},
+	} {
+		for _, class := range []capabilities.IsolationClass{capabilities.ClassT0, capabilities.ClassT1} {
+			var mu sync.Mutex
+			var told []string
+			said := tried(t, sandbox.Program{Argv: c.argv, Class: class, Refused: func(socket string) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, socket)
+			}})
+			mu.Lock()
+			if !slices.Equal(told, c.told) || len(c.told) > 0 && said != unix.EACCES.Error() {
+				t.Errorf("%s, %s: told of %q, want %q; the program: %s", class, name, told, c.told, said)
+			}
+			mu.Unlock()
 		}
 	}
 }

@@ -300,7 +300,7 @@ var ownOnly = []uint32{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_
 // services of the machine. A pair of connected sockets, which programs use inside, is none.
 //
 // Changes of modes and times wait for the keeper, who listens on the descriptor; with signals each
-// signal, and with alone each new process and program. With a door a program opens TCP sockets of
+// signal, with alone each new process and program, and without a door each socket. With a door a program opens TCP sockets of
 // IPv4; each connect waits, too, and the keeper makes the connection in its place, to the door
 // alone. Landlock refuses every one that the program would make itself.
 func filter(door, signals, alone bool) (listener int, err error) {
@@ -352,7 +352,12 @@ func filter(door, signals, alone bool) (listener int, err error) {
 			program = append(program, jump(unix.BPF_JEQ, number, 0, 4), load(offArgs+8*flags), jump(unix.BPF_JSET, unix.MSG_FASTOPEN, 0, 1), refuse, allow)
 		}
 	} else {
-		program = append(program, jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 1), noSocket, jump(unix.BPF_JEQ, unix.SYS_CONNECT, 0, 1), refuse)
+		// The keeper refuses sockets, so that somebody can be told. C libraries ask services of this
+		// machine by those of Unix and netlink when a program wants no network at all.
+		program = append(program,
+			jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 5), load(offArgs), jump(unix.BPF_JEQ, unix.AF_UNIX, 2, 0), jump(unix.BPF_JEQ, unix.AF_NETLINK, 1, 0),
+			end(unix.SECCOMP_RET_USER_NOTIF), noSocket,
+			jump(unix.BPF_JEQ, unix.SYS_CONNECT, 0, 1), refuse)
 	}
 	for _, number := range append(slices.Clone(refusedCalls), olderRefused...) {
 		program = append(program, jump(unix.BPF_JEQ, number, 0, 1), refuse)

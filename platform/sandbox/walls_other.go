@@ -4,7 +4,6 @@ package sandbox
 
 import (
 	"errors"
-	"net/netip"
 	"syscall"
 )
 
@@ -22,6 +21,6 @@ func raise(*order) (*keeper, error) { return nil, errNoWalls }
 
 type keeper struct{}
 
-func (*keeper) run(func(from uint16, to netip.AddrPort) error) {}
+func (*keeper) run(teller) {}
 
 func (*keeper) watch() int { select {} }
