@@ -35,6 +35,10 @@ type Command struct {
 	Alone bool
 	// Lend is a folder that the child works with and that outlives it. Nil: none.
 	Lend *Lend
+	// Apart gives the child namespaces of its own, of users, mounts, processes, System V memory and
+	// names, on Linux. It is the first process of its own, so that the kernel ends all that it
+	// started with it. The start fails where the system has none. Not with User.
+	Apart bool
 }
 
 // Lend is a folder that a child gets for its life: what is in it is copied into

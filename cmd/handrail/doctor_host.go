@@ -18,6 +18,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/desktop"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/chrome"
+	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
@@ -25,7 +26,7 @@ import (
 // sandbox, the desktop, and the data directory.
 func hostFindings(ctx context.Context, finder platform.BrowserFinder, data dataDir) []finding {
 	found := append(browserFindings(ctx, finder, data), desktopFindings(ctx, localDesktop(slog.New(slog.DiscardHandler)))...)
-	found = append(found, wallFindings(sandbox.New(nil).Walls())...)
+	found = append(found, wallFindings(sandbox.New(procguard.New(procguard.Options{})).Walls(ctx))...)
 	return append(found, dataFindings(data)...)
 }
 
@@ -36,9 +37,15 @@ func wallFindings(walls []sandbox.Standing) []finding {
 	for _, class := range sandbox.Classes {
 		f := finding{Part: "host", Name: "isolation " + string(class), OK: true}
 		var stand []string
+		var deeper finding
 		for _, w := range walls {
 			switch {
 			case w.Class != class:
+			case w.Deeper:
+				deeper = finding{Part: "host", Name: "isolation " + string(class) + ", " + string(w.Wall), OK: true, Detail: w.By, Fix: w.Fix}
+				if w.Err != nil {
+					deeper.Detail = "not here, and nothing rests on it: " + w.Err.Error()
+				}
 			case w.Err != nil:
 				f.Code = string(capabilities.ReasonIsolationMissing)
 				found = append(found, finding{
@@ -53,7 +60,9 @@ func wallFindings(walls []sandbox.Standing) []finding {
 		if f.Code != "" {
 			f.Detail = "what needs it is refused here; the walls that stand: " + cmp.Or(f.Detail, "none")
 		}
-		found = append(found, f)
+		if found = append(found, f); deeper.Name != "" {
+			found = append(found, deeper)
+		}
 	}
 	return found
 }

@@ -76,13 +76,16 @@ func TestDoctorNamesMissingWalls(t *testing.T) {
 	for _, class := range sandbox.Classes {
 		walls = append(walls, sandbox.Standing{Class: class, Wall: sandbox.WallLimits, By: "rlimits"})
 	}
+	walls = append(walls, sandbox.Standing{Class: capabilities.ClassT0, Wall: sandbox.WallNamespaces, By: "all", Deeper: true})
+	walls = append(walls, sandbox.Standing{Class: capabilities.ClassT1, Wall: sandbox.WallNamespaces, Err: errors.New("no names"), Fix: "Allow them.", Deeper: true})
 	walls = append(walls, sandbox.Standing{Class: capabilities.ClassT2, Wall: sandbox.WallOneDoor, Err: errors.New("it has no hinges"), Fix: "Hang it."})
 	var rows []string
 	for _, f := range wallFindings(walls) {
 		rows = append(rows, strings.TrimSpace(f.Name+"|"+f.Code+"|"+f.Detail+"|"+f.Fix))
 	}
 	want := []string{
-		"isolation t0||limits (rlimits)|", "isolation t1||limits (rlimits)|",
+		"isolation t0||limits (rlimits)|", "isolation t0, namespaces||all|",
+		"isolation t1||limits (rlimits)|", "isolation t1, namespaces||not here, and nothing rests on it: no names|Allow them.",
 		"isolation t2, one door|isolation_unavailable|missing: it has no hinges|Hang it.",
 		"isolation t2|isolation_unavailable|what needs it is refused here; the walls that stand: limits (rlimits)|", "isolation t3||limits (rlimits)|",
 	}

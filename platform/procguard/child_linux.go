@@ -25,7 +25,13 @@ func startChild(s spec) (*child, error) {
 	// The parent-death signal follows the thread, not the process (golang/go
 	// 27505): this thread stays for the guard's life, since main never unlocks it.
 	runtime.LockOSThread()
-	pid, err := forkExec(s, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL})
+	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if s.Apart {
+		if err := apart(attr); err != nil {
+			return nil, err
+		}
+	}
+	pid, err := forkExec(s, attr)
 	if err != nil {
 		return nil, err
 	}

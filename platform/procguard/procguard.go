@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,6 +50,7 @@ type spec struct {
 	User    *platform.User `json:"user,omitempty"`
 	Scratch string         `json:"scratch"`
 	Lend    *platform.Lend `json:"lend,omitempty"`
+	Apart   bool           `json:"apart,omitempty"`
 	// Handles of the command pipe (read end, write end); Windows only.
 	Handles [2]uintptr `json:"handles,omitempty"`
 }
@@ -91,6 +93,9 @@ func (l *Launcher) Start(ctx context.Context, c platform.Command) (platform.Proc
 		// Without it the re-executed binary would run as itself, and start guards
 		// without end.
 		return nil, errors.New("procguard.Main was not called first in main")
+	}
+	if c.Apart && (c.User != nil || runtime.GOOS != "linux") {
+		return nil, errors.New("namespaces of a child's own are of Linux, and of this account")
 	}
 	base := c.ScratchBase
 	if base == "" {
@@ -164,7 +169,7 @@ func (l *Launcher) start(ctx context.Context, c platform.Command, scratch string
 	cmd.Env = []string{"GOMAXPROCS=2"} // the guard needs nothing of our environment
 	cmd.Dir = os.TempDir()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = lifeR, statusW, outW
-	s := spec{Path: c.Path, User: c.User, Scratch: scratch, Lend: c.Lend}
+	s := spec{Path: c.Path, User: c.User, Scratch: scratch, Lend: c.Lend, Apart: c.Apart}
 	s.Args, s.Env = c.Build(scratch)
 	if err := inherit(cmd, &s, childR, childW, locks, []*os.File{lifeW, statusR, outR, inW, outPipeR}); err != nil {
 		return fail(err)

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,9 +21,12 @@ const (
 	WallProcesses    Wall = "processes"    // how many there may be; in t0 the program alone
 	WallOneDoor      Wall = "one door"     // connections to its proxy alone
 	WallNoConnection Wall = "no network"   // it opens no connection
+	// WallNamespaces stands behind the others where the system has it, and no class needs it: other
+	// files are not there, nor other processes or the machine's network.
+	WallNamespaces Wall = "namespaces"
 )
 
-var everyWall = []Wall{WallFiles, WallCalls, WallSignals, WallPrivileges, WallLimits, WallProcesses, WallOneDoor, WallNoConnection}
+var everyWall = []Wall{WallFiles, WallCalls, WallSignals, WallPrivileges, WallLimits, WallProcesses, WallOneDoor, WallNoConnection, WallNamespaces}
 
 // Classes are those that programs run in here, the weakest first (S1-35). The class of a person's
 // session is none of them: no wall of this package is around it.
@@ -64,6 +68,8 @@ type Standing struct {
 	By    string // what it stands on
 	Err   error  // why it cannot stand; nil: it does
 	Fix   string // with Err
+	// Deeper says that the class stands without this wall, too.
+	Deeper bool
 }
 
 // required are the walls of a class with or without a way to the network.
@@ -75,14 +81,21 @@ func required(class capabilities.IsolationClass, net bool) []Wall {
 	return append(list, WallNoConnection)
 }
 
-// Walls says of each class which of its walls stand here. Nothing is started.
-func (s *Sandbox) Walls() []Standing {
+// Walls says of each class which of its walls stand here. To try namespaces it starts a runner, the
+// first time.
+func (s *Sandbox) Walls(ctx context.Context) []Standing {
 	var all []Standing
+	none := s.apart(ctx)
 	for _, class := range Classes {
 		for _, w := range required(class, class == capabilities.ClassT2) {
 			by, fix, err := s.host.stands(w)
 			all = append(all, Standing{Class: class, Wall: w, By: by, Err: err, Fix: fix})
 		}
+		deeper := Standing{Class: class, Wall: WallNamespaces, By: "user, mount, pid, net, ipc, uts", Err: none, Deeper: true}
+		if none != nil {
+			deeper.By, deeper.Fix = "", "To have it, too, allow user namespaces (kernel.apparmor_restrict_unprivileged_userns=0; in a container, the calls clone, unshare, mount and pivot_root)."
+		}
+		all = append(all, deeper)
 	}
 	return all
 }

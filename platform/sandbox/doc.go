@@ -6,8 +6,9 @@
 // The story in the order of reading: sandbox.go (a program and what carries it), class.go (the
 // walls and limits of each isolation class), keys.go (what a call's keys change of them),
 // runner.go (the process behind the walls), frame.go (what the two say to each other),
-// walls_linux.go (the walls: Landlock, seccomp, privileges, limits), keeper_linux.go and
-// processes_linux.go (what the runner does in its program's place).
+// walls_linux.go (the walls: Landlock, seccomp, privileges, limits), apart.go and apart_linux.go
+// (namespaces behind them, where the system has them), keeper_linux.go and processes_linux.go (what
+// the runner does in its program's place).
 //
 // Promises: no program starts while a wall that was asked for is missing, and the error names
 // it; a program and all that it started end with the call, with this process, or when they are

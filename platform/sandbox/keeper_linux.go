@@ -34,7 +34,7 @@ type keeper struct {
 	listener int
 	folders  []writable
 	self     int  // the thread that starts the program
-	parent   int  // the guard, below which all is that the program starts
+	root     int  // the process below which all is that the program starts: the guard, or this one
 	alone    bool // the program starts nothing
 	most     int  // processes
 
@@ -99,7 +99,9 @@ func (k *keeper) run(to teller) {
 		go func() {
 			defer func() { <-slots }()
 			r := response{id: n.id}
-			if err := k.answer(&n, &r, to); err != nil {
+			if err := k.answer(&n, &r, to); errors.Is(err, errAnswered) {
+				return
+			} else if err != nil {
 				errno := unix.EACCES
 				_ = errors.As(err, &errno)
 				r = response{id: n.id, error: -int32(errno)}
@@ -113,6 +115,9 @@ func (k *keeper) run(to teller) {
 func (k *keeper) answer(n *notification, r *response, to teller) error {
 	switch n.nr {
 	case unix.SYS_SOCKET:
+		if k.door.IsValid() {
+			return k.socket(n)
+		}
 		_ = to.refused(uint16(n.args[0]))
 		return unix.EACCES
 	case unix.SYS_CONNECT:

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -46,10 +47,13 @@ func (k *keeper) watch() int {
 	}
 }
 
-// count counts what is below the guard but this process.
+// count counts what the program started, with the program itself.
 func (k *keeper) count() int {
-	n := -1
-	for queue := []int{k.parent}; len(queue) > 0 && n <= k.most; queue = queue[1:] {
+	n := 0
+	if k.root != os.Getpid() {
+		n = -1 // this process is below the guard, too
+	}
+	for queue := []int{k.root}; len(queue) > 0 && n <= k.most; queue = queue[1:] {
 		threads, _ := os.ReadDir("/proc/" + strconv.Itoa(queue[0]) + "/task") // it may have ended
 		for _, thread := range threads {
 			text, err := os.ReadFile("/proc/" + strconv.Itoa(queue[0]) + "/task/" + thread.Name() + "/children")
@@ -66,11 +70,52 @@ func (k *keeper) count() int {
 	return n
 }
 
-// process is one below the guard.
+// wait waits for the program's end and returns its exit code, -1 if it was killed. The first
+// process of a namespace takes in the orphans there, too.
+func (k *keeper) wait(program *os.Process) int {
+	if k.root != os.Getpid() {
+		state, err := program.Wait()
+		if err != nil {
+			return -1
+		}
+		return state.ExitCode()
+	}
+	code := make(chan int, 1)
+	go func() {
+		for {
+			var status unix.WaitStatus
+			switch pid, err := unix.Wait4(-1, &status, 0, nil); {
+			case errors.Is(err, unix.EINTR):
+			case err != nil: // there is nobody left
+				return
+			case pid == program.Pid:
+				code <- status.ExitStatus()
+			}
+		}
+	}()
+	return <-code
+}
+
+// end ends what the program left, again and again until that is heard of: some may begin others
+// while they end.
+func (k *keeper) end(over <-chan struct{}) {
+	for {
+		for _, p := range k.processes() {
+			_ = k.send(p.pid, unix.SIGKILL)
+		}
+		select {
+		case <-over:
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// process is one below the root.
 type process struct{ pid, parent, group int }
 
-// processes lists what the program started: everything below the guard but this process. Orphans
-// are the guard's.
+// processes lists what the program started: everything below the root but this process. Orphans
+// are the root's.
 func (k *keeper) processes() []process {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -85,7 +130,7 @@ func (k *keeper) processes() []process {
 		}
 	}
 	var all []process
-	for queue := []int{k.parent}; len(queue) > 0; queue = queue[1:] {
+	for queue := []int{k.root}; len(queue) > 0; queue = queue[1:] {
 		for _, p := range children[queue[0]] {
 			if queue = append(queue, p.pid); p.pid != os.Getpid() {
 				all = append(all, p)
@@ -97,16 +142,18 @@ func (k *keeper) processes() []process {
 
 // ours reports whether a process is one of those.
 func (k *keeper) ours(pid int) bool {
-	if pid == os.Getpid() || k.parent <= 1 {
+	if pid == os.Getpid() || k.root <= 1 && k.root != os.Getpid() {
 		return false
 	}
 	for range 64 << 10 { // a process may end meanwhile; a circle cannot be
 		p, ok := look(pid)
 		switch {
-		case !ok || p.parent <= 1:
+		case !ok:
 			return false
-		case p.parent == k.parent:
+		case p.parent == k.root:
 			return true
+		case p.parent <= 1:
+			return false
 		}
 		pid = p.parent
 	}

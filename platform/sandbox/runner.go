@@ -16,7 +16,7 @@ import (
 // Main turns this process into a runner if it was started as one, and then does not return.
 // Call it in main, after procguard.Main, and in TestMain of packages that start programs.
 func Main() {
-	if len(os.Args) == 2 && os.Args[1] == runnerWord {
+	if len(os.Args) == 2 && (os.Args[1] == runnerWord || os.Args[1] == apartWord) {
 		// The program must not have them: what it wrote there would be the runner's word.
 		keepFromProgram(3)
 		keepFromProgram(4)
@@ -24,22 +24,33 @@ func Main() {
 		// program has none for its runner.
 		runtime.LockOSThread()
 		code := make(chan int)
-		go func() { code <- runner(os.NewFile(3, "orders"), os.NewFile(4, "reports")) }()
+		go func() {
+			runtime.LockOSThread()
+			code <- runner(os.NewFile(3, "orders"), os.NewFile(4, "reports"), os.Args[1] == apartWord)
+		}()
 		os.Exit(<-code)
 	}
 }
 
-// runner puts the walls up, runs the program and reports.
-func runner(in io.Reader, out io.Writer) int {
+// runner puts the walls up, runs the program and reports. Its thread is locked.
+func runner(in io.Reader, out io.Writer, apart bool) int {
 	report := &frames{w: out}
 	fail := func(err error) int {
 		_ = report.write(frameWall, []byte(err.Error()))
 		return 1
 	}
+	_, _ = os.FindProcess(os.Getpid()) // what Go tries out about processes, it tries out now
+	if apart {
+		if err := part(); err != nil {
+			return fail(fmt.Errorf("namespaces: %w", err))
+		}
+	}
+	_ = report.write(frameReady, nil)
 	o, err := readOrder(in)
 	if err != nil {
 		return fail(err)
 	}
+	o.Apart = apart
 	cmd := &exec.Cmd{Path: o.Path, Args: o.Argv, Env: o.Env, Dir: o.Dir, SysProcAttr: attributes()}
 	stdin, err1 := cmd.StdinPipe()
 	stdout, err2 := cmd.StdoutPipe()
@@ -51,7 +62,6 @@ func runner(in io.Reader, out io.Writer) int {
 	// nobody can take its processor or stop it: it needs one of its own, and no collection.
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	collect := debug.SetGCPercent(-1)
-	_, _ = os.FindProcess(os.Getpid()) // what Go tries out about processes, it tries out now
 	keeper, err := raise(o)
 	if err != nil {
 		return fail(err)
@@ -61,7 +71,11 @@ func runner(in io.Reader, out io.Writer) int {
 		return fail(err)
 	}
 	debug.SetGCPercent(collect)
-	stand, _ := json.Marshal(required(o.Class, o.Door.IsValid()))
+	walls := required(o.Class, o.Door.IsValid())
+	if apart {
+		walls = append(walls, WallNamespaces)
+	}
+	stand, _ := json.Marshal(walls)
 	_ = report.write(frameStarted, stand)
 	go func() {
 		n := keeper.watch()
@@ -73,9 +87,19 @@ func runner(in io.Reader, out io.Writer) int {
 	var readers sync.WaitGroup
 	readers.Go(func() { pass(report, frameData, stdout) })
 	readers.Go(func() { pass(report, frameError, stderr) })
-	readers.Wait()
-	_ = cmd.Wait() // its state says it
-	_ = report.write(frameExit, binary.BigEndian.AppendUint32(nil, uint32(int32(cmd.ProcessState.ExitCode()))))
+	over := make(chan struct{})
+	go func() {
+		readers.Wait()
+		close(over)
+	}()
+	code := keeper.wait(cmd.Process)
+	if code < 0 {
+		// Whoever killed the program meant all of it: what it left holds its output open, and would
+		// until the deadline.
+		go keeper.end(over)
+	}
+	<-over
+	_ = report.write(frameExit, binary.BigEndian.AppendUint32(nil, uint32(int32(code))))
 	return 0
 }
 

@@ -66,7 +66,8 @@ type Sandbox struct {
 
 // host is what is used of this system.
 type host struct {
-	landlock int // the newest version of Landlock that is used
+	landlock int  // the newest version of Landlock that is used
+	whole    bool // no namespaces are used
 }
 
 // New makes a Sandbox; it starts nothing. The launcher's binary calls Main first.
@@ -77,7 +78,13 @@ func New(launcher platform.Launcher) *Sandbox {
 // HeldTo returns a Sandbox that uses no newer version of Landlock than this one, as on an older
 // kernel. Nothing else about it is weaker.
 func (s *Sandbox) HeldTo(landlock int) *Sandbox {
-	return &Sandbox{launcher: s.launcher, host: host{landlock: min(landlock, newestLandlock)}}
+	return &Sandbox{launcher: s.launcher, host: host{landlock: min(landlock, newestLandlock), whole: s.host.whole}}
+}
+
+// WithoutNamespaces returns a Sandbox that uses none, as on a system that refuses them. All other
+// walls are the same.
+func (s *Sandbox) WithoutNamespaces() *Sandbox {
+	return &Sandbox{launcher: s.launcher, host: host{landlock: s.host.landlock, whole: true}}
 }
 
 // newestLandlock is the newest version that is used: the first that scopes signals.
@@ -111,10 +118,15 @@ type order struct {
 	// Door is the address of its way to the network, Direct what it connects to without a proxy.
 	Door   netip.AddrPort   `json:"door,omitzero"`
 	Direct []netip.AddrPort `json:"direct,omitempty"`
+	// Apart: the runner is in namespaces of its own. It knows that itself.
+	Apart bool `json:"-"`
 }
 
-// runnerWord is the first argument of a runner.
-const runnerWord = "sandbox-runner"
+// The first argument of a runner, and of one in namespaces of its own.
+const (
+	runnerWord = "sandbox-runner"
+	apartWord  = "sandbox-runner-apart"
+)
 
 // Start starts a program; ctx bounds its life. CodeIsolationUnavailable if a wall is missing,
 // CodeNotFound if there is no such program.
@@ -149,16 +161,7 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 	if err != nil {
 		return nil, capabilities.Errorf(capabilities.CodeNotFound, "there is no program %.128q", p.Argv[0]).WithHint("Install it on the device, or name it with its folder.")
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "")
-	}
-	child, err := s.launcher.Start(ctx, platform.Command{
-		Path: self, Name: "runner",
-		Build: func(scratch string) (args, env []string) {
-			return []string{runnerWord}, []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + scratch}
-		},
-	})
+	child, err := s.runner(ctx, s.apart(ctx) == nil && !slices.Contains(append(slices.Clone(p.Read), p.Write...), "/"))
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program could not be started.")
 	}
@@ -178,6 +181,24 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program could not be started.")
 	}
 	return process, nil
+}
+
+// runner starts a runner, which waits for its order.
+func (s *Sandbox) runner(ctx context.Context, apart bool) (platform.Process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	word := runnerWord
+	if apart {
+		word = apartWord
+	}
+	return s.launcher.Start(ctx, platform.Command{
+		Path: self, Name: "runner", Apart: apart,
+		Build: func(scratch string) (args, env []string) {
+			return []string{word}, []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + scratch}
+		},
+	})
 }
 
 // tell writes the runner its order. It goes by the pipe: the words of a command line are for

@@ -91,13 +91,19 @@ func landlockVersion() int {
 }
 
 // raise puts the walls up around this process, for good: limits, privileges, files, system calls.
-// The thread stays locked, and the program is started by it. The keeper, who answers what the
+// The thread is locked for good, and the program is started by it. The keeper, who answers what the
 // program's calls ask, runs on other threads, which no wall is around but the limits.
 func raise(o *order) (*keeper, error) {
 	if o.Door.IsValid() && !o.Door.Addr().Is4() {
 		return nil, errors.New("the door has no IPv4 address")
 	}
-	k := &keeper{door: o.Door, direct: o.Direct, alone: o.Limits.Processes == 1, most: int(o.Limits.Processes), parent: os.Getppid()}
+	k := &keeper{door: o.Door, direct: o.Direct, alone: o.Limits.Processes == 1, most: int(o.Limits.Processes), root: os.Getppid()}
+	if o.Apart {
+		k.root = os.Getpid()
+		if err := furnish(o); err != nil {
+			return nil, fmt.Errorf("namespaces: %w", err)
+		}
+	}
 	if err := k.open(o.Write); err != nil {
 		return nil, err
 	}
@@ -117,7 +123,6 @@ func raise(o *order) (*keeper, error) {
 			return nil, err
 		}
 	}
-	runtime.LockOSThread()
 	k.self = unix.Gettid()
 	if err := unprivileged(); err != nil {
 		return nil, fmt.Errorf("privileges: %w", err)
@@ -127,7 +132,7 @@ func raise(o *order) (*keeper, error) {
 		return nil, fmt.Errorf("Landlock: %w", err)
 	}
 	var err error
-	k.listener, err = filter(o.Door.IsValid(), !scoped, k.alone)
+	k.listener, err = filter(o.Door.IsValid(), o.Apart, !scoped, k.alone)
 	return k, err
 }
 
@@ -303,7 +308,7 @@ var ownOnly = []uint32{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_
 // signal, with alone each new process and program, and without a door each socket. With a door a program opens TCP sockets of
 // IPv4; each connect waits, too, and the keeper makes the connection in its place, to the door
 // alone. Landlock refuses every one that the program would make itself.
-func filter(door, signals, alone bool) (listener int, err error) {
+func filter(door, apart, signals, alone bool) (listener int, err error) {
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
 	}
@@ -342,11 +347,15 @@ func filter(door, signals, alone bool) (listener int, err error) {
 	program = append(program,
 		jump(unix.BPF_JEQ, unix.SYS_FCNTL, 0, 5), load(offArgs+8), jump(unix.BPF_JEQ, unix.F_SETOWN, 1, 0), jump(unix.BPF_JEQ, unix.F_SETOWN_EX, 0, 1), refuse, allow)
 	if door {
+		open := allow
+		if apart {
+			open = end(unix.SECCOMP_RET_USER_NOTIF)
+		}
 		program = append(program,
 			jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 12),
 			load(offArgs), jump(unix.BPF_JEQ, unix.AF_INET, 1, 0), noSocket,
 			load(offArgs+8), unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf}, jump(unix.BPF_JEQ, unix.SOCK_STREAM, 1, 0), noSocket,
-			load(offArgs+16), jump(unix.BPF_JEQ, 0, 2, 0), jump(unix.BPF_JEQ, unix.IPPROTO_TCP, 1, 0), noSocket, allow)
+			load(offArgs+16), jump(unix.BPF_JEQ, 0, 2, 0), jump(unix.BPF_JEQ, unix.IPPROTO_TCP, 1, 0), noSocket, open)
 		// Sending may connect, too (TCP Fast Open), and nobody is asked then.
 		for number, flags := range map[uint32]uint32{unix.SYS_SENDTO: 3, unix.SYS_SENDMSG: 2, unix.SYS_SENDMMSG: 3} {
 			program = append(program, jump(unix.BPF_JEQ, number, 0, 4), load(offArgs+8*flags), jump(unix.BPF_JSET, unix.MSG_FASTOPEN, 0, 1), refuse, allow)

@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"errors"
+	"os"
 	"syscall"
 )
 
@@ -24,3 +25,9 @@ type keeper struct{}
 func (*keeper) run(teller) {}
 
 func (*keeper) watch() int { select {} }
+
+func (*keeper) wait(program *os.Process) int { return -1 }
+
+func (*keeper) end(<-chan struct{}) {}
+
+func part() error { return errNoWalls }

@@ -43,8 +43,10 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		do := hostile[os.Args[2]]
-		if do == nil {
-			do = harmless[os.Args[2]]
+		for _, more := range []map[string]func(aims) error{harmless, curious} {
+			if do == nil {
+				do = more[os.Args[2]]
+			}
 		}
 		if err := do(a); err != nil {
 			fmt.Println("refused:", err)
@@ -93,12 +95,20 @@ type jail struct {
 	run  func(ctx context.Context, g *ground, argv ...string) (string, error)
 }
 
-// ours is platform/sandbox, with the kernel's Landlock or an older one.
-func ours(name string, landlock int) jail {
+// boxed is platform/sandbox, with the kernel's Landlock or an older one.
+func boxed(landlock int) *sandbox.Sandbox {
 	box := sandbox.New(procguard.New(procguard.Options{}))
 	if landlock > 0 {
 		box = box.HeldTo(landlock)
 	}
+	return box
+}
+
+// plain is what stock Ubuntu 24.04 has: its Landlock, and no namespaces.
+func plain() *sandbox.Sandbox { return boxed(4).WithoutNamespaces() }
+
+// ours is one of them.
+func ours(name string, box *sandbox.Sandbox) jail {
 	return jail{name, func(ctx context.Context, g *ground, argv ...string) (string, error) {
 		p, err := box.Start(ctx, sandbox.Program{
 			Argv: argv, Read: []string{g.Readable}, Write: []string{g.Inside}, Limits: sandbox.Limits{Processes: 100}, // fewer than by default, for time
@@ -455,15 +465,36 @@ func below(root int) []int {
 	return all
 }
 
+// namespaces reports whether they stand here, and that they do not where they are refused.
+func namespaces(t *testing.T) bool {
+	t.Helper()
+	for _, w := range boxed(0).Walls(t.Context()) {
+		if w.Wall == sandbox.WallNamespaces && w.Err != nil {
+			t.Log("without namespaces:", w.Err)
+			return false
+		}
+	}
+	if *noName {
+		t.Fatal("namespaces stand where they are refused")
+	}
+	return true
+}
+
 // No hostile program gets out, with the kernel's Landlock and with that of Linux 6.8; what programs
 // do every day works.
 func TestNothingEscapes(t *testing.T) {
+	stand := namespaces(t)
 	g := newGround(t)
-	for _, j := range []jail{ours("ours", 0), ours("ours, Landlock 4", 4)} {
+	for _, j := range []jail{ours("ours", boxed(0)), ours("ours, Landlock 4", boxed(4))} {
 		t.Run(j.name, func(t *testing.T) {
 			for _, name := range slices.Sorted(maps.Keys(hostile)) {
 				if escaped, said, _ := g.tries(t, j, name); escaped != "" {
 					t.Errorf("%s: %s: %s", name, escaped, said)
+				}
+			}
+			for _, name := range slices.Sorted(maps.Keys(curious)) {
+				if _, said, _ := g.tries(t, j, name); strings.HasPrefix(said, "done") == stand {
+					t.Errorf("%s, with namespaces %v: %s", name, stand, said)
 				}
 			}
 			for _, name := range slices.Sorted(maps.Keys(harmless)) {
@@ -481,7 +512,7 @@ func TestNothingEscapesWithoutNamespaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), self, "-test.run", "^TestNothingEscapes$", "-no-namespaces")
+	c := exec.CommandContext(t.Context(), self, "-test.run", "^TestNothingEscapes$|^TestStockPrograms$", "-no-namespaces")
 	if text, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, text)
 	}
@@ -521,7 +552,7 @@ func TestTable(t *testing.T) {
 		t.Skip("make escape runs it")
 	}
 	g := newGround(t)
-	jails := []jail{ours("Handrail", 0), ours("Handrail, Landlock 4", 4), bwrap(), srt(*peers)}
+	jails := []jail{ours("Handrail", boxed(0)), ours("Handrail, no namespaces, Landlock 4", plain()), bwrap(), srt(*peers)}
 	cells, let := map[string][]string{}, make([]int, len(jails))
 	all := append(slices.Sorted(maps.Keys(hostile)), slices.Sorted(maps.Keys(harmless))...)
 	var times []string

@@ -110,6 +110,17 @@ var hostile = map[string]func(a aims) error{
 	"probe: change root":      func(a aims) error { return unix.Chroot(a.Inside) },
 }
 
+// curious programs look at what lies outside. They get at nothing, and where namespaces stand they
+// see nothing, either.
+var curious = map[string]func(a aims) error{
+	"see the size of a private file": func(a aims) error { _, err := os.Stat(filepath.Join(a.Outside, "key")); return err },
+	"see a folder elsewhere":         func(a aims) error { _, err := os.Stat("/root"); return err },
+	"see a process": func(a aims) error {
+		_, err := os.Stat(fmt.Sprintf("/proc/%d", a.Victim))
+		return err
+	},
+}
+
 // harmless programs have to work.
 var harmless = map[string]func(a aims) error{
 	"writes its folder":  func(a aims) error { return os.WriteFile(filepath.Join(a.Inside, "made"), nil, 0o600) },
@@ -121,7 +132,7 @@ var harmless = map[string]func(a aims) error{
 	"runs a shell":         func(aims) error { return exec.Command("sh", "-c", "ls / | sort >/dev/null").Run() },
 	"ends what it started": func(aims) error { return exec.Command("sh", "-c", "sleep 60 & kill $! && ! wait $!").Run() },
 	"ends a group of its": func(aims) error {
-		return exec.Command("timeout", "--preserve-status", "-s", "TERM", "0.05", "sh", "-c", "trap 'exit 0' TERM; sleep 5 & wait").Run()
+		return exec.Command("timeout", "--preserve-status", "-s", "TERM", "1", "sh", "-c", "trap 'exit 0' TERM; sleep 5 & wait").Run()
 	},
 	"has a pair of sockets": func(aims) error { _, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0); return err },
 }
