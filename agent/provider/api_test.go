@@ -212,7 +212,9 @@ func TestAnAPIFails(t *testing.T) {
 		"429":   {capabilities.CodeOverloaded, true, "17 seconds"},
 		"500":   {capabilities.CodeExecutionFailed, true, ""},
 		"501":   {capabilities.CodeExecutionFailed, false, ""},
+		"502":   {capabilities.CodeExecutionFailed, true, ""},
 		"503":   {capabilities.CodeExecutionFailed, true, ""},
+		"504":   {capabilities.CodeExecutionFailed, true, ""},
 		"large": {capabilities.CodeResultTooLarge, false, "smaller"},
 		"flood": {capabilities.CodeResultTooLarge, false, "smaller"},
 		"cut":   {capabilities.CodeExecutionFailed, true, ""},
@@ -224,6 +226,15 @@ func TestAnAPIFails(t *testing.T) {
 		}
 		if text, err := json.Marshal(e.Details); err != nil || len(text) > 6<<10 || strings.Contains(string(text), "\u202e") {
 			t.Errorf("%s: %d bytes of details: %v", what, len(text), err)
+		}
+	}
+	// What stands before the API says nothing of what the API did; the API itself does.
+	for what, code := range map[string]capabilities.Code{"500": capabilities.CodeExecutionFailed, "502": capabilities.CodeUnknownOutcome, "503": capabilities.CodeExecutionFailed, "504": capabilities.CodeUnknownOutcome} {
+		out, err := ask(h, "post", what)
+		e := capabilities.AsError(err)
+		text, _ := json.Marshal(e.Details)
+		if e.Code != code || code == capabilities.CodeUnknownOutcome && (e.Retryable() || out.Effect != capabilities.EffectUnverifiable || !strings.Contains(string(text), `"status":`+what)) {
+			t.Errorf("post %s: %v, retryable %v, %s", what, err, e.Retryable(), text)
 		}
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 100*time.Millisecond, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded})

@@ -25,6 +25,7 @@ type credentials struct {
 	known  []capabilities.Secret          // those and earlier ones, which a program may still tell; the newest last
 	filter *withhold.Filter               // of known
 	taken  chan struct{}                  // closed when the values are taken back
+	back   bool                           // they were, and have not come again
 }
 
 // maxEarlier bounds the values that are kept back beside those that a program has now.
@@ -105,11 +106,27 @@ func (c *credentials) missing() *capabilities.Error {
 	defer c.mu.Unlock()
 	for _, w := range c.want {
 		if _, ok := c.values[w.Name]; !ok {
+			if name, ok := strings.CutPrefix(w.Secret, "sign-in/"); ok && c.back {
+				return capabilities.Errorf(capabilities.CodeSecretUnavailable, "the provider's sign-in %s has ended", name).WithHint(signAgain)
+			}
 			return capabilities.Errorf(capabilities.CodeSecretUnavailable, "the credential %s has not been delivered to this node", w.Name).
 				WithHint("The gateway delivers it when the node connects, if the secret is there.")
 		}
 	}
 	return nil
+}
+
+// signAgain is what to do about a sign-in that ended.
+const signAgain = "Sign in again, and approve the provider."
+
+// signedOut reports whether what is missing is a sign-in that ended.
+func (c *credentials) signedOut() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.back && slices.ContainsFunc(c.want, func(w tools.Credential) bool {
+		_, ok := c.values[w.Name]
+		return !ok && strings.HasPrefix(w.Secret, "sign-in/")
+	})
 }
 
 // put takes a value over, and says whether it is another one than before.
@@ -119,6 +136,7 @@ func (c *credentials) put(name string, s capabilities.Secret) (change, error) {
 	if !slices.ContainsFunc(c.want, func(w tools.Credential) bool { return w.Name == name }) {
 		return unchanged, capabilities.Errorf(capabilities.CodeInvalidArguments, "the provider has no credential %.64q", name)
 	}
+	c.back = false
 	before, had := c.values[name]
 	if had && same(before, s) {
 		return unchanged, nil
@@ -153,7 +171,7 @@ func (c *credentials) keepBackLocked(s capabilities.Secret) {
 func (c *credentials) clear() (had bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	had = len(c.values) > 0
+	had, c.back = len(c.values) > 0, true
 	for _, s := range c.values {
 		s.Wipe()
 	}

@@ -326,7 +326,11 @@ func (h *Host) readyLocked(t offered, reach error) capabilities.Readiness {
 		r.Reason, r.Fix, r.Action = capabilities.ReasonIsolationMissing, e.PublicHint(), e.PublicAction()
 	default:
 		if e := p.credentials.missing(); e != nil {
-			r.Reason, r.Fix = capabilities.ReasonCredentialMissing, capabilities.Clip(e.PublicMessage()+". "+e.PublicHint(), 300)
+			r.Reason = capabilities.ReasonCredentialMissing
+			if p.credentials.signedOut() {
+				r.Reason = capabilities.ReasonNeedsSignIn
+			}
+			r.Fix = capabilities.Clip(e.PublicMessage()+". "+e.PublicHint(), 300)
 		} else if e := p.backend.health(); e != nil && e.Code == capabilities.CodeSecretUnavailable {
 			r.Reason, r.Fix = capabilities.ReasonNeedsSignIn, capabilities.Clip(e.PublicHint(), 300)
 		} else if e != nil {

@@ -210,8 +210,11 @@ func (s *server) refused401(l *live) {
 // unavailable words that a server does not answer.
 func (l *live) unavailable(cause error) *capabilities.Error {
 	if l != nil && l.wants.Load() {
-		return capabilities.Errorf(capabilities.CodeSecretUnavailable, "the MCP server wants a credential, or another one than it has").
-			WithHint("Sign in on the console's page Providers, and add it with --env Authorization=sign-in/NAME.")
+		e := capabilities.Errorf(capabilities.CodeSecretUnavailable, "the MCP server wants a credential, or another one than it has")
+		if len(l.secret.want) == 0 {
+			return e.WithHint("Add it with --env Authorization=sign-in/NAME, and sign in then; or with a stored secret in place of a sign-in.")
+		}
+		return e.WithHint("Sign in again, or store another secret.")
 	}
 	e := capabilities.Wrap(capabilities.CodeExecutionFailed, cause, "The MCP server ended or does not answer.")
 	if l == nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +28,8 @@ func newProviderSignInCmd() *cobra.Command {
 		Short: "Print the link where a person signs in for a provider",
 		Long: "Prints a link into the console, to the form that signs in at the authorization server of the provider's MCP server.\n" +
 			"A person opens it in their browser: the sign-in ends in the session that began it, so no command finishes it.\n" +
-			"The token is then the stored secret sign-in/NAME; a provider gets it with --env Authorization=sign-in/NAME.",
+			"The token is then the stored secret sign-in/NAME. A provider that was added with --env Authorization=sign-in/NAME,\n" +
+			"before or after, gets it when it is approved.",
 		Args: cobra.ExactArgs(1),
 	}
 	client := cmd.Flags().String("client-id", "", "client ID that you registered there, if the gateway cannot register itself")
@@ -43,6 +46,9 @@ func newProviderSignInCmd() *cobra.Command {
 			return capabilities.Errorf(capabilities.CodeNotSupported, "%s is no MCP server at a URL, so there is nothing to sign in to", p.Name)
 		}
 		q := url.Values{"sign_in": {p.Name}}
+		if !slices.ContainsFunc(p.Env, func(e string) bool { _, secret, _ := strings.Cut(e, "="); return strings.HasPrefix(secret, "sign-in/") }) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "The provider %s gets no sign-in's token: remove it, and add it with --env Authorization=sign-in/%s.\n", plain(p.Name), plain(p.Name))
+		}
 		if *client != "" {
 			q.Set("client", *client)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -32,13 +33,33 @@ type Secrets interface {
 // whoever approved the provider: their word is what lets it go.
 func (p *Provider) alias(variable string) string { return "provider/" + p.Name + "/" + variable }
 
-// known refuses credentials that no stored secret stands behind: CodeNotFound.
+// signIn returns the sign-in whose token a secret is; "" for any other secret (gateway/signin).
+func signIn(secret string) string {
+	name, ok := strings.CutPrefix(secret, "sign-in/")
+	if !ok {
+		return ""
+	}
+	return name
+}
+
+// SignIn returns the sign-in whose token the provider gets; "" for none.
+func (p *Provider) SignIn() string {
+	for _, c := range p.Credentials() {
+		if name := signIn(c.Secret); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// known refuses credentials that no stored secret stands behind: CodeNotFound. The token of a
+// sign-in may come later, by a person who looks at the provider first.
 func (b *Book) known(ctx context.Context, p *Provider) error {
 	if len(p.Credentials()) > 0 && b.secrets == nil {
 		return capabilities.Errorf(capabilities.CodeNotSupported, "this gateway keeps no secrets")
 	}
 	for _, c := range p.Credentials() {
-		if err := b.secrets.Known(ctx, c.Secret); err != nil {
+		if err := b.secrets.Known(ctx, c.Secret); err != nil && signIn(c.Secret) == "" {
 			return err
 		}
 	}
@@ -62,6 +83,11 @@ func (b *Book) entrust(ctx context.Context, who dispatch.Caller, p *Provider) er
 		return err
 	}
 	for _, c := range p.Credentials() {
+		if name := signIn(c.Secret); name != "" && capabilities.CodeOf(b.secrets.Known(ctx, c.Secret)) == capabilities.CodeNotFound {
+			e := capabilities.Errorf(capabilities.CodeSecretUnavailable, "nobody has signed in as %s yet, or the sign-in has ended", name).
+				WithHint("Sign in, and approve the provider then.")
+			return errors.Join(e, b.distrust(ctx, who, p))
+		}
 		_, err := b.secrets.Allow(ctx, who.Principal, secret.Spec{
 			Name: c.Secret, Principal: who.Principal, Alias: p.alias(c.Name), Display: c.Name + " of the provider " + p.Name, Tools: []capabilities.ToolID{toolCredential},
 		})

@@ -36,6 +36,9 @@ components:
     Pet: {type: object, required: [name], properties: {name: {type: string}, mother: {$ref: "#/components/schemas/Pet"}}}
 `
 
+// lostPet is one that the API's proxy has no answer about.
+const lostPet = `{"name":"lost between two servers"}`
+
 // petstore is an API with its document.
 func petstore(t *testing.T) *httptest.Server {
 	t.Helper()
@@ -50,6 +53,10 @@ func petstore(t *testing.T) *httptest.Server {
 		_, _ = io.WriteString(w, `{"id":7,"name":"Rex"}`)
 	})
 	mux.HandleFunc("POST /v1/pets", func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength == int64(len(lostPet)) {
+			http.Error(w, "upstream", http.StatusBadGateway)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Location", "/v1/pets/8")
 		w.WriteHeader(http.StatusCreated)
@@ -111,6 +118,15 @@ func TestAPetstoreByTheProgram(t *testing.T) {
 	text, err := json.Marshal(r.StructuredContent)
 	must(t, err)
 	if want := fmt.Sprintf(`{"data":{"mother":{"name":"Rex"},"name":"Ada"},"links":[{"name":"location","uri":"%s/v1/pets/8"}],"status":201}`, api.URL); r.IsError || !strings.Contains(string(text), want[1:len(want)-1]) {
+		t.Errorf("%s", text)
+	}
+
+	// A proxy's word that the API did not answer says nothing of what became of a change.
+	lost, err := mcp.CallTool(t.Context(), &sdk.CallToolParams{Name: "tool_petstore_create_pet", Arguments: json.RawMessage(`{"body":` + lostPet + `}`)})
+	must(t, err)
+	text, err = json.Marshal(lost)
+	must(t, err)
+	if !lost.IsError || !strings.Contains(string(text), "unknown_outcome") {
 		t.Errorf("%s", text)
 	}
 

@@ -198,6 +198,11 @@ func refusal(resp *http.Response, q *tools.Request, kind string, body []byte) er
 		err := e(capabilities.CodeExecutionFailed, "the API did not get the request in time (408)")
 		err.Passing = true
 		return err
+	case status == http.StatusBadGateway, status == http.StatusGatewayTimeout:
+		// Somebody between us and the API says so: the API may have had the request.
+		err := capabilities.Wrap(capabilities.CodeExecutionFailed, ErrBroken, "The API did not answer whoever stands before it ("+strconv.Itoa(status)+").").WithDetails(details)
+		err.Passing = true
+		return err
 	case status >= 500:
 		err := e(capabilities.CodeExecutionFailed, "the API failed (%d)", status)
 		err.Passing = status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported
@@ -231,7 +236,8 @@ func retryAfter(text string) (int, bool) {
 	return min(max(int(time.Until(at).Seconds()), 0), mostRetry), true
 }
 
-// ErrBroken is in the error of an answer that began and did not come to its end.
+// ErrBroken is in the error of an answer that began and did not come to its end, or that is another's
+// word that the API answered nothing.
 var ErrBroken = errors.New("the answer broke off")
 
 // Failed is the error of a request that got no answer. A client's own error holds the address, in

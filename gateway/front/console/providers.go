@@ -120,7 +120,7 @@ func (v *visit) showProviders(problem error) {
 			one.Tools = append(one.Tools, tool)
 		}
 		if q := v.r.URL.Query(); q.Get("sign_in") == p.Name && p.Kind == "mcp" && p.URL != "" {
-			shown.Wanted = wantedSignIn{p.Name, p.URL, capabilities.Clip(capabilities.Printable(q.Get("client")), 256)}
+			shown.Wanted = wantedSignIn{signInOf(&p), p.URL, capabilities.Clip(capabilities.Printable(q.Get("client")), 256)}
 		}
 		shown.Providers = append(shown.Providers, one)
 	}
@@ -138,6 +138,16 @@ func (v *visit) showProviders(problem error) {
 		}
 	}
 	v.show(page{name: "providers", title: "Providers", here: "/console/providers", live: "packet", fault: problem, data: shown})
+}
+
+// signInOf is the sign-in whose token a provider gets, or the one that its own name would be.
+func signInOf(p *api.Provider) string {
+	for _, e := range p.Env {
+		if _, name, ok := strings.Cut(e, "=sign-in/"); ok {
+			return name
+		}
+	}
+	return p.Name
 }
 
 // nameHosts says where each provider is by the label of its device, or by the machine of its

@@ -16,6 +16,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/provider"
 	"github.com/handrail-dev/handrail/gateway/route"
+	"github.com/handrail-dev/handrail/gateway/signin"
 )
 
 // Providers are what backs tools that are not compiled in; gateway/provider implements it.
@@ -186,6 +187,9 @@ func (s *Server) viewProvider(p *provider.Provider, roster []route.Node, whole b
 	if p.Kind.Hosted() { // a host that is away says so before anything of it can be called
 		out.Ready, out.Reason, out.Fix = hostReady(p, "tyrum.provider.drop", roster)
 	}
+	if fix := s.signInMissing(p); fix != "" && out.Ready {
+		out.Ready, out.Reason, out.Fix = false, capabilities.ReasonNeedsSignIn, fix
+	}
 	out.Tools = make([]api.ProviderTool, 0, len(p.Tools))
 	revoked := p.Kind == tools.KindSatellite && !slices.ContainsFunc(roster, func(n route.Node) bool { return n.Serves == p.Name })
 	if revoked {
@@ -204,6 +208,26 @@ func (s *Server) viewProvider(p *provider.Provider, roster []route.Node, whole b
 	}
 	out.Rules = p.Proposed()
 	return out
+}
+
+// signInMissing says what to do before a provider gets the token of its sign-in; "": it does.
+func (s *Server) signInMissing(p *provider.Provider) (fix string) {
+	name := p.SignIn()
+	if name == "" || s.opts.SignIns == nil {
+		return ""
+	}
+	all, err := s.opts.SignIns.List(context.Background())
+	if err != nil {
+		return ""
+	}
+	at := slices.IndexFunc(all, func(one signin.SignIn) bool { return one.Name == name })
+	switch {
+	case at < 0:
+		return "Nobody has signed in as " + name + " yet. Sign in, and approve the provider then."
+	case all[at].Ended != "":
+		return "The sign-in " + name + " has ended: " + all[at].Ended + ". Sign in again, and approve the provider then."
+	}
+	return ""
 }
 
 func viewProviderTool(t *provider.Tool, whole bool) api.ProviderTool {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,11 +28,17 @@ func must(t *testing.T, err error) {
 type Party struct {
 	Auth, Server *httptest.Server
 	Change       func(meta map[string]any) // of the authorization server's metadata; nil: none
+	// Serves is what the MCP server does for whoever it lets in; nil: it answers with nothing.
+	Serves http.Handler
+	// Life is what the authorization server says of the life of a sign-in's first token, in seconds;
+	// 0: the truth. Of those that it was refreshed by it says that.
+	Life int
 
 	Mu        sync.Mutex
 	Asked     map[string]string // what each access token was asked for (RFC 8707)
 	Refreshed []string          // refresh tokens that came, in order
 	Revoked   []string
+	over      bool
 	clients   map[string]*storage.Client
 	count     int
 }
@@ -74,7 +81,20 @@ func Start(t *testing.T) *Party {
 		form, _ := url.ParseQuery(string(body))
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		inner := httptest.NewRecorder()
+		p.Mu.Lock()
+		over, life := p.over, p.Life
+		p.Mu.Unlock()
+		if over {
+			Answer(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant"})
+			return
+		}
 		op.ServeHTTP(inner, r)
+		var said map[string]any
+		if err := json.Unmarshal(inner.Body.Bytes(), &said); err == nil && life > 0 && form.Get("grant_type") == "authorization_code" {
+			said["expires_in"] = life
+			text, _ := json.Marshal(said)
+			inner.Body = bytes.NewBuffer(text)
+		}
 		var out struct {
 			Access string `json:"access_token"`
 		}
@@ -105,15 +125,40 @@ func Start(t *testing.T) *Party {
 		}
 		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 		p.Mu.Lock()
-		is := token != "" && p.Asked[token] == p.Server.URL+"/mcp"
+		is := token != "" && p.Asked[token] == p.Server.URL+"/mcp" && !slices.Contains(p.Revoked, token)
 		p.Mu.Unlock()
-		if !is {
+		switch {
+		case is && p.Serves != nil:
+			p.Serves.ServeHTTP(w, r)
+		case !is:
 			w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+p.Server.URL+`/.well-known/oauth-protected-resource/mcp"`)
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	}))
 	t.Cleanup(p.Server.Close)
 	return p
+}
+
+// Revoke ends all tokens that it gave, and gives none until Allow.
+func (p *Party) Revoke() {
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
+	clear(p.Asked)
+	p.over = true
+}
+
+// Allow has it give tokens again.
+func (p *Party) Allow() {
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
+	p.over = false
+}
+
+// Client registers a client as a person does by hand.
+func (p *Party) Client(id string, redirect ...string) {
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
+	p.clients[id] = storage.NativeClient(id, redirect...)
 }
 
 // Answer writes JSON.
