@@ -174,8 +174,9 @@ type Invocation struct {
 	// Progress reports how far the call is; never nil, safe from any goroutine.
 	Progress func(Progress)
 	// Refused reports what the call tried and was kept from because it was not granted, in the
-	// terms of Observe; nil: nobody is told. ReportRefused is how handlers use it.
-	Refused func(key, detail string)
+	// terms of Observe; nil: nobody is told. ReportRefused is how handlers use it. among are the
+	// calls of which one did that, where nobody can tell which; none: this one did.
+	Refused func(key, detail string, among ...CallID)
 	// Observe reports what really happened, as a capability key with a short
 	// detail (such as a host); never nil, safe from any goroutine.
 	Observe func(key, detail string)
@@ -183,9 +184,9 @@ type Invocation struct {
 
 // ReportRefused says that a wall or a proxy refused something that the call was not granted. It is
 // safe from any goroutine.
-func (i *Invocation) ReportRefused(key, detail string) {
+func (i *Invocation) ReportRefused(key, detail string, among ...CallID) {
 	if i.Refused != nil {
-		i.Refused(key, detail)
+		i.Refused(key, detail, among...)
 	}
 }
 

@@ -38,6 +38,19 @@ const (
 	KeyLanguage = "execution.language."
 )
 
+// KeyTemp is the capability key of temporary files.
+const KeyTemp = "data.write.temp"
+
+// WriteKey returns the key under which a program's writing to a path outside its folders is seen.
+// Directly in the folders that all programs of a system have for temporary files, it is KeyTemp.
+func WriteKey(path string) string {
+	switch filepath.Dir(path) {
+	case "/tmp", "/var/tmp":
+		return KeyTemp
+	}
+	return KeyWrite
+}
+
 // interpreters are the programs that run whatever text they are given, by the language of
 // their key.
 var interpreters = map[string]*regexp.Regexp{

@@ -1,9 +1,12 @@
 package observe
 
 import (
+	"fmt"
 	"sort"
 	"strings"
 	"sync"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // Severity of a difference between observed and granted (S1-50). The zero value
@@ -28,6 +31,8 @@ type Observation struct {
 	Count    uint32
 	Severity Severity
 	Refused  bool // it was tried and did not happen
+	// Among are the calls of which one did it, where nobody can tell which; none: the recorder's.
+	Among []capabilities.CallID
 }
 
 // Recorder collects the observations of one call. It is safe for concurrent use.
@@ -45,6 +50,7 @@ type Recorder struct {
 type noted struct {
 	key, detail string
 	refused     bool
+	among       string // their IDs
 }
 
 // NewRecorder makes a Recorder for a call that was granted those keys. critical
@@ -71,15 +77,15 @@ func (r *Recorder) Observe(key, detail string) {
 			severity = SeverityCritical
 		}
 	}
-	r.add(noted{key, detail, false}, severity)
+	r.add(noted{key: key, detail: detail}, severity)
 	if severity == SeverityCritical {
 		r.critical(key)
 	}
 }
 
-// Refused notes that the call tried something without a grant for it, and was kept from it. A
-// privileged attempt is critical, too.
-func (r *Recorder) Refused(key, detail string) {
+// Refused notes that the call tried something without a grant for it, and was kept from it; among:
+// that one of those did. A privileged attempt is critical, too.
+func (r *Recorder) Refused(key, detail string, among ...capabilities.CallID) {
 	if len(detail) > maxDetail {
 		detail = detail[:maxDetail]
 	}
@@ -87,13 +93,13 @@ func (r *Recorder) Refused(key, detail string) {
 	if strings.HasPrefix(key, "privileged.") {
 		severity = SeverityCritical
 	}
-	r.add(noted{key, detail, true}, severity)
+	r.add(noted{key, detail, true, fmt.Sprint(among)}, severity, among...)
 	if severity == SeverityCritical {
 		r.critical(key)
 	}
 }
 
-func (r *Recorder) add(id noted, severity Severity) {
+func (r *Recorder) add(id noted, severity Severity, among ...capabilities.CallID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if o, ok := r.seen[id]; ok {
@@ -108,7 +114,7 @@ func (r *Recorder) add(id noted, severity Severity) {
 		}
 		return
 	}
-	r.seen[id] = &Observation{Key: id.key, Detail: id.detail, Count: 1, Severity: severity, Refused: id.refused}
+	r.seen[id] = &Observation{Key: id.key, Detail: id.detail, Count: 1, Severity: severity, Refused: id.refused, Among: among}
 }
 
 func (r *Recorder) evictGrantedLocked() bool {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 func TestGrantedKeysAreNoDrift(t *testing.T) {
@@ -49,6 +51,20 @@ func TestRefusedAttempts(t *testing.T) {
 	r.Refused("privileged.secret.read", "")
 	if len(critical) != 1 {
 		t.Fatalf("critical = %v", critical)
+	}
+}
+
+// An attempt of one of several calls is kept apart from those of this one, with their names
+// (S1-49).
+func TestAmongSeveral(t *testing.T) {
+	r := NewRecorder(nil, func(string) {})
+	both := []capabilities.CallID{"call_a", "call_b"}
+	r.Refused("network.egress.https", "example.org:443")
+	r.Refused("network.egress.https", "example.org:443", both...)
+	r.Refused("network.egress.https", "example.org:443", both...)
+	got, _ := r.Observations()
+	if len(got) != 2 || got[0].Count+got[1].Count != 3 || len(got[0].Among)+len(got[1].Among) != 2 {
+		t.Fatalf("%+v", got)
 	}
 }
 

@@ -83,6 +83,8 @@ func (a *api) health() *capabilities.Error { return nil }
 
 func (a *api) refused() []egress.Refused { return a.way.Refused() }
 
+func (a *api) wrote() map[string]int { return nil }
+
 func (a *api) hold(on bool) { a.way.Hold(on) }
 
 func (a *api) close() { a.client.CloseIdleConnections() }

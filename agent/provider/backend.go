@@ -19,6 +19,9 @@ type backend interface {
 	call(ctx context.Context, c call) (capabilities.Output, error)
 	// refused is where it wanted to connect and was not let, the newest first.
 	refused() []egress.Refused
+	// wrote is what it wanted to change outside its folders and was not let, with how often, where
+	// nobody can tell for which call.
+	wrote() map[string]int
 	// hold keeps what goes out to the network back, or lets it go on.
 	hold(on bool)
 	// health says why calls would fail now, without asking the provider; nil: they would not,
@@ -83,6 +86,8 @@ type Program struct {
 	Net *egress.Way
 	// Refused is told of each socket that it wanted and did not get, in words; nil: Net is.
 	Refused func(socket string)
+	// Wrote is told of each path outside its folders that it would have changed and was kept from.
+	Wrote func(path string)
 }
 
 // Process is a running program.

@@ -64,6 +64,8 @@ func (c *command) restart(change) {} // the next call starts its own; one that r
 
 func (c *command) refused() []egress.Refused { return c.way.Refused() }
 
+func (c *command) wrote() map[string]int { return nil } // each call tells of its own
+
 func (c *command) hold(on bool) { c.way.Hold(on) }
 
 func (c *command) close() {}
@@ -110,6 +112,9 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 		Argv: words, Env: env, Read: c.record.Read, Write: c.record.Write, Own: []string{scratch}, Net: c.way,
 		Class: one.class, Call: true, Keys: one.inv.Grants,
 		Refused: func(socket string) { c.way.Socket(socket); sockets.add(socket) },
+		Wrote: func(path string) {
+			one.inv.ReportRefused(capabilities.WriteKey(path), c.secrets.withheld().Text(path))
+		},
 	}
 	if one.class == capabilities.ClassT0 {
 		program.Own = nil

@@ -68,13 +68,6 @@ type hosted struct {
 	calls *calls
 }
 
-// calls are those of one provider that run, and what they were kept from.
-type calls struct {
-	mu   sync.Mutex // above what follows
-	open int
-	told map[string]int // how often each target was refused, up to the last call
-}
-
 // offered is one approved tool.
 type offered struct {
 	tools.Described
@@ -381,8 +374,8 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 	if err := t.of.credentials.missing(); err != nil {
 		return capabilities.Output{}, err
 	}
-	t.of.begin()
-	defer t.of.end(inv)
+	t.of.begin(&inv)
+	defer t.of.end(&inv)
 	secrets := t.of.credentials
 	progress := func(p capabilities.Progress) {
 		p.Message = secrets.withheld().Text(p.Message)
@@ -406,46 +399,6 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 		}
 	}
 	return out, nil
-}
-
-// begin notes a call. Refusals from before it, while none ran, are no call's.
-func (p *hosted) begin() {
-	c := p.calls
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.open++; c.open == 1 {
-		c.told = p.refusals()
-	}
-}
-
-// end reports what a call tried and was kept from. Of calls side by side the one that ends first
-// reports it, and says that others ran: whose it was nobody can tell.
-func (p *hosted) end(inv capabilities.Invocation) {
-	kept := p.credentials.withheld() // a program can put a value into the name of a host
-	c := p.calls
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := p.refusals()
-	for target, n := range now {
-		if n > c.told[target] {
-			detail := kept.Text(target)
-			if c.open > 1 {
-				detail += " (or another call of the provider)"
-			}
-			inv.ReportRefused("network.egress.https", detail)
-		}
-	}
-	c.told = now
-	c.open--
-}
-
-// refusals is how often each target was refused.
-func (p *hosted) refusals() map[string]int {
-	all := map[string]int{}
-	for _, r := range p.backend.refused() {
-		all[r.Target] = r.Count
-	}
-	return all
 }
 
 // CloseLane frees nothing: providers know no lanes.

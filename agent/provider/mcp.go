@@ -39,6 +39,7 @@ type server struct {
 	way    *egress.Way
 	secret *credentials
 	news   func(*server, *tools.ToolManifest) // told what it offers on each connection, and when that changed
+	writes writes
 
 	mu      sync.Mutex // above what follows; never held while the server is waited for
 	live    *live
@@ -96,6 +97,8 @@ func (s *server) restart(why change) {
 }
 
 func (s *server) refused() []egress.Refused { return s.way.Refused() }
+
+func (s *server) wrote() map[string]int { return s.writes.all() }
 
 func (s *server) hold(on bool) { s.way.Hold(on) }
 
@@ -317,7 +320,7 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 		l.http = s.way.Transport(egress.TransportOptions{Origin: at, Credentials: s.secret.header, MaxBytes: maxMessage, HeaderTimeout: 5 * time.Minute})
 		return &mcp.StreamableClientTransport{Endpoint: s.record.URL, HTTPClient: onlyTo(at, heard401{l.http, &l.wants}), MaxRetries: 2, MaxEventSize: maxMessage}, nil
 	}
-	p, err := s.start.Start(context.Background(), Program{Argv: s.record.Command, Env: s.secret.env(), Read: s.record.Read, Write: s.record.Write, Net: s.way})
+	p, err := s.start.Start(context.Background(), Program{Argv: s.record.Command, Env: s.secret.env(), Read: s.record.Read, Write: s.record.Write, Net: s.way, Wrote: s.writes.add})
 	if err != nil {
 		return nil, err
 	}

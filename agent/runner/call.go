@@ -235,7 +235,7 @@ func (s *started) run(ctx context.Context, inv capabilities.Invocation, do handl
 	o.answer.Isolation = s.ready.Isolation
 	observations, _ := s.recorder.Observations()
 	for _, seen := range observations {
-		o.answer.Observed = append(o.answer.Observed, wire.Observation{Key: seen.Key, Detail: seen.Detail, Count: seen.Count, Refused: seen.Refused})
+		o.answer.Observed = append(o.answer.Observed, wire.Observation{Key: seen.Key, Detail: seen.Detail, Count: seen.Count, Refused: seen.Refused, Among: seen.Among})
 	}
 	o.answer.Lost = s.recorder.Lost()
 	s.redact(&o.answer)

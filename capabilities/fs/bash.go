@@ -56,7 +56,10 @@ func (h *Handler) bash(ctx context.Context, inv capabilities.Invocation) (capabi
 	own, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	// The folder is a word of its own: no name of one becomes a command.
-	p, err := h.opts.Start.Start(own, []string{"bash", "-c", `cd -- "$1" && eval "$2" 2>&1`, "bash", filepath.Join(h.dir, rel), args.Command}, h.dir, inv.Grants, net)
+	p, err := h.opts.Start.Start(own, Command{
+		Argv: []string{"bash", "-c", `cd -- "$1" && eval "$2" 2>&1`, "bash", filepath.Join(h.dir, rel), args.Command}, Dir: h.dir, Keys: inv.Grants, Net: net,
+		Wrote: func(path string) { inv.ReportRefused(capabilities.WriteKey(path), path) },
+	})
 	if err != nil && own.Err() != nil && ctx.Err() == nil {
 		return h.timedOut(&inv, &output{}, began, net), nil
 	}

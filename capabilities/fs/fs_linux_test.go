@@ -16,7 +16,6 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
-	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
@@ -29,10 +28,10 @@ func TestMain(m *testing.M) {
 
 type shell struct{ box *sandbox.Sandbox }
 
-func (s shell) Start(ctx context.Context, argv []string, dir string, keys []string, net *egress.Way) (Process, error) {
-	program := sandbox.Program{Argv: argv, Write: []string{dir}, Call: true, Keys: keys}
-	if net != nil {
-		door, err := net.Open()
+func (s shell) Start(ctx context.Context, c Command) (Process, error) {
+	program := sandbox.Program{Argv: c.Argv, Write: []string{c.Dir}, Call: true, Keys: c.Keys, Wrote: c.Wrote}
+	if c.Net != nil {
+		door, err := c.Net.Open()
 		if err != nil {
 			return nil, err
 		}

@@ -30,12 +30,20 @@ type Options struct {
 
 // Starter starts a command behind walls. It is safe for concurrent use.
 type Starter interface {
-	// Start starts a program in folder dir, which is all that it may write, with what the
-	// effective keys of its call grant. net is its way to the network; nil: it opens no connection.
-	Start(ctx context.Context, argv []string, dir string, keys []string, net *egress.Way) (Process, error)
+	Start(ctx context.Context, c Command) (Process, error)
 	// Class is what it gets, with a way to the network or without; the error says why it gets none,
 	// and the fix.
 	Class(net bool) (capabilities.IsolationClass, error)
+}
+
+// Command is what is to be started.
+type Command struct {
+	Argv []string
+	Dir  string      // all that it may write
+	Keys []string    // the effective keys of its call, which decide what it gets
+	Net  *egress.Way // its way to the network; nil: it opens no connection
+	// Wrote is told of each path outside Dir that it would have changed and was kept from.
+	Wrote func(path string)
 }
 
 // Process is a running command.

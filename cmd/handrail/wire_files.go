@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/capabilities/folder"
 	"github.com/handrail-dev/handrail/capabilities/fs"
 	"github.com/handrail-dev/handrail/capabilities/web"
@@ -71,11 +70,11 @@ type shell struct {
 }
 
 // Start starts a command that may write one folder, with what its call's keys grant.
-func (s shell) Start(ctx context.Context, argv []string, dir string, keys []string, net *egress.Way) (fs.Process, error) {
+func (s shell) Start(ctx context.Context, c fs.Command) (fs.Process, error) {
 	// git does not start where it may not read the system's settings.
-	p := sandbox.Program{Argv: argv, Env: []string{"GIT_CONFIG_NOSYSTEM=1"}, Write: []string{dir}, Class: s.class, Call: true, Keys: keys}
-	if net != nil {
-		door, err := openDoor(s.box, net)
+	p := sandbox.Program{Argv: c.Argv, Env: []string{"GIT_CONFIG_NOSYSTEM=1"}, Write: []string{c.Dir}, Class: s.class, Call: true, Keys: c.Keys, Wrote: c.Wrote}
+	if c.Net != nil {
+		door, err := openDoor(s.box, c.Net)
 		if err != nil {
 			return nil, err
 		}

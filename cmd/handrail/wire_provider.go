@@ -52,7 +52,7 @@ func (s starter) Start(ctx context.Context, p provider.Program) (provider.Proces
 		refused = p.Net.Socket
 	}
 	child, err := s.box.Start(ctx, sandbox.Program{
-		Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write, Own: p.Own, Door: door, Class: class, Call: p.Call, Keys: p.Keys, Refused: refused,
+		Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write, Own: p.Own, Door: door, Class: class, Call: p.Call, Keys: p.Keys, Refused: refused, Wrote: p.Wrote,
 	})
 	if err != nil {
 		return nil, err

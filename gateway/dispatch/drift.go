@@ -34,7 +34,7 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 	}
 	s.Declared = c.sealed.Capabilities.Keys()
 	for _, o := range a.Observed {
-		use := drift.Use{Key: o.Key, Detail: o.Detail, Count: o.Count}
+		use := drift.Use{Key: o.Key, Detail: o.Detail, Count: o.Count, Among: among(o.Among)}
 		if o.Refused {
 			s.Refused = append(s.Refused, use)
 		} else {
@@ -56,7 +56,8 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 		}
 		c.drift.Events = append(c.drift.Events, packet.Drift{
 			ID: events.NewID(), EnvelopeHash: c.sealed.HashHex(), Profile: c.sealed.Profile, Snapshot: c.sealed.Snapshot, Key: plainKey(one.Key), Declared: one.Declared,
-			Signal: one.Signal, Severity: one.Severity, Evidence: strings.ToValidUTF8(one.Detail, "\uFFFD"), Count: one.Count, Response: response,
+			Signal: one.Signal, Severity: one.Severity, Evidence: evidence(&one.Use), Count: one.Count, Response: response,
+			Among: one.Use.Calls(),
 		})
 	}
 	if a.Lost > 0 { // nothing is dropped without its number
@@ -69,6 +70,27 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 		return nil
 	}
 	return &capabilities.Error{Code: capabilities.CodeDriftCritical}
+}
+
+// evidence is what was seen, in words.
+func evidence(u *drift.Use) string {
+	text := strings.ToValidUTF8(u.Detail, "\uFFFD")
+	if u.Among != "" {
+		text += " (one of the calls " + u.Among + ", which their provider carried out at once)"
+	}
+	return text
+}
+
+// maxAmong bounds the calls of an event of which nobody can tell whose it is.
+const maxAmong = 8
+
+// among is what a node says of the calls of which one did something.
+func among(calls []capabilities.CallID) string {
+	var text []string
+	for _, one := range calls[:min(len(calls), maxAmong)] {
+		text = append(text, plainKey(string(one)))
+	}
+	return strings.Join(text, " ")
 }
 
 // quarantined refuses a call for what drifted before: its tool is restricted, or what would carry

@@ -25,6 +25,15 @@ type Use struct {
 	Key    string
 	Detail string // such as a host's name; may be empty
 	Count  uint32
+	Among  string // the calls of which one did it, where nobody can tell which; "": the one that tells
+}
+
+// Calls are those of Among.
+func (u Use) Calls() (all []capabilities.CallID) {
+	for _, one := range strings.Fields(u.Among) {
+		all = append(all, capabilities.CallID(one))
+	}
+	return all
 }
 
 // Difference is one thing that was seen and not granted (S1-43).
@@ -68,8 +77,11 @@ func Observed(s Seen) []Difference {
 	}
 	for _, u := range s.Refused { // whatever else is granted under the key (S1-50)
 		d := Difference{Use: u, Signal: signalOf(u.Key), Severity: Violation, Declared: slices.Contains(s.Declared, u.Key), Refused: true}
-		if strings.HasPrefix(u.Key, "privileged.") {
+		switch {
+		case strings.HasPrefix(u.Key, "privileged."):
 			d.Severity = Critical
+		case u.Key == capabilities.KeyTemp: // every program has a folder of its own for these
+			d.Severity = Warning
 		}
 		all = append(all, d)
 	}

@@ -15,14 +15,14 @@ func TestObserved(t *testing.T) {
 	s := Seen{
 		Grants:   []string{"network.browser.session", "network.egress.domain_allowlist:example.com", "data.read.screen"},
 		Declared: []string{"network.browser.session", "network.egress.https"}, Needed: capabilities.ClassT2, Given: capabilities.ClassT2,
-		Uses: []Use{{"network.browser.session", "a", 1}, {"network.egress.domain_allowlist", "", 1}, {"data.capture.screen", "", 1}, {"network.egress.https", "evil.example", 4}, {"data.write.workspace", "x", 1}, {"privileged.secret.read", "", 1}, {"data.read.location", "", 1}},
+		Uses: []Use{{Key: "network.browser.session", Detail: "a", Count: 1}, {Key: "network.egress.domain_allowlist", Detail: "", Count: 1}, {Key: "data.capture.screen", Detail: "", Count: 1}, {Key: "network.egress.https", Detail: "evil.example", Count: 4}, {Key: "data.write.workspace", Detail: "x", Count: 1}, {Key: "privileged.secret.read", Detail: "", Count: 1}, {Key: "data.read.location", Detail: "", Count: 1}},
 	}
 	want := []Difference{
-		{Use: Use{"privileged.secret.read", "", 1}, Signal: Secret, Severity: Critical},
-		{Use: Use{"data.read.location", "", 1}, Severity: Violation},
-		{Use: Use{"data.write.workspace", "x", 1}, Signal: Write, Severity: Violation},
-		{Use: Use{"network.egress.https", "evil.example", 4}, Signal: Network, Severity: Violation, Declared: true},
-		{Use: Use{"data.capture.screen", "", 1}, Severity: Warning},
+		{Use: Use{Key: "privileged.secret.read", Detail: "", Count: 1}, Signal: Secret, Severity: Critical},
+		{Use: Use{Key: "data.read.location", Detail: "", Count: 1}, Severity: Violation},
+		{Use: Use{Key: "data.write.workspace", Detail: "x", Count: 1}, Signal: Write, Severity: Violation},
+		{Use: Use{Key: "network.egress.https", Detail: "evil.example", Count: 4}, Signal: Network, Severity: Violation, Declared: true},
+		{Use: Use{Key: "data.capture.screen", Detail: "", Count: 1}, Severity: Warning},
 	}
 	if got := Observed(s); !slices.Equal(got, want) {
 		t.Errorf("\n got %+v\nwant %+v", got, want)
@@ -44,12 +44,14 @@ func TestObserved(t *testing.T) {
 }
 
 // An attempt that was refused is a violation whatever else is granted under its key, and critical
-// if it is privileged (S1-44, S1-50).
+// if it is privileged; a temporary file in the wrong folder is harmless (S1-44, S1-45, S1-50).
 func TestRefusedAttempts(t *testing.T) {
-	s := Seen{Grants: []string{"network.egress.https"}, Declared: []string{"network.egress.https"}, Refused: []Use{{"network.egress.https", "evil.example:443", 2}, {"privileged.secret.read", "", 1}}}
+	s := Seen{Grants: []string{"network.egress.https"}, Declared: []string{"network.egress.https"}, Refused: []Use{{Key: "network.egress.https", Detail: "evil.example:443", Count: 2}, {Key: "privileged.secret.read", Detail: "", Count: 1}, {Key: "data.write.workspace", Detail: "/etc/passwd", Count: 1}, {Key: "data.write.temp", Detail: "/tmp/x", Count: 1}}}
 	want := []Difference{
-		{Use: Use{"privileged.secret.read", "", 1}, Signal: Secret, Severity: Critical, Refused: true},
-		{Use: Use{"network.egress.https", "evil.example:443", 2}, Signal: Network, Severity: Violation, Declared: true, Refused: true},
+		{Use: Use{Key: "privileged.secret.read", Detail: "", Count: 1}, Signal: Secret, Severity: Critical, Refused: true},
+		{Use: Use{Key: "data.write.workspace", Detail: "/etc/passwd", Count: 1}, Signal: Write, Severity: Violation, Refused: true},
+		{Use: Use{Key: "network.egress.https", Detail: "evil.example:443", Count: 2}, Signal: Network, Severity: Violation, Declared: true, Refused: true},
+		{Use: Use{Key: "data.write.temp", Detail: "/tmp/x", Count: 1}, Signal: Write, Severity: Warning, Refused: true},
 	}
 	if got := Observed(s); !slices.Equal(got, want) {
 		t.Errorf("\n got %+v\nwant %+v", got, want)

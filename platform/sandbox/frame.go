@@ -27,6 +27,7 @@ const (
 	frameConnect = 9  // the program is about to be connected to its door, or was refused
 	frameReady   = 11 // the runner waits for its order: whatever takes no order is done
 	frameSocket  = 10 // the program wanted a socket and was refused: its family, uint16
+	frameWrite   = 11 // the program would write outside its folders and is refused: the path
 )
 
 // maxOrder bounds an order, which holds a command's words.
@@ -71,6 +72,9 @@ func (t teller) connects(from uint16, to netip.AddrPort) error {
 func (t teller) refused(family uint16) error {
 	return t.report.write(frameSocket, binary.BigEndian.AppendUint16(nil, family))
 }
+
+// wrote tells of a path that the program may not write.
+func (t teller) wrote(path string) error { return t.report.write(frameWrite, []byte(path)) }
 
 type frames struct {
 	mu sync.Mutex

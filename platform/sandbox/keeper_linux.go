@@ -139,6 +139,13 @@ func (k *keeper) answer(n *notification, r *response, to teller) error {
 	if at, ok := chmods[n.nr]; ok {
 		return k.chmod(n, at)
 	}
+	for _, calls := range []map[int32]change{writing, olderWriting} {
+		if c, ok := calls[n.nr]; ok {
+			r.flags = unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
+			k.looks(n, &c, to.wrote)
+			return nil
+		}
+	}
 	return unix.EPERM
 }
 

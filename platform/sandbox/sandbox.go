@@ -39,6 +39,10 @@ type Program struct {
 	// Refused is told of each socket ("an IPv4 socket") that a program without a door wanted and did
 	// not get: before the program goes on, so before its end. Default: nobody is.
 	Refused func(socket string)
+	// Wrote is told of each path outside its folders that the program would have changed and was
+	// kept from: before it goes on. Several goroutines of a program tell one after the other.
+	// Default: nobody is.
+	Wrote func(path string)
 }
 
 // Door is a proxy on loopback that takes connections of one program, which opens no other ones.
@@ -219,7 +223,7 @@ func (p *Process) tell(o order) error {
 
 // environment is all that a program finds there.
 func environment(scratch string, door Door, more []string) []string {
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratch, "TMPDIR=" + scratch, "LANG=C.UTF-8"}
+	env := append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratch, "TMPDIR=" + scratch, "LANG=C.UTF-8"}, quiet...)
 	if door != nil {
 		proxy := "http://" + door.Addr().String()
 		for _, name := range proxyVariables {
@@ -235,6 +239,10 @@ func environment(scratch string, door Door, more []string) []string {
 	return env
 }
 
+// quiet keeps programs from writing beside what they read when nobody asked them to: Python what it
+// compiled, git what it looked up.
+var quiet = []string{"PYTHONDONTWRITEBYTECODE=1", "GIT_OPTIONAL_LOCKS=0"}
+
 // proxyVariables are where programs look for a proxy: most, npm, yarn.
 var proxyVariables = []string{
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy", "npm_config_proxy", "npm_config_https_proxy", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY",
@@ -245,6 +253,7 @@ type Process struct {
 	child platform.Process
 	door  Door // nil: none
 	told  func(socket string)
+	wrote func(path string)
 	stdin *input
 	out   *io.PipeReader
 	over  chan struct{} // closed when code is known
@@ -261,7 +270,7 @@ const maxStderr = 16 << 10
 func newProcess(ctx context.Context, child platform.Process, of *Program) *Process {
 	out, to := io.Pipe()
 	door := of.Door
-	p := &Process{child: child, door: door, told: of.Refused, stdin: &input{to: &frames{w: child.In()}}, out: out, over: make(chan struct{}), code: -1}
+	p := &Process{child: child, door: door, told: of.Refused, wrote: of.Wrote, stdin: &input{to: &frames{w: child.In()}}, out: out, over: make(chan struct{}), code: -1}
 	stop := context.AfterFunc(ctx, p.Kill)
 	go func() {
 		defer stop()
@@ -311,6 +320,10 @@ func (p *Process) listen(to *io.PipeWriter) {
 		case frameSocket:
 			if p.told != nil && len(data) == 2 {
 				p.told(socketName(binary.BigEndian.Uint16(data)))
+			}
+		case frameWrite:
+			if p.wrote != nil {
+				p.wrote(strings.ToValidUTF8(string(data), "\uFFFD"))
 			}
 		case frameExit:
 			if !started || len(data) != 4 {

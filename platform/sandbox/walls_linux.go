@@ -304,10 +304,11 @@ var ownOnly = []uint32{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_
 // filter refuses refusedCalls, and every socket: a program has no way to the network, nor to
 // services of the machine. A pair of connected sockets, which programs use inside, is none.
 //
-// Changes of modes and times wait for the keeper, who listens on the descriptor; with signals each
-// signal, with alone each new process and program, and without a door each socket. With a door a program opens TCP sockets of
-// IPv4; each connect waits, too, and the keeper makes the connection in its place, to the door
-// alone. Landlock refuses every one that the program would make itself.
+// Changes of modes and times, and of files by name, wait for the keeper, who listens on the
+// descriptor; with signals each signal, with alone each new process and program, and without a door
+// each socket. With a door a program opens TCP sockets of IPv4; each connect waits, too, and the
+// keeper makes the connection in its place, to the door alone. Landlock refuses every one that the
+// program would make itself.
 func filter(door, apart, signals, alone bool) (listener int, err error) {
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
@@ -342,6 +343,17 @@ func filter(door, apart, signals, alone bool) (listener int, err error) {
 	}
 	for _, number := range asked {
 		program = append(program, jump(unix.BPF_JEQ, uint32(number), 0, 1), end(unix.SECCOMP_RET_USER_NOTIF))
+	}
+	// Writing is looked at, and reading is not.
+	for _, calls := range []map[int32]change{writing, olderWriting} {
+		for number, c := range calls {
+			if c.flags == 0 || c.far {
+				program = append(program, jump(unix.BPF_JEQ, uint32(number), 0, 1), end(unix.SECCOMP_RET_USER_NOTIF))
+				continue
+			}
+			program = append(program, jump(unix.BPF_JEQ, uint32(number), 0, 4),
+				load(offArgs+8*uint32(c.flags)), jump(unix.BPF_JSET, writes, 0, 1), end(unix.SECCOMP_RET_USER_NOTIF), allow)
+		}
 	}
 	// Whoever gets a descriptor's signals is somebody that the program may signal.
 	program = append(program,

@@ -13,3 +13,16 @@ var chmods = map[int32]int{unix.SYS_CHMOD: -1, unix.SYS_FCHMODAT: 0, unix.SYS_FC
 
 // forks are the calls beside clone that make a process.
 var forks = []int32{unix.SYS_FORK, unix.SYS_VFORK}
+
+// olderWriting are the calls that only this system has besides, which change files by name.
+var olderWriting = map[int32]change{
+	unix.SYS_OPEN:    {names: []name{{-1, 0, before}}, content: true, flags: 1},
+	unix.SYS_CREAT:   {names: []name{{-1, 0, either}}, content: true},
+	unix.SYS_MKDIR:   {names: []name{{-1, 0, never}}},
+	unix.SYS_MKNOD:   {names: []name{{-1, 0, never}}},
+	unix.SYS_SYMLINK: {names: []name{{-1, 1, never}}},
+	unix.SYS_LINK:    {names: []name{{-1, 1, never}}},
+	unix.SYS_UNLINK:  {names: []name{{-1, 0, before}}},
+	unix.SYS_RMDIR:   {names: []name{{-1, 0, before}}},
+	unix.SYS_RENAME:  {names: []name{{-1, 0, before}, {-1, 1, either}}},
+}

@@ -12,3 +12,6 @@ var chmods = map[int32]int{unix.SYS_FCHMODAT: 0, unix.SYS_FCHMODAT2: 0}
 
 // forks are the calls beside clone that make a process.
 var forks = []int32{}
+
+// olderWriting are the calls that only another system has, which change files by name.
+var olderWriting map[int32]change

@@ -26,7 +26,7 @@ func (w Walls) Start(ctx context.Context, p provider.Program) (provider.Process,
 	if err != nil {
 		return nil, err
 	}
-	program := sandbox.Program{Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write, Own: p.Own, Class: class, Call: p.Call, Keys: p.Keys, Refused: p.Refused}
+	program := sandbox.Program{Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write, Own: p.Own, Class: class, Call: p.Call, Keys: p.Keys, Refused: p.Refused, Wrote: p.Wrote}
 	if p.Refused == nil {
 		program.Refused = p.Net.Socket
 	}

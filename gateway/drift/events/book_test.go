@@ -77,6 +77,26 @@ func (h *house) refusal(tool capabilities.ToolID, on drift.Runner) capabilities.
 	return e.Code
 }
 
+// An attempt of one of several calls is the provider's, whose runner it counts for: it is no
+// call's, and raises no tool's risk (S1-05, S1-49, S1-52).
+func TestAnEventOfSeveralCalls(t *testing.T) {
+	h := newHouse(t, t.TempDir())
+	one := event(drift.Violation)
+	one.Among = []capabilities.CallID{"call_1", "call_2"}
+	for range 3 {
+		one.ID = NewID()
+		h.end("tool.a.x", runner, one)
+	}
+	list, _, err := h.List(context.Background(), Filter{})
+	must(t, err)
+	if len(list) != 3 || list[0].Call != "" || list[0].Raises != 0 || h.Raised("tool.a.x", "n1") != 0 {
+		t.Errorf("%+v", list)
+	}
+	if got := h.refusal("tool.a.x", runner); got != capabilities.CodeRunnerQuarantined {
+		t.Errorf("after three: %q", got)
+	}
+}
+
 // The third violation of one runner within an hour quarantines it, until a person lifts that with
 // a reason; a restart changes nothing of it (S1-52).
 func TestTheThirdViolationQuarantines(t *testing.T) {

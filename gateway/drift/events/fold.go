@@ -106,7 +106,7 @@ func fold(tx *store.Tx, p *ledger.Packet) (apply func(*state), err error) {
 
 // raises is by how many levels an event raises the risk of its tool on its node (S1-05).
 func raises(p *ledger.Packet, d *packet.Drift) int {
-	if p.Tool == "" || p.Node == "" {
+	if p.Tool == "" || p.Node == "" || len(d.Among) > 0 { // another tool's call may have done it
 		return 0
 	}
 	switch d.Severity {

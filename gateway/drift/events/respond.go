@@ -81,7 +81,11 @@ func (b *Book) answers(tx *store.Tx, e *Ended) ([]ledger.Draft, error) {
 		default:
 			d.Response = drift.Recorded
 		}
-		drafts = append(drafts, draft(ledger.KindDrift, d))
+		event := draft(ledger.KindDrift, d)
+		if len(d.Among) > 0 {
+			event.Call = ""
+		}
+		drafts = append(drafts, event)
 	}
 	if e.Uncounted != nil {
 		drafts = append(drafts, draft(ledger.KindDriftUncounted, *e.Uncounted))

@@ -20,6 +20,9 @@ type Drift struct {
 	Evidence     string         `json:"evidence,omitempty"`           // such as a host's name
 	Count        uint32         `json:"count,omitempty"`              // how often
 	Response     drift.Response `json:"response"`
+	// Among are the calls that its provider was carrying out, of which one did it; the packet names
+	// none then. None: the packet's call did.
+	Among []capabilities.CallID `json:"open_calls,omitempty"`
 }
 
 // DriftResolved is the body of gateway.drift.resolved: a person looked at an event.

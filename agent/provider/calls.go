@@ -1,0 +1,112 @@
+package provider
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// calls are those of one provider that run, and what they were kept from. Between two moments at
+// which a call begins or ends the same ones run, and what a server was refused meanwhile is theirs:
+// of the one that runs, or of the provider while several did, with all of them named.
+type calls struct {
+	mu   sync.Mutex // above what follows
+	open []*capabilities.Invocation
+	told map[attempt]int // how often each was refused, up to the last of those moments
+}
+
+// attempt is one thing that a provider tried and was kept from.
+type attempt struct {
+	key    string // as a capability key
+	detail string // a host, or a path
+}
+
+// begin notes a call. Refusals from before it, while none ran, are no call's.
+func (p *hosted) begin(inv *capabilities.Invocation) {
+	c := p.calls
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.settleLocked()
+	c.open = append(c.open, inv)
+}
+
+// end reports what was refused while the call ran.
+func (p *hosted) end(inv *capabilities.Invocation) {
+	c := p.calls
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.settleLocked()
+	c.open = slices.DeleteFunc(c.open, func(one *capabilities.Invocation) bool { return one == inv })
+}
+
+// settleLocked reports what was refused since the last call began or ended.
+func (p *hosted) settleLocked() {
+	c := p.calls
+	now := p.attempts()
+	var news []attempt
+	for one, n := range now {
+		if n > c.told[one] && len(c.open) > 0 {
+			news = append(news, one)
+		}
+	}
+	c.told = now
+	slices.SortFunc(news, func(x, y attempt) int { return cmp.Or(cmp.Compare(x.key, y.key), cmp.Compare(x.detail, y.detail)) })
+	var among []capabilities.CallID
+	if len(c.open) > 1 {
+		for _, one := range c.open {
+			among = append(among, one.Call)
+		}
+	}
+	kept := p.credentials.withheld() // a program can put a value into the name of a host or file
+	for _, one := range news {
+		c.open[0].ReportRefused(one.key, kept.Text(one.detail), among...)
+	}
+}
+
+// attempts is how often each thing was refused.
+func (p *hosted) attempts() map[attempt]int {
+	all := map[attempt]int{}
+	for _, r := range p.backend.refused() {
+		all[attempt{capabilities.KeyEgress, r.Target}] = r.Count
+	}
+	for path, n := range p.backend.wrote() {
+		all[attempt{capabilities.WriteKey(path), path}] = n
+	}
+	return all
+}
+
+// writes are the paths that a server wanted to change and was not let, with how often.
+type writes struct {
+	mu    sync.Mutex // above what follows
+	paths map[string]int
+}
+
+// maxWrites bounds the paths that are told apart; further ones are one.
+const maxWrites = 64
+
+// morePaths stands for the paths beyond maxWrites.
+const morePaths = "other files"
+
+func (w *writes) add(path string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.paths == nil {
+		w.paths = map[string]int{}
+	}
+	if _, known := w.paths[path]; !known && len(w.paths) >= maxWrites {
+		path = morePaths
+	}
+	w.paths[path]++
+}
+
+func (w *writes) all() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make(map[string]int, len(w.paths))
+	for path, n := range w.paths {
+		all[path] = n
+	}
+	return all
+}
