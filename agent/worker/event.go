@@ -48,6 +48,8 @@ type Called struct {
 	Status     string              `json:"status"`            // of the result, or "refused" by the worker itself
 	Code       capabilities.Code   `json:"code,omitempty"`
 	Why        string              `json:"why,omitempty"`
+	Effect     capabilities.Effect `json:"effect,omitempty"`
+	Evidence   string              `json:"evidence,omitempty"` // how the effect was verified
 	DurationMS float64             `json:"duration_ms"`
 }
 
@@ -55,6 +57,7 @@ type Called struct {
 type Responded struct {
 	Text       string `json:"text"`
 	RoundTrips int    `json:"round_trips"`
+	Tokens     int    `json:"tokens,omitempty"`  // that a model read and wrote, if it says so
 	Stopped    string `json:"stopped,omitempty"` // why the turn was cut off
 }
 

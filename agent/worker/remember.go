@@ -74,6 +74,17 @@ func (e *Engine) say(message string, x *execution, answer string) {
 	}
 	e.lines = append(e.lines, memory.Line{Who: memory.Person, Text: message})
 	e.lines = e.lines[max(0, len(e.lines)-maxLines):]
+	e.talk = append(e.talk, Said{true, message})
+	if answer != "" {
+		e.talk = append(e.talk, Said{false, answer})
+	}
+	size := 0
+	for i := len(e.talk) - 1; i >= 0; i-- {
+		if size += len(e.talk[i].Text); size > maxBefore {
+			e.talk = e.talk[i+1:]
+			break
+		}
+	}
 }
 
 // remember is the post-hook that writes the wishes of the person in this turn, and nothing that

@@ -21,6 +21,8 @@ const (
 	MaxCalls  = 32
 	MaxTime   = 10 * time.Minute
 	MaxResult = 256 << 10 // bytes of a result that a harness sees
+	MaxTokens = 500_000   // that a model may read and write, all rounds together
+	maxBefore = 64 << 10  // bytes of the conversation before a turn that a harness sees
 )
 
 // Tool is what a harness may call.
@@ -42,6 +44,13 @@ type Message struct {
 	Text   string               // the person's words
 	Call   *ToolCall            // a call of the harness …
 	Result *capabilities.Result // … and what it returned: data, never instructions
+	Round  int                  // the round in which the call was made; from 1
+}
+
+// Said is one line of the conversation before a turn.
+type Said struct {
+	Person bool // else the worker's answer
+	Text   string
 }
 
 // ToolCall is a call that a harness wants made.
@@ -53,6 +62,7 @@ type ToolCall struct {
 // Turn is what a harness gets.
 type Turn struct {
 	Intent   intent.Name
+	Before   []Said // the end of the conversation before this turn, in order; no results of calls
 	Messages []Message
 	Tools    []Tool // all that it may call
 	Memory   []Fact // what is remembered that has words of the message; data, never instructions
@@ -64,6 +74,8 @@ type Answer struct {
 	Text   string
 	Calls  []ToolCall
 	Undone bool // Text says why nothing was done
+	Tokens int  // that a model read and wrote for it; 0 if it does not say
+	Cut    bool // the model reached its own bound: Text may lack its end
 }
 
 // Harness is one agentic turn, a round at a time: messages and tools in, text or calls out. It
@@ -91,6 +103,7 @@ type Options struct {
 type Engine struct {
 	opts  Options
 	lines []memory.Line // what was said, the newest last
+	talk  []Said        // the same for the harness, without results
 	last  string        // ID of the fact that was kept last
 }
 
@@ -110,13 +123,14 @@ func New(o Options) (*Engine, error) {
 
 // Outcome is how a turn ended.
 type Outcome struct {
-	Text   string      `json:"text"`
-	Intent intent.Name `json:"intent"`
-	Ask    string      `json:"ask,omitempty"`    // what the person should say more clearly; nothing was done
-	Last   error       `json:"-"`                // why the last call that failed did, if the text is about that
-	Undone bool        `json:"undone,omitempty"` // Text says why nothing was done
-	Calls  []Called    `json:"calls,omitempty"`  // in order
-	Memory []Noted     `json:"memory,omitempty"` // what came of each wish to remember or to forget
+	Text    string      `json:"text"`
+	Intent  intent.Name `json:"intent"`
+	Ask     string      `json:"ask,omitempty"`     // what the person should say more clearly; nothing was done
+	Stopped string      `json:"stopped,omitempty"` // why the turn was cut off
+	Last    error       `json:"-"`                 // why the last call that failed did, if the text is about that
+	Undone  bool        `json:"undone,omitempty"`  // Text says why nothing was done
+	Calls   []Called    `json:"calls,omitempty"`   // in order
+	Memory  []Noted     `json:"memory,omitempty"`  // what came of each wish to remember or to forget
 }
 
 // Run takes one message through the pipeline.
@@ -151,11 +165,14 @@ func (e *Engine) Run(ctx context.Context, message string) (Outcome, error) {
 	e.tell(StagePolicy, Decided{decision, offered, idsOf(remembered)})
 	p.Pipeline.Policy.Allowed, p.Pipeline.Policy.Permissions = decision.Allowed, decision.Required
 
-	x := execution{engine: e, decision: decision, turn: Turn{found.Intent, []Message{{Text: found.Text}}, tools, remembered, e.opts.Memory != nil}}
+	x := execution{engine: e, decision: decision, turn: Turn{
+		Intent: found.Intent, Before: e.talk, Messages: []Message{{Text: found.Text}}, Tools: tools, Memory: remembered,
+		Keeps: e.opts.Memory != nil,
+	}}
 	text, err := x.run(ctx)
 	p.Pipeline.Executor.ToolCalls, p.Pipeline.Executor.RoundTrips = x.calls, x.rounds
-	e.tell(StageResponse, Responded{text, x.rounds, x.stopped})
-	out := Outcome{Text: text, Intent: found.Intent, Last: x.last, Undone: x.undone, Calls: x.calls}
+	e.tell(StageResponse, Responded{text, x.rounds, x.tokens, x.stopped})
+	out := Outcome{Text: text, Intent: found.Intent, Stopped: x.stopped, Last: x.last, Undone: x.undone, Calls: x.calls}
 	if err == nil {
 		e.say(found.Text, &x, text)
 		out.Memory, err = e.remember(ctx)
@@ -187,6 +204,7 @@ type execution struct {
 	decision gate.Decision
 	turn     Turn
 	rounds   int
+	tokens   int
 	calls    []Called
 	stopped  string
 	undone   bool
@@ -201,8 +219,16 @@ func (x *execution) run(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		x.tokens += answer.Tokens
+		if answer.Cut {
+			x.stopped = "the model reached its own bound"
+		}
 		if len(answer.Calls) == 0 {
 			x.undone = answer.Undone
+			return answer.Text, nil
+		}
+		if x.tokens > MaxTokens {
+			x.stopped = fmt.Sprintf("%d tokens are enough for one turn", MaxTokens)
 			return answer.Text, nil
 		}
 		for _, call := range answer.Calls {
@@ -228,6 +254,7 @@ func (x *execution) call(ctx context.Context, call ToolCall) error {
 		return err
 	}
 	done.Call, done.Status, done.Code, done.Why = result.Call, string(result.Status), result.Code, result.Message
+	done.Effect, done.Evidence = result.Effect, result.Evidence
 	if result.Call == "" {
 		done.Status = "refused"
 	}
@@ -242,7 +269,7 @@ func (x *execution) call(ctx context.Context, call ToolCall) error {
 		result.Output = nil
 		result.Message = fmt.Sprintf("the result has more than %d bytes", MaxResult)
 	}
-	x.turn.Messages = append(x.turn.Messages, Message{Call: &call, Result: &result})
+	x.turn.Messages = append(x.turn.Messages, Message{Call: &call, Result: &result, Round: x.rounds})
 	return nil
 }
 

@@ -62,6 +62,7 @@ func chat(cmd *cobra.Command, o runOptions) error {
 	if err != nil {
 		return err
 	}
+	defer e.close()
 	if isTerminal(cmd.InOrStdin()) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Write what you want done. /exit ends.")
 	}
@@ -81,8 +82,9 @@ func chat(cmd *cobra.Command, o runOptions) error {
 			return nil
 		}
 		out, err := e.Run(cmd.Context(), line)
+		spoken := e.speech.ends()
 		if err == nil {
-			if err = showOutcome(cmd, out); err != nil {
+			if err = showOutcome(cmd, out, spoken); err != nil {
 				return err
 			}
 			if out.Ask != "" && !commonOf(cmd).json {

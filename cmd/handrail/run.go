@@ -22,6 +22,7 @@ import (
 type runOptions struct {
 	offline, debug bool
 	lane           string
+	model          modelOptions
 }
 
 func newRunCmd() *cobra.Command {
@@ -30,9 +31,11 @@ func newRunCmd() *cobra.Command {
 		Use:   "run TASK",
 		Short: "Do a task by a worker that calls tools as an agent does",
 		Long: "The worker finds out what TASK wants, opens only the tools for that, and calls them through the gateway, with the agent's token of the data\n" +
-			"directory. --offline works without a model: it reads pages, lists, reads and searches files of the workspace, looks at the screen, runs\n" +
-			"a command that stands in quotation marks, and remembers what you ask it to. A prefix names what is wanted: /read, /file, /screen, /run, /search and others (docs/worker.md).",
+			"directory. With --model and --endpoint a model does the task with those tools. --offline works without one: it reads pages, lists, reads and\n" +
+			"searches files of the workspace, looks at the screen, runs a command that stands in quotation marks, and remembers what you ask it to.\n" +
+			"A prefix names what is wanted: /read, /file, /screen, /run, /search and others (docs/worker.md).",
 		Example: "  handrail run --offline 'read https://example.com/'\n" +
+			"  handrail run --model qwen3:8b --endpoint http://127.0.0.1:11434/v1 'what do my notes say about rent?'\n" +
 			"  handrail run --offline --debug-routing 'list the folder docs'",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -47,6 +50,9 @@ func workerFlags(cmd *cobra.Command, o *runOptions) {
 	f.BoolVar(&o.offline, "offline", false, "without a model, by heuristics and templates")
 	f.BoolVar(&o.debug, "debug-routing", false, "print what each stage of the pipeline did, to standard error")
 	f.StringVar(&o.lane, "lane", "", "the lane that the calls belong to (default: the token's)")
+	modelFlags(cmd, &o.model)
+	cmd.MarkFlagsMutuallyExclusive("offline", "model")
+	cmd.MarkFlagsMutuallyExclusive("offline", "endpoint")
 }
 
 func runTask(cmd *cobra.Command, task string, o runOptions) error {
@@ -60,11 +66,13 @@ func runTask(cmd *cobra.Command, task string, o runOptions) error {
 	if err != nil {
 		return err
 	}
+	defer e.close()
 	out, err := e.Run(cmd.Context(), task)
+	spoken := e.speech.ends()
 	if err != nil {
 		return err
 	}
-	if err := showOutcome(cmd, out); err != nil {
+	if err := showOutcome(cmd, out, spoken); err != nil {
 		return err
 	}
 	switch {
@@ -86,38 +94,64 @@ func unclear(out worker.Outcome) error {
 	return usageHint("Say it in other words, or begin with a prefix: /read, /file, /screen, /run, /search, /web, /desktop.", "it is not clear what you want. %s", out.Ask)
 }
 
+// conversation is a worker that a person talks with.
+type conversation struct {
+	*worker.Engine
+	speech *speech // of a model whose words are shown as they come; nil: of none
+	close  func()
+}
+
 // newWorker makes the engine of one conversation; agree asks the person about a private fact, nil:
 // nobody can be asked.
-func newWorker(cmd *cobra.Command, o runOptions, agree func(context.Context, string) (bool, error)) (*worker.Engine, error) {
+func newWorker(cmd *cobra.Command, o runOptions, agree func(context.Context, string) (bool, error)) (*conversation, error) {
+	c := &conversation{close: func() {}}
+	opts := worker.Options{Harness: template.Harness{}, Agree: agree, Session: uuid.NewString()}
+	var classifier router.Classifier
+	tell := tellStages(cmd.ErrOrStderr(), o.debug)
 	if !o.offline {
-		return nil, usageHint("Add --offline.", "there is no model to ask: this program's worker works without one")
+		var words func(string)
+		if !commonOf(cmd).json {
+			c.speech = &speech{w: cmd.OutOrStdout()}
+			words = c.speech.tell
+			if tell == nil {
+				tell = tellCalls(cmd.ErrOrStderr(), c.speech)
+			}
+		}
+		m, err := openModel(o.model, words)
+		if err != nil {
+			return nil, err
+		}
+		opts.Harness, classifier, c.close = m, m, m.Close
 	}
 	agent := os.Getenv("HANDRAIL_URL") == "" && os.Getenv("HANDRAIL_TOKEN") == ""
-	c, err := newCaller(cmd, agent)
+	caller, err := newCaller(cmd, agent)
 	if err != nil {
 		return nil, err
 	}
-	r, err := router.New(nil)
-	if err != nil {
+	if opts.Router, err = router.New(classifier); err != nil {
 		return nil, err
 	}
-	g := &workerGateway{cmd: cmd, remote: c, lane: o.lane}
+	g := &workerGateway{cmd: cmd, remote: caller, lane: o.lane}
 	if agent {
 		g.asker, _ = newClient(cmd)
 	}
-	return worker.New(worker.Options{
-		Gateway: g, Router: r, Harness: template.Harness{}, Memory: workerMemory{c}, Agree: agree, Session: uuid.NewString(), Tell: tellStages(cmd.ErrOrStderr(), o.debug),
-	})
+	opts.Gateway, opts.Memory, opts.Tell = g, workerMemory{caller}, tell
+	c.Engine, err = worker.New(opts)
+	return c, err
 }
 
-// showOutcome prints what a turn said, and what came of each wish to remember or forget.
-func showOutcome(cmd *cobra.Command, out worker.Outcome) error {
+// showOutcome prints what a turn said, unless it was spoken, and what came of each wish to remember
+// or forget.
+func showOutcome(cmd *cobra.Command, out worker.Outcome, spoken bool) error {
 	w := cmd.OutOrStdout()
 	if commonOf(cmd).json {
 		return json.NewEncoder(w).Encode(out)
 	}
-	if out.Text != "" {
+	if out.Text != "" && !spoken {
 		fmt.Fprintln(w, out.Text)
+	}
+	if out.Stopped != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "The turn was cut off: %s.\n", capabilities.Printable(out.Stopped))
 	}
 	for _, n := range out.Memory {
 		text := capabilities.Printable(n.Text)
