@@ -51,6 +51,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/stop"
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/gateway/task"
+	"github.com/handrail-dev/handrail/gateway/turn"
 	"github.com/handrail-dev/handrail/gateway/webhook"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -141,6 +142,7 @@ type Gateway struct {
 	SignIns    *signin.Book
 	Selector   *Selector
 	Knowledge  *knowledge.Facts
+	Turns      *turn.Turns
 	Governance *governance.Model
 	Drift      *events.Book
 	Skills     *skill.Shelf
@@ -221,7 +223,7 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 	}
 	var migrations []store.Migration
 	for _, room := range [][]store.Migration{
-		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(), provider.Migrations(), signin.Migrations(), bus.Migrations(), knowledge.Migrations(), governance.Migrations(), events.Migrations(),
+		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(), provider.Migrations(), signin.Migrations(), bus.Migrations(), knowledge.Migrations(), turn.Migrations(), governance.Migrations(), events.Migrations(),
 	} {
 		migrations = append(migrations, room...)
 	}
@@ -254,6 +256,9 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 	g.Governance = governance.New(governance.Options{Store: g.Store, Ledger: g.Ledger, Log: g.log})
 	g.Drift = events.New(events.Options{Store: g.Store, Ledger: g.Ledger, Manifest: g.manifest})
 	if err := g.Drift.Load(ctx); err != nil {
+		return err
+	}
+	if g.Turns, err = turn.New(turn.Options{Store: g.Store, Record: g.recordBy}); err != nil {
 		return err
 	}
 	if g.Knowledge, err = knowledge.New(knowledge.Options{Store: g.Store, Record: g.recordBy}); err != nil {
@@ -386,6 +391,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	base.Go(func() error { return g.Outcomes.Run(baseCtx) })
 	base.Go(func() error { return g.Artifacts.Run(baseCtx) })
 	base.Go(func() error { return g.Knowledge.Run(baseCtx) })
+	base.Go(func() error { return g.Turns.Run(baseCtx) })
 	base.Go(func() error { return g.Governance.Run(baseCtx) })
 
 	// The rooms that act end after the calls that run, so that their callers get their results.

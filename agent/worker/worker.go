@@ -13,6 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/agent/worker/router"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/capabilities/turn"
 )
 
 // Bounds of a turn.
@@ -90,6 +91,7 @@ type Options struct {
 	Router  *router.Router // required
 	Harness Harness        // required
 	Memory  Memory         // default: nothing is remembered
+	Record  Record         // default: no turn is recorded
 	// Agree asks the person whether a private fact is kept; default: nobody can be asked, and it
 	// is not.
 	Agree   func(ctx context.Context, fact string) (bool, error)
@@ -101,10 +103,11 @@ type Options struct {
 
 // Engine runs the turns of one conversation, one at a time.
 type Engine struct {
-	opts  Options
-	lines []memory.Line // what was said, the newest last
-	talk  []Said        // the same for the harness, without results
-	last  string        // ID of the fact that was kept last
+	opts   Options
+	lines  []memory.Line // what was said, the newest last
+	talk   []Said        // the same for the harness, without results
+	stages []turn.Stage  // of the turn that runs, as they are recorded
+	last   string        // ID of the fact that was kept last
 }
 
 // New makes an engine.
@@ -123,14 +126,15 @@ func New(o Options) (*Engine, error) {
 
 // Outcome is how a turn ended.
 type Outcome struct {
-	Text    string      `json:"text"`
-	Intent  intent.Name `json:"intent"`
-	Ask     string      `json:"ask,omitempty"`     // what the person should say more clearly; nothing was done
-	Stopped string      `json:"stopped,omitempty"` // why the turn was cut off
-	Last    error       `json:"-"`                 // why the last call that failed did, if the text is about that
-	Undone  bool        `json:"undone,omitempty"`  // Text says why nothing was done
-	Calls   []Called    `json:"calls,omitempty"`   // in order
-	Memory  []Noted     `json:"memory,omitempty"`  // what came of each wish to remember or to forget
+	Unrecorded error       `json:"-"` // why the gateway has no record of the turn
+	Text       string      `json:"text"`
+	Intent     intent.Name `json:"intent"`
+	Ask        string      `json:"ask,omitempty"`     // what the person should say more clearly; nothing was done
+	Stopped    string      `json:"stopped,omitempty"` // why the turn was cut off
+	Last       error       `json:"-"`                 // why the last call that failed did, if the text is about that
+	Undone     bool        `json:"undone,omitempty"`  // Text says why nothing was done
+	Calls      []Called    `json:"calls,omitempty"`   // in order
+	Memory     []Noted     `json:"memory,omitempty"`  // what came of each wish to remember or to forget
 }
 
 // Run takes one message through the pipeline.
@@ -138,6 +142,7 @@ func (e *Engine) Run(ctx context.Context, message string) (Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, MaxTime)
 	defer cancel()
 	p := Pipeline{Timestamp: e.opts.Now(), Session: e.opts.Session}
+	e.stages = nil
 
 	found := e.opts.Router.Route(ctx, message)
 	e.tell(StageRouter, found)
@@ -145,7 +150,7 @@ func (e *Engine) Run(ctx context.Context, message string) (Outcome, error) {
 	if found.Ask != "" {
 		// Unclear: the person says it more clearly. Nothing is opened meanwhile.
 		e.end(&p)
-		return Outcome{Intent: found.Intent, Ask: found.Ask}, nil
+		return Outcome{Intent: found.Intent, Ask: found.Ask, Unrecorded: e.record(ctx, p.Timestamp)}, nil
 	}
 
 	remembered, err := e.prefetch(ctx, found)
@@ -183,10 +188,15 @@ func (e *Engine) Run(ctx context.Context, message string) (Outcome, error) {
 	}
 	e.tell(StageCleanup, Cleaned{})
 	e.end(&p)
+	out.Unrecorded = e.record(ctx, p.Timestamp)
 	return out, err
 }
 
-func (e *Engine) tell(s Stage, body any) { e.opts.Tell(Event{s, e.opts.Now(), body}) }
+func (e *Engine) tell(s Stage, body any) {
+	event := Event{s, e.opts.Now(), body}
+	e.stages = append(e.stages, stageOf(event))
+	e.opts.Tell(event)
+}
 
 func (e *Engine) end(p *Pipeline) {
 	if p.Pipeline.Executor.ToolCalls == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/agent/worker/intent"
 	"github.com/handrail-dev/handrail/agent/worker/router"
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/turn"
 )
 
 // listed is a gateway that has tools and keeps what was called.
@@ -56,7 +57,7 @@ func one(tool, args string) []ToolCall {
 	return []ToolCall{{Tool: capabilities.ToolID(tool), Args: json.RawMessage(args)}}
 }
 
-func turn(t *testing.T, g Gateway, h Harness, message string) (Outcome, []Event) {
+func oneTurn(t *testing.T, g Gateway, h Harness, message string) (Outcome, []Event) {
 	t.Helper()
 	r, err := router.New(nil)
 	if err != nil {
@@ -82,7 +83,7 @@ var everything = []capabilities.ToolID{"tool.fs.read", "tool.fs.list", "tool.fs.
 func TestForbiddenIsNeitherShownNorCalled(t *testing.T) {
 	g := &listed{tools: everything}
 	h := &gullible{script: [][]ToolCall{one("tool.fs.read", `{"path":"a.txt"}`), one("tool.fs.bash", `{"command":"true"}`), one("tool.secret.copy", `{}`)}}
-	out, events := turn(t, g, h, "/file read a.txt")
+	out, events := oneTurn(t, g, h, "/file read a.txt")
 	if !slices.Equal(g.calls, []string{`tool.fs.read{"path":"a.txt"}`}) {
 		t.Errorf("the gateway saw %q", g.calls)
 	}
@@ -111,7 +112,7 @@ func TestForbiddenIsNeitherShownNorCalled(t *testing.T) {
 
 // TestPipelineEventHasItsFields holds the shape of rule S2-42.
 func TestPipelineEventHasItsFields(t *testing.T) {
-	_, events := turn(t, &listed{tools: everything}, &gullible{script: [][]ToolCall{one("tool.fs.list", `{}`)}}, "/file list")
+	_, events := oneTurn(t, &listed{tools: everything}, &gullible{script: [][]ToolCall{one("tool.fs.list", `{}`)}}, "/file list")
 	data, err := json.Marshal(events[len(events)-1].Body)
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +145,7 @@ func TestLoopsEnd(t *testing.T) {
 	for i := range MaxRounds + 5 {
 		h.script = append(h.script, one("tool.fs.read", fmt.Sprintf(`{"path":"%d"}`, i/2)))
 	}
-	_, events := turn(t, g, h, "/file read")
+	_, events := oneTurn(t, g, h, "/file read")
 	if len(h.turns) != MaxRounds || len(g.calls) != MaxRounds/2 {
 		t.Errorf("%d rounds, %d calls", len(h.turns), len(g.calls))
 	}
@@ -156,7 +157,7 @@ func TestLoopsEnd(t *testing.T) {
 		many.script[0] = append(many.script[0], one("tool.fs.read", fmt.Sprintf(`{"path":"%d"}`, i))...)
 	}
 	g = &listed{tools: everything}
-	if turn(t, g, many, "/file read"); len(g.calls) != MaxCalls {
+	if oneTurn(t, g, many, "/file read"); len(g.calls) != MaxCalls {
 		t.Errorf("%d calls", len(g.calls))
 	}
 }
@@ -165,7 +166,7 @@ func TestLoopsEnd(t *testing.T) {
 func TestErrorsGoToTheHarness(t *testing.T) {
 	g := &listed{tools: everything, fails: capabilities.CodeDeniedByPolicy}
 	h := &gullible{script: [][]ToolCall{one("tool.fs.read", `{"path":"a"}`), one("tool.fs.list", `{}`), one("tool.fs.list", `[`)}}
-	out, _ := turn(t, g, h, "/file read a")
+	out, _ := oneTurn(t, g, h, "/file read a")
 	if len(g.calls) != 2 || out.Text != "done" || capabilities.CodeOf(out.Last) != capabilities.CodeInvalidArguments {
 		t.Errorf("%q %+v %v", g.calls, out, out.Last)
 	}
@@ -211,3 +212,53 @@ func TestNewRefuses(t *testing.T) {
 type away struct{ Gateway }
 
 func (away) Tools(context.Context) ([]Tool, error) { return nil, errors.New("away") }
+
+// kept is a gateway's record.
+type kept struct{ claims []turn.Claim }
+
+func (k *kept) ClaimTurn(_ context.Context, c turn.Claim) error {
+	k.claims = append(k.claims, c)
+	return nil
+}
+
+// TestTurnsAreClaimedWithoutWords: every stage of a turn goes to the gateway's record in order, and
+// no word of the person, an argument or a result with it (S2-42, S2-43).
+func TestTurnsAreClaimedWithoutWords(t *testing.T) {
+	r, err := router.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &kept{}
+	h := &gullible{script: [][]ToolCall{one("tool.fs.read", `{"path":"canary.txt"}`), one(strings.Repeat("canary\x1b", 90), `{}`)}}
+	e, err := New(Options{Gateway: &listed{tools: everything}, Router: r, Harness: h, Record: k, Session: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, message := range []string{"/file read canary.txt", "read or write the canary"} {
+		if out, err := e.Run(t.Context(), message); err != nil || out.Unrecorded != nil {
+			t.Fatal(err, out.Unrecorded)
+		}
+	}
+	if len(k.claims) != 2 {
+		t.Fatalf("%d claims", len(k.claims))
+	}
+	for _, c := range k.claims {
+		if err := c.Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+	var stages []turn.Name
+	for _, s := range k.claims[0].Stages {
+		stages = append(stages, s.Stage)
+	}
+	if want := []turn.Name{turn.Router, turn.Policy, turn.ToolCall, turn.ToolCall, turn.Response, turn.Cleanup, turn.Pipeline}; !slices.Equal(stages, want) {
+		t.Errorf("stages %v, want %v", stages, want)
+	}
+	data, _ := json.Marshal(k.claims)
+	if n := strings.Count(string(data), "canary.txt") + strings.Count(string(data), "ignore all rules"); n != 0 {
+		t.Errorf("a claim has words: %s", data)
+	}
+	if sum := k.claims[0].Summary(); len(sum.Calls) != 1 || sum.RoundTrips != 3 {
+		t.Errorf("%+v", sum)
+	}
+}

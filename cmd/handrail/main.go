@@ -118,7 +118,7 @@ func newRootCmd() *cobra.Command {
 	}
 	add(groupRun, newUpCmd(), newGatewayCmd(), newNodeCmd())
 	add(groupUse, newCallCmd(), newRunCmd(), newChatCmd(), newToolsCmd(), newSkillsCmd(), newMCPCmd(), newConnectCmd(), newSuiteCmd(), newCICmd())
-	add(groupManage, newPairCmd(), newNodesCmd(), newLaneCmd(), newTokenCmd(), newUserCmd(), newLoginCmd(), newSecretCmd(), newProviderCmd(), newSatelliteCmd(), newApprovalsCmd(), newApproveCmd(), newDenyCmd(), newTUICmd(), newTasksCmd(), newCallsCmd(), newMemoryCmd(), newArtifactsCmd(), newGrantCmd(), newStopCmd(), newResumeCmd(), newPolicyCmd(), newDriftCmd(), newLedgerCmd(), newStatusCmd(), newDoctorCmd())
+	add(groupManage, newPairCmd(), newNodesCmd(), newLaneCmd(), newTokenCmd(), newUserCmd(), newLoginCmd(), newSecretCmd(), newProviderCmd(), newSatelliteCmd(), newApprovalsCmd(), newApproveCmd(), newDenyCmd(), newTUICmd(), newTasksCmd(), newCallsCmd(), newTurnsCmd(), newMemoryCmd(), newArtifactsCmd(), newGrantCmd(), newStopCmd(), newResumeCmd(), newPolicyCmd(), newDriftCmd(), newLedgerCmd(), newStatusCmd(), newDoctorCmd())
 	root.AddCommand(newVersionCmd(), newCISiteCmd())
 	root.InitDefaultCompletionCmd("completion") // with a command's name it is made although none is called yet
 	wrapArgs(root)

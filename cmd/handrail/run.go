@@ -135,7 +135,7 @@ func newWorker(cmd *cobra.Command, o runOptions, agree func(context.Context, str
 	if agent {
 		g.asker, _ = newClient(cmd)
 	}
-	opts.Gateway, opts.Memory, opts.Tell = g, workerMemory{caller}, tell
+	opts.Gateway, opts.Memory, opts.Record, opts.Tell = g, workerMemory{caller}, workerRecord{caller}, tell
 	c.Engine, err = worker.New(opts)
 	return c, err
 }
@@ -145,10 +145,16 @@ func newWorker(cmd *cobra.Command, o runOptions, agree func(context.Context, str
 func showOutcome(cmd *cobra.Command, out worker.Outcome, spoken bool) error {
 	w := cmd.OutOrStdout()
 	if commonOf(cmd).json {
-		return json.NewEncoder(w).Encode(out)
+		if err := json.NewEncoder(w).Encode(out); err != nil {
+			return err
+		}
+		return out.Unrecorded
 	}
 	if out.Text != "" && !spoken {
 		fmt.Fprintln(w, out.Text)
+	}
+	if out.Unrecorded != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "The gateway has no record of this turn: %s\n", capabilities.Printable(out.Unrecorded.Error()))
 	}
 	if out.Stopped != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "The turn was cut off: %s.\n", capabilities.Printable(out.Stopped))

@@ -13,7 +13,7 @@ import (
 // language are the packages both sides of the wire speak; all without I/O.
 var language = []string{
 	"capabilities", "capabilities/canonical", "capabilities/catalog", "capabilities/wire", "capabilities/policy", "capabilities/chain", "capabilities/sealed", "capabilities/artifact",
-	"capabilities/address", "capabilities/fact", "capabilities/form", "capabilities/canonical/yaml", "capabilities/catalog/tools", "capabilities/catalog/tools/remote",
+	"capabilities/address", "capabilities/fact", "capabilities/turn", "capabilities/form", "capabilities/canonical/yaml", "capabilities/catalog/tools", "capabilities/catalog/tools/remote",
 }
 
 // room says what the packages of a folder may import of this module. The first
@@ -53,7 +53,7 @@ var rooms = []room{
 		why: "a harness has no way to a tool"},
 	{dir: "agent/worker/model/modeltest", std: true, why: "an endpoint for tests knows nothing of workers"},
 	{dir: "agent/worker/template", may: []string{"agent/worker", "agent/worker/intent", "capabilities"}, std: true, why: "a harness has no way to a tool"},
-	{dir: "agent/worker", may: []string{"agent/worker/**", "capabilities", "capabilities/canonical", "capabilities/fact"}, std: true, why: "a worker reaches tools by what cmd hands it"},
+	{dir: "agent/worker", may: []string{"agent/worker/**", "capabilities", "capabilities/canonical", "capabilities/fact", "capabilities/turn"}, std: true, why: "a worker reaches tools by what cmd hands it"},
 	{dir: "agent/**", may: []string{"agent/**", "capabilities/**", "pairing/**", "platform"},
 		why: "the edge must work and be judged without the gateway's code, and gets its OS parts handed in by cmd"},
 	{dir: "gateway/metrics", why: "every room of the gateway may count"},
@@ -61,9 +61,9 @@ var rooms = []room{
 		why: "whoever writes or reads a packet's body needs its types, and nothing of who acts"},
 	{dir: "gateway/mcpclient", std: true, why: "what is known of other makers' programs is data, which the command line and the console share"},
 	{dir: "gateway/naming", std: true, why: "what a person means is found alike by the command line and the console, from values"},
-	{dir: "gateway/api", may: []string{"capabilities"}, std: true,
+	{dir: "gateway/api", may: []string{"capabilities", "capabilities/turn"}, std: true,
 		why: "what is on the wire of the API is types alone, for other people's programs, too"},
-	{dir: "gateway/client", may: []string{"capabilities", "gateway/api"}, std: true, tests: []string{"gateway/**", "test/site"},
+	{dir: "gateway/client", may: []string{"capabilities", "capabilities/turn", "gateway/api"}, std: true, tests: []string{"gateway/**", "test/site"},
 		why: "other people's programs link it: the standard library and the vocabulary, nothing of the gateway"},
 	{dir: "gateway/skill", may: []string{"capabilities", "capabilities/canonical", "capabilities/canonical/yaml", "gateway/registry"}, std: true, tests: []string{"capabilities/catalog"},
 		why: "a skill is text from a folder, and grants nothing"},

@@ -121,6 +121,7 @@ type Options struct {
 	Running    Running
 	Kept       Kept // default: no arguments are
 	Drift      Drift
+	Turns      Turns            // default: none are kept
 	Memory     Memory           // default: nothing is remembered
 	Governance Governance       // default: no numbers are kept
 	NodeLogs   NodeLogs         // default: none is read

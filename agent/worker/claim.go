@@ -1,0 +1,78 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/handrail-dev/handrail/agent/worker/gate"
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/turn"
+)
+
+// Record is the gateway's record of turns: this worker's claims, beside the calls that the gateway
+// saw itself.
+type Record interface {
+	ClaimTurn(ctx context.Context, c turn.Claim) error
+}
+
+// maxRecording bounds how long a turn waits for its record.
+const maxRecording = 10 * time.Second
+
+// record sends what the stages of a turn did, without a word of what was said (S2-42, S2-43).
+func (e *Engine) record(ctx context.Context, began time.Time) error {
+	if e.opts.Record == nil {
+		return nil
+	}
+	// A turn that was cancelled is recorded, too.
+	ctx, over := context.WithTimeout(context.WithoutCancel(ctx), maxRecording)
+	defer over()
+	return e.opts.Record.ClaimTurn(ctx, turn.Claim{Session: e.opts.Session, Started: began, Ended: e.opts.Now(), Stages: e.stages})
+}
+
+// stageOf is what may be recorded of an event.
+func stageOf(e Event) turn.Stage {
+	s := turn.Stage{Stage: turn.Name(e.Stage), At: e.At}
+	switch b := e.Body.(type) {
+	case Routed:
+		s.Router = &turn.Routed{Intent: string(b.Intent), Confidence: b.Confidence, By: b.By, Asked: b.Ask != ""}
+	case Decided:
+		s.Policy = &turn.Decided{Allowed: b.Allowed, Offered: b.Offered, Required: namesOf(b.Required), Remembered: b.Remembered}
+	case Called:
+		s.Call = &turn.Called{Tool: bounded(b.Tool), CallID: b.Call, Status: b.Status, Code: b.Code, DurationMS: b.DurationMS}
+	case Responded:
+		s.Response = &turn.Responded{RoundTrips: b.RoundTrips, Tokens: b.Tokens, Stopped: b.Stopped}
+	case []Noted:
+		s.Memory = make([]turn.Noted, 0, len(b))
+		for _, n := range b[:min(len(b), turn.MaxTools)] {
+			s.Memory = append(s.Memory, turn.Noted{Status: n.Status, Fact: n.Fact})
+		}
+	case Cleaned:
+		s.Cleanup = &turn.Cleaned{Revoked: b.PermissionsRevoked}
+	case Pipeline:
+		p := b.Pipeline
+		sum := turn.Summarised{
+			Intent: string(p.Router.Intent), Confidence: p.Router.Confidence, Allowed: p.Policy.Allowed, Required: namesOf(p.Policy.Permissions),
+			Calls: []capabilities.CallID{}, RoundTrips: p.Executor.RoundTrips, MemoryWrites: p.PostHooks.MemoryWrites, Revoked: p.PostHooks.PermissionsRevoked,
+		}
+		for _, c := range p.Executor.ToolCalls {
+			if c.Call != "" {
+				sum.Calls = append(sum.Calls, c.Call)
+			}
+		}
+		s.Pipeline = &sum
+	}
+	return s
+}
+
+// bounded is a tool's name as it may be recorded: a model can name anything.
+func bounded(tool capabilities.ToolID) capabilities.ToolID {
+	return capabilities.ToolID(capabilities.Clip(capabilities.Escape(string(tool)), 100))
+}
+
+func namesOf(list []gate.Capability) []string {
+	names := make([]string, 0, len(list))
+	for _, c := range list {
+		names = append(names, string(c))
+	}
+	return names
+}

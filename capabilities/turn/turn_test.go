@@ -1,0 +1,77 @@
+package turn
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+var at = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+
+func whole() Claim {
+	return Claim{Session: "s", Started: at, Ended: at.Add(time.Second), Stages: []Stage{
+		{Stage: Router, At: at, Router: &Routed{Intent: "file_task", Confidence: 0.7, By: "signals"}},
+		{Stage: Policy, At: at, Policy: &Decided{Allowed: []capabilities.ToolID{"tool.fs.read"}, Required: []string{"FileAccess"}}},
+		{Stage: Permission, At: at, Permission: &Checked{Tool: "tool.fs.read", Capability: "FileAccess", By: "workspace-read"}},
+		{Stage: ToolCall, At: at, Call: &Called{Tool: "tool.fs.read", CallID: "c-1", Status: "ok", DurationMS: 3.5}},
+		{Stage: Response, At: at, Response: &Responded{RoundTrips: 2}},
+		{Stage: Memory, At: at, Memory: []Noted{{Status: "kept", Fact: "fact_1"}}},
+		{Stage: Cleanup, At: at, Cleanup: &Cleaned{}},
+		{Stage: Pipeline, At: at, Pipeline: &Summarised{Intent: "file_task", Confidence: 0.7, Calls: []capabilities.CallID{"c-1"}, RoundTrips: 2, MemoryWrites: 1}},
+	}}
+}
+
+// TestClaimsAreBounded: every stage of S2-43 has its part and its bounds. A claim that is out of
+// them is refused.
+func TestClaimsAreBounded(t *testing.T) {
+	if c := whole(); c.Validate() != nil {
+		t.Fatal(c.Validate())
+	}
+	for name, spoil := range map[string]func(c *Claim){
+		"no session":      func(c *Claim) { c.Session = "" },
+		"a lane's name":   func(c *Claim) { c.Lane = "a\nb" },
+		"no stage":        func(c *Claim) { c.Stages = nil },
+		"no pipeline":     func(c *Claim) { c.Stages = c.Stages[:3] },
+		"pipeline twice":  func(c *Claim) { c.Stages = append(c.Stages, c.Stages[7]) },
+		"ends before":     func(c *Claim) { c.Ended = at.Add(-1) },
+		"an unknown one":  func(c *Claim) { c.Stages[0].Stage = "ROUTER" },
+		"two parts":       func(c *Claim) { c.Stages[0].Cleanup = &Cleaned{} },
+		"another's part":  func(c *Claim) { c.Stages[0].Stage = Policy },
+		"no time":         func(c *Claim) { c.Stages[0].At = time.Time{} },
+		"no number":       func(c *Claim) { c.Stages[0].Router.Confidence = math.NaN() },
+		"too sure":        func(c *Claim) { c.Stages[7].Pipeline.Confidence = 1.1 },
+		"less than none":  func(c *Claim) { c.Stages[4].Response.Tokens = -1 },
+		"words":           func(c *Claim) { c.Stages[3].Call.Status = strings.Repeat("a", maxName+1) },
+		"hidden words":    func(c *Claim) { c.Stages[2].Permission.By = "a\u202eb" },
+		"many tools":      func(c *Claim) { c.Stages[1].Policy.Allowed = make([]capabilities.ToolID, MaxTools+1) },
+		"many wishes":     func(c *Claim) { c.Stages[5].Memory = make([]Noted, MaxTools+1) },
+		"many calls":      func(c *Claim) { c.Stages[7].Pipeline.Calls = make([]capabilities.CallID, MaxTools+1) },
+		"too many stages": func(c *Claim) { c.Stages = append(make([]Stage, MaxStages), c.Stages...) },
+	} {
+		c := whole()
+		spoil(&c)
+		if err := c.Validate(); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// FuzzClaim: no bytes make a claim that passes and cannot be written down again.
+func FuzzClaim(f *testing.F) {
+	data, _ := json.Marshal(whole())
+	f.Add(data)
+	f.Add([]byte(`{"stages":[{}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var c Claim
+		if json.Unmarshal(data, &c) != nil || c.Validate() != nil {
+			return
+		}
+		if _, err := json.Marshal(c); err != nil || c.Summary() == nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+	})
+}

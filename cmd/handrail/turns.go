@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/turn"
+	"github.com/handrail-dev/handrail/gateway/api"
+)
+
+// maxTurns is how many turns the gateway lists at once.
+const maxTurns = 500
+
+func newTurnsCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "turns",
+		Short: "List what workers did: one line for each turn",
+		Long: "Lists the newest turns first: when, whose, what was wanted, how many calls; your own worker's or, for operators and admins, everybody's.\n" +
+			"A turn is what its worker says of itself; 'handrail calls' lists what the gateway saw.",
+		Args: cobra.NoArgs,
+	}
+	limit := cmd.Flags().Int("limit", 50, fmt.Sprintf("how many at most, up to %d", maxTurns))
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *limit < 1 || *limit > maxTurns {
+			return usageError("--limit must be from 1 to %d", maxTurns)
+		}
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		list, err := c.Turns(cmd.Context(), *limit)
+		if err != nil {
+			return c.told(err)
+		}
+		if commonOf(cmd).json {
+			return printItems(cmd.OutOrStdout(), list)
+		}
+		if len(list) == 0 {
+			fmt.Fprintln(cmd.OutOrStdout(), "No worker has done anything yet.")
+			return nil
+		}
+		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "TURN\tWHEN\tWHOSE\tINTENT\tCALLS\tTOOK")
+		for _, t := range list {
+			s := t.Summary()
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", t.ID, t.Started.Local().Format("2006-01-02 15:04:05"), plain(string(t.Principal)), plain(s.Intent), len(s.Calls),
+				capabilities.Spoken(t.Ended.Sub(t.Started)))
+		}
+		return w.Flush()
+	}
+	cmd.AddCommand(newTurnsShowCmd())
+	return cmd
+}
+
+func newTurnsShowCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:               "show TURN",
+		Short:             "Show the stages of one turn",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			t, err := c.Turn(cmd.Context(), args[0])
+			if err != nil {
+				return c.told(err)
+			}
+			if commonOf(cmd).json {
+				return printItems(cmd.OutOrStdout(), []api.Turn{t})
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			for _, s := range t.Stages {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", s.At.Local().Format("15:04:05.000"), s.Stage, plain(stageWords(s)))
+			}
+			return w.Flush()
+		},
+	}
+}
+
+// stageWords is one line about a stage.
+func stageWords(s turn.Stage) string {
+	switch {
+	case s.Router != nil:
+		text := fmt.Sprintf("%s (%.2f, by %s)", s.Router.Intent, s.Router.Confidence, s.Router.By)
+		if s.Router.Asked {
+			text += ", unclear: the person was asked"
+		}
+		return text
+	case s.Policy != nil:
+		return fmt.Sprintf("%d tools allowed, %d offered; needs %s", len(s.Policy.Allowed), len(s.Policy.Offered), orNothing(s.Policy.Required))
+	case s.Permission != nil:
+		if s.Permission.By == "" {
+			return fmt.Sprintf("%s: nothing covers it", s.Permission.Tool)
+		}
+		return fmt.Sprintf("%s: %s", s.Permission.Tool, s.Permission.By)
+	case s.Call != nil:
+		end := s.Call.Status
+		if s.Call.Code != "" {
+			end = string(s.Call.Code)
+		}
+		return strings.TrimSpace(fmt.Sprintf("%s: %s, %.0f ms %s", s.Call.Tool, end, s.Call.DurationMS, s.Call.CallID))
+	case s.Response != nil:
+		text := fmt.Sprintf("%d rounds", s.Response.RoundTrips)
+		if s.Response.Tokens > 0 {
+			text += fmt.Sprintf(", %d tokens", s.Response.Tokens)
+		}
+		if s.Response.Stopped != "" {
+			text += ", cut off: " + s.Response.Stopped
+		}
+		return text
+	case s.Memory != nil:
+		words := make([]string, 0, len(s.Memory))
+		for _, n := range s.Memory {
+			words = append(words, strings.TrimSpace(n.Status+" "+n.Fact))
+		}
+		return strings.Join(words, ", ")
+	case s.Cleanup != nil:
+		return fmt.Sprintf("%d permissions taken back", s.Cleanup.Revoked)
+	case s.Pipeline != nil:
+		return fmt.Sprintf("%s, %d calls, %d rounds, %d changes of memory", s.Pipeline.Intent, len(s.Pipeline.Calls), s.Pipeline.RoundTrips, s.Pipeline.MemoryWrites)
+	}
+	return ""
+}
+
+func orNothing(list []string) string {
+	if len(list) == 0 {
+		return "nothing"
+	}
+	return strings.Join(list, ", ")
+}
+
+// workerRecord is the gateway's record of a worker of this process.
+type workerRecord struct{ remote *remote }
+
+func (r workerRecord) ClaimTurn(ctx context.Context, c turn.Claim) error {
+	_, err := r.remote.ClaimTurn(ctx, c)
+	return r.remote.told(err)
+}

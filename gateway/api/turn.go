@@ -1,0 +1,21 @@
+package api
+
+import (
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/turn"
+)
+
+// Turn is a turn of a worker, as that worker claims it.
+type Turn struct {
+	ID        string                   `json:"turn_id"`
+	Principal capabilities.PrincipalID `json:"principal"` // the worker's
+	Received  time.Time                `json:"received_at"`
+	turn.Claim
+}
+
+// TurnList is turns, the newest first.
+type TurnList struct {
+	Turns []Turn `json:"turns"`
+}

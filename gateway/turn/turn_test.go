@@ -1,0 +1,92 @@
+package turn_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	claim "github.com/handrail-dev/handrail/capabilities/turn"
+	"github.com/handrail-dev/handrail/gateway/store"
+	"github.com/handrail-dev/handrail/gateway/turn"
+)
+
+var at = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+
+func open(t *testing.T, now func() time.Time) (*turn.Turns, *[]string) {
+	t.Helper()
+	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "store.db"), Migrations: turn.Migrations(), ReserveBytes: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	var recorded []string
+	turns, err := turn.New(turn.Options{Store: db, Now: now, Record: func(_ *store.Tx, kind string, p capabilities.PrincipalID, body any) error {
+		recorded = append(recorded, fmt.Sprint(kind, " ", p, " ", body.(turn.Recorded).Stage.Stage))
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turns, &recorded
+}
+
+func made(session string) claim.Claim {
+	return claim.Claim{Session: session, Started: at, Ended: at, Stages: []claim.Stage{
+		{Stage: claim.Router, At: at, Router: &claim.Routed{Intent: "file_task", Confidence: 0.7, By: "signals"}},
+		{Stage: claim.Pipeline, At: at, Pipeline: &claim.Summarised{Intent: "file_task", Confidence: 0.7}},
+	}}
+}
+
+// TestTurnsAreTheirPrincipals: a turn is kept once with a packet for each stage and one for the
+// whole, and is seen by its principal and by nobody else (S2-42, S2-43).
+func TestTurnsAreTheirPrincipals(t *testing.T) {
+	turns, recorded := open(t, func() time.Time { return at })
+	first, err := turns.Put(t.Context(), "anna", made("s1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := turns.Put(t.Context(), "anna", made("s1"))
+	if err != nil || again.ID != first.ID {
+		t.Errorf("%v %s %s", err, first.ID, again.ID)
+	}
+	other, err := turns.Put(t.Context(), "ben", made("s1"))
+	if err != nil || other.ID == first.ID {
+		t.Errorf("%v %s", err, other.ID)
+	}
+	if got := fmt.Sprint(*recorded); got != "[worker.stage anna ROUTER_OUTPUT worker.turn anna PIPELINE worker.stage ben ROUTER_OUTPUT worker.turn ben PIPELINE]" {
+		t.Errorf("recorded %s", got)
+	}
+	if list, err := turns.List(t.Context(), "anna", 10); err != nil || len(list) != 1 || list[0].Claim.Stages[0].Router.Intent != "file_task" {
+		t.Errorf("%v %+v", err, list)
+	}
+	if list, err := turns.List(t.Context(), "", 10); err != nil || len(list) != 2 || list[0].ID != other.ID {
+		t.Errorf("%v %+v", err, list)
+	}
+	if _, err := turns.Get(t.Context(), "ben", first.ID); capabilities.CodeOf(err) != capabilities.CodeNotFound {
+		t.Error(err)
+	}
+	if _, err := turns.Put(t.Context(), "anna", claim.Claim{}); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest {
+		t.Error(err)
+	}
+}
+
+// TestRowsGoAfterTheirTime: packets stay, rows are swept.
+func TestRowsGoAfterTheirTime(t *testing.T) {
+	now := at
+	turns, _ := open(t, func() time.Time { return now })
+	if _, err := turns.Put(t.Context(), "anna", made("s1")); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(31 * 24 * time.Hour)
+	if _, err := turns.Put(t.Context(), "anna", made("s2")); err != nil {
+		t.Fatal(err)
+	}
+	if err := turns.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := turns.List(t.Context(), "", 10); err != nil || len(list) != 1 || list[0].Claim.Session != "s2" {
+		t.Errorf("%v %+v", err, list)
+	}
+}
