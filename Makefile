@@ -37,19 +37,24 @@ demo: setup build ## the same, and exit
 # what goes by the clock fails.
 RERUN = go run ./test/rerun -vet=off '-ldflags=-s -w' -p $$(($$(nproc) + 1)) -timeout 20m
 
-test: ## install what the tests need and run all of them; fuzz targets by their seeds (PACKAGES=./gateway/...)
-	@.ci/setup test
-	$(RERUN) -- $(or $(PACKAGES),$$(.ci/packages all))
+# A test named so proves by much what one beside it proves by less: hundreds of kills, ten thousand
+# tools, each case of a table in a browser.
+AT_LENGTH = 'AtLength$$'
 
-test-long: ## the tests of the measurements themselves, each of which starts several programs and browsers to compare
+test: ## install what the tests need and run them, but for those at length; fuzz targets by their seeds (PACKAGES=./gateway/...)
 	@.ci/setup test
+	$(RERUN) -skip $(AT_LENGTH) -- $(or $(PACKAGES),$$(.ci/packages all))
+
+test-long: ## the tests at length of browsers and desktops, and those of the measurements, which start many programs to compare
+	@.ci/setup test
+	$(RERUN) -run $(AT_LENGTH) -- $$(.ci/packages length)
 	$(RERUN) -- $$(.ci/packages long)
 
 # The scripts' engine and the database's are C made into Go; watched for races, the one is twenty
 # times slower and fits no bound on memory, and the other takes a third of what tests of the ledger do.
 UNWATCHED = $(addsuffix =-race=false,$(addprefix -gcflags=modernc.org/,libquickjs sqlite/lib libc/... memory))
 
-test-race: ## the packages that have goroutines, race detector included; not those that drive browsers or desktops
+test-race: ## all tests of packages with goroutines, those at length too, by the race detector; not of those that drive browsers or desktops
 	@.ci/setup test
 	CGO_ENABLED=1 $(RERUN) -race $(UNWATCHED) -- $$(.ci/packages race)
 

@@ -29,6 +29,14 @@ func (n *node) inBackground(ctx context.Context, tool string, args any) func() (
 
 // Whatever ends an action in its middle, the call says so and the next one works.
 func TestActionCutShort(t *testing.T) {
+	actionCutShort(t, "never ends, click", "cancelled, drag", "tab crash, press-key", "browser kill, click", "lane closed, drag")
+}
+
+// Each way to end it meets each tool.
+func TestActionCutShortAtLength(t *testing.T) { actionCutShort(t) }
+
+// actionCutShort tries the cases of those names; none: all.
+func actionCutShort(t *testing.T, only ...string) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button id=hang onclick="fetch('/began');for(;;);">Hang</button><button id=b onclick="document.title='clicked'">B</button>
 <button id=hold onmousedown="fetch('/held')" onmouseup="document.title='let go'" onkeydown="fetch('/held')" onkeyup="document.title='key up'">Hold</button>
@@ -57,6 +65,9 @@ func TestActionCutShort(t *testing.T) {
 	}
 	works(t)
 	for tool, args := range map[string]obj{"click": {"selector": "#hang"}, "fill-form": {"selector": "#slow", "value": "x"}, "type": {"selector": "#slow", "text": "x"}} {
+		if !among(only, "never ends, "+tool) {
+			continue
+		}
 		t.Run("script that never ends, "+tool, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 			defer cancel()
@@ -76,6 +87,9 @@ func TestActionCutShort(t *testing.T) {
 		{"drag", obj{"source_selector": "#d", "target_selector": "#to", "duration_ms": 9000}, "drag over"},
 	}
 	for _, tc := range held {
+		if !among(only, "cancelled, "+tc.tool) {
+			continue
+		}
 		t.Run("cancelled, "+tc.tool, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -104,6 +118,9 @@ func TestActionCutShort(t *testing.T) {
 		"lane closed":  {func() { n.h.CloseLane(n.lane) }, capabilities.CodeCancelled},
 	} {
 		for _, tc := range held {
+			if !among(only, name+", "+tc.tool) {
+				continue
+			}
 			t.Run(name+", "+tc.tool, func(t *testing.T) {
 				before := s.count("/held")
 				wait := n.inBackground(t.Context(), tc.tool, tc.args)

@@ -373,6 +373,9 @@ func (n *node) refused(code capabilities.Code, tool string, args any) *capabilit
 
 type obj = map[string]any
 
+// among reports whether the case of a table runs: all do where none is named.
+func among(only []string, name string) bool { return len(only) == 0 || slices.Contains(only, name) }
+
 func (n *node) goTo(url string) answer { n.t.Helper(); return n.must("navigate", obj{"url": url}) }
 
 func (n *node) eval(expression string) any {

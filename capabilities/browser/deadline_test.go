@@ -111,7 +111,13 @@ func TestNavigateWithoutWaiting(t *testing.T) {
 
 // A deadline that ends a wait for a page says so, whoever words it, and not that a
 // server was slow.
-func TestHangingPagesAreNamed(t *testing.T) {
+func TestHangingPagesAreNamed(t *testing.T) { hangingPagesAreNamed(t, "click", "snapshot") }
+
+// Whichever tool waits for one.
+func TestHangingPagesAreNamedAtLength(t *testing.T) { hangingPagesAreNamed(t) }
+
+// hangingPagesAreNamed tries those tools; none: all.
+func hangingPagesAreNamed(t *testing.T, only ...string) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button id=b>B</button><input id=i>`), "/hangs": "", "/loop": html("<p>Text</p><script>for(;;);</script>")})
 	n := newNode(t, s.URL)
@@ -138,6 +144,9 @@ func TestHangingPagesAreNamed(t *testing.T) {
 	}{
 		{"click", obj{"selector": "#b"}}, {"type", obj{"selector": "#i", "text": "x"}}, {"snapshot", obj{}}, {"screenshot", obj{}},
 	} {
+		if !among(only, tc.tool) {
+			continue
+		}
 		named(tc.tool, tc.args, func() {
 			n.goTo(s.URL + "/")
 			before := s.count("/hangs")

@@ -329,12 +329,20 @@ func TestNavigateFromDialog(t *testing.T) {
 
 // A page that opens dialogs without end is left all the same, and the next one's scripts run.
 func TestNavigateFromEndlessDialogs(t *testing.T) {
+	navigateFromEndlessDialogs(t, "#timer", "#frame")
+}
+
+func TestNavigateFromEndlessDialogsAtLength(t *testing.T) {
+	navigateFromEndlessDialogs(t, "#loop", "#slow")
+}
+
+func navigateFromEndlessDialogs(t *testing.T, buttons ...string) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button id=loop onclick="for(let i=0;i<1e9;i++)alert(i)">A</button><button id=timer onclick="setInterval(()=>confirm(1),0)">B</button>
 <button id=slow onclick="setInterval(()=>prompt(1),15)">C</button><button id=frame onclick="f.srcdoc='<script>for(;;)alert(1)<'+'/script>'">D</button><iframe id=f></iframe>`),
 		"/next": html("<script>document.title='runs'</script>")})
 	n := newNodeAlone(t, s.URL)
-	for _, button := range []string{"#loop", "#timer", "#slow", "#frame"} {
+	for _, button := range buttons {
 		n.goTo(s.URL + "/")
 		n.must("click", obj{"selector": button})
 		n.until("the first dialog is open", func() bool { now, _ := n.tabOf().look(); return now.open != nil })

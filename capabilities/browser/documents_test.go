@@ -137,7 +137,11 @@ func TestPageThatReplacesItself(t *testing.T) {
 }
 
 // A page that goes elsewhere all the time is left for the address that was asked for.
-func TestLeavingPageThatReplacesItself(t *testing.T) {
+func TestLeavingPageThatReplacesItself(t *testing.T) { leavingPageThatReplacesItself(t, 1) }
+
+func TestLeavingPageThatReplacesItselfAtLength(t *testing.T) { leavingPageThatReplacesItself(t, 5) }
+
+func leavingPageThatReplacesItself(t *testing.T, times int) {
 	t.Parallel()
 	s := newSite(t, map[string]string{
 		"/calm":   html("calm"),
@@ -147,7 +151,7 @@ func TestLeavingPageThatReplacesItself(t *testing.T) {
 	})
 	n := newNode(t, s.URL)
 	for _, from := range []string{"/script", "/timer", "/meta"} {
-		for range 5 {
+		for range times {
 			n.must("navigate", obj{"url": s.URL + from, "wait_until": "none"})
 			if a := n.must("navigate", obj{"url": s.URL + "/calm"}); a.m["url"] != s.URL+"/calm" || a.Evidence != "the document was opened" {
 				t.Fatal(from, a.json, a.Evidence)

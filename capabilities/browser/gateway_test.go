@@ -16,6 +16,14 @@ import (
 // In a person's own Chrome no way of an attached lane reaches the gateway, whatever its
 // address is called; pages of others are reached as ever.
 func TestAttachedDoesNotReachTheGateway(t *testing.T) {
+	attachedDoesNotReachTheGateway(t, "127.0.0.1", "2130706433", "[::ffff:127.0.0.1]")
+}
+
+// Links to every one of its names are clicked.
+func TestAttachedDoesNotReachTheGatewayAtLength(t *testing.T) { attachedDoesNotReachTheGateway(t) }
+
+// attachedDoesNotReachTheGateway clicks links to those names of the gateway; none: to all.
+func attachedDoesNotReachTheGateway(t *testing.T, clicked ...string) {
 	t.Parallel()
 	const secret = "CONSOLE"
 	gateway := newSite(t, map[string]string{"/console": html(secret), "/x": html(secret)})
@@ -46,6 +54,9 @@ func TestAttachedDoesNotReachTheGateway(t *testing.T) {
 		}
 	}
 	for i := range hosts {
+		if !among(clicked, hosts[i]) {
+			continue
+		}
 		for _, how := range []obj{{}, {"modifiers": []string{"Control"}}} {
 			n.goTo(s.URL + "/")
 			how["ref"] = n.must("snapshot", obj{}).refAt(i)
@@ -90,6 +101,14 @@ func (a answer) refAt(n int) string {
 // Nor do its workers, of any kind; told of where it is when the node starts, or by the
 // gateway later, while the lane is attached. Others are reached as ever.
 func TestWorkersOfAnAttachedLaneDoNotReachTheGateway(t *testing.T) {
+	t.Run("told later", func(t *testing.T) { workersDoNotReachTheGateway(t, true) })
+}
+
+func TestWorkersOfAnAttachedLaneDoNotReachTheGatewayAtLength(t *testing.T) {
+	t.Run("told at the start", func(t *testing.T) { workersDoNotReachTheGateway(t, false) })
+}
+
+func workersDoNotReachTheGateway(t *testing.T, late bool) {
 	t.Parallel()
 	gateway, fine := newSite(t, nil), newSite(t, nil)
 	u, err := url.Parse(gateway.URL)
@@ -106,32 +125,29 @@ func TestWorkersOfAnAttachedLaneDoNotReachTheGateway(t *testing.T) {
 		"/": html("<p>page</p>"), "/dedicated.js": all("dedicated"), "/shared.js": "onconnect = () => { " + all("shared") + " };", "/service.js": all("service"),
 		"/nested.js": "new Worker('/dedicated.js');",
 	})
-	for _, late := range []bool{false, true} {
-		origin, _ := person(t, s.URL+"/")
-		n := stateful(t, "", func(o *Options) {
-			if o.Attach = origin; !late {
-				o.Gateway = []string{gateway.URL, "https://gateway.invalid", "http://[fe80::1]"}
-			}
-		}, s.URL, gateway.URL, fine.URL)
-		n.must("launch", obj{"attach": true})
-		n.goTo(s.URL + "/")
-		if late {
-			n.h.AvoidGateway([]string{"no origin", gateway.URL})
-			n.refused(capabilities.CodeURLBlocked, "navigate", obj{"url": "http://localhost:" + u.Port() + "/page"})
+	origin, _ := person(t, s.URL+"/")
+	n := stateful(t, "", func(o *Options) {
+		if o.Attach = origin; !late {
+			o.Gateway = []string{gateway.URL, "https://gateway.invalid", "http://[fe80::1]"}
 		}
-		n.must("evaluate", obj{"expression": all("page") + `
-			new Worker('/dedicated.js'); new Worker('/nested.js'); new SharedWorker('/shared.js'); navigator.serviceWorker.register('/service.js'); 1`})
-		for _, who := range []string{"/page", "/dedicated", "/shared", "/service"} {
-			for end := time.Now().Add(patience); fine.count(who) == 0; time.Sleep(10 * time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("what %s asks for never came", who)
-				}
-			}
-			if seen := gateway.count(who); seen != 0 {
-				t.Errorf("late %v: the gateway was asked %d times by %s", late, seen, who)
+	}, s.URL, gateway.URL, fine.URL)
+	n.must("launch", obj{"attach": true})
+	n.goTo(s.URL + "/")
+	if late {
+		n.h.AvoidGateway([]string{"no origin", gateway.URL})
+		n.refused(capabilities.CodeURLBlocked, "navigate", obj{"url": "http://localhost:" + u.Port() + "/page"})
+	}
+	n.must("evaluate", obj{"expression": all("page") + `
+		new Worker('/dedicated.js'); new Worker('/nested.js'); new SharedWorker('/shared.js'); navigator.serviceWorker.register('/service.js'); 1`})
+	for _, who := range []string{"/page", "/dedicated", "/shared", "/service"} {
+		for end := time.Now().Add(patience); fine.count(who) == 0; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("what %s asks for never came", who)
 			}
 		}
-		fine.forget()
+		if seen := gateway.count(who); seen != 0 {
+			t.Errorf("late %v: the gateway was asked %d times by %s", late, seen, who)
+		}
 	}
 }
 

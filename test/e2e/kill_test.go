@@ -25,13 +25,13 @@ var mayHaveRun = map[capabilities.Code]bool{capabilities.CodeUnknownOutcome: tru
 // Gateway and nodes are killed at random moments under load. Nothing runs twice,
 // every call ends, every caller who asks again is told the truth, and the chain
 // holds.
-func TestKill(t *testing.T) {
+func TestKill(t *testing.T) { killed(t, 8) }
+
+func TestKillAtLength(t *testing.T) { killed(t, 32) }
+
+func killed(t *testing.T, kills int) {
 	t.Parallel()
 	const callers, enough = 8, 100 // so many calls go through, or the kills met nothing
-	kills := 32
-	if testing.Short() {
-		kills = 8
-	}
 	s := startStation(t, t.TempDir())
 	var devices [2]*child
 	var ids [2]capabilities.NodeID
@@ -68,8 +68,8 @@ func TestKill(t *testing.T) {
 		})
 	}
 	rng := rand.New(rand.NewPCG(4, 4))
-	killed := 0
-	for ; killed < kills || through.Load() < enough && killed < 4*kills; killed++ {
+	done := 0
+	for ; done < kills || through.Load() < enough && done < 4*kills; done++ {
 		time.Sleep(time.Duration(rng.Int64N(int64(300 * time.Millisecond)))) // at any moment of a call's life
 		if i := rng.IntN(4); i < 2 {
 			devices[i].kill()
@@ -118,7 +118,7 @@ func TestKill(t *testing.T) {
 			open++
 		}
 	}
-	t.Logf("%d requests, %d executions, %d kills, %d calls ended otherwise: %v", len(told), len(runs), killed, open, codes)
+	t.Logf("%d requests, %d executions, %d kills, %d calls ended otherwise: %v", len(told), len(runs), done, open, codes)
 	if codes[""] < enough {
 		t.Error("too little went through to mean anything")
 	}

@@ -32,9 +32,14 @@ func longCall(round, steps int) (args string, at func(i int) string) {
 
 // Gateway and node are killed in the middle of calls that take steps. No step runs twice
 // or unrecorded, every step and every call ends, and the two ledgers agree.
-func TestKillAmidSteps(t *testing.T) {
+func TestKillAmidSteps(t *testing.T) { killedAmidSteps(t, 2) }
+
+func TestKillAmidStepsAtLength(t *testing.T) { killedAmidSteps(t, 8) }
+
+// killedAmidSteps kills the node and the gateway in turn.
+func killedAmidSteps(t *testing.T, rounds int) {
 	t.Parallel()
-	const rounds, steps = 8, 40
+	const steps = 40
 	s := startStation(t, t.TempDir())
 	dir, id := s.join()
 	device := startChild(t, childOptions{Role: "node", Dir: dir, QUIC: s.o.QUIC, Witness: s.witness})

@@ -3,6 +3,7 @@ package tools
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -34,9 +35,25 @@ func mustRead(t *testing.T, schema string) map[string]any {
 	return root
 }
 
+// leastOfTen returns the least time that the function which prepare returns took, of ten times at
+// most: fewer if one was within enough. The machine's other work only makes a time longer.
+func leastOfTen(enough time.Duration, prepare func() func()) time.Duration {
+	least := time.Duration(math.MaxInt64)
+	for i := 0; i < 10 && least > enough; i++ {
+		do := prepare()
+		began := time.Now()
+		do()
+		least = min(least, time.Since(began))
+	}
+	return least
+}
+
 // No schema that is small on the wire costs more than moments: what a reference leads to is paid
-// for each time, whatever is long about it.
+// for each time, whatever is long about it. The bound is what it takes on this machine to read a
+// schema of that size a hundred times.
 func TestSchemasThatUnfold(t *testing.T) {
+	plain := `{"type":"object","properties":{` + many(3000, func(i int) string { return fmt.Sprintf(`"a%d":{}`, i) }) + `}}`
+	bound := 100 * leastOfTen(0, func() func() { return func() { mustRead(t, plain) } })
 	for name, schema := range map[string]string{
 		"parts with many properties": `{"type":"object","d":{"properties":{` + many(3000, func(i int) string { return fmt.Sprintf(`"a%d":{}`, i) }) + `}},"e":{"allOf":[` +
 			many(3000, func(int) string { return `{"$ref":"#/d"}` }) + `]},"properties":{` + refs(10) + `}}`,
@@ -51,10 +68,15 @@ func TestSchemasThatUnfold(t *testing.T) {
 		if len(schema) > MaxToolBytes {
 			t.Fatalf("%s: the test is broken: %d bytes", name, len(schema))
 		}
-		began := time.Now()
-		out, lost, err := safeSchema(mustRead(t, schema))
-		if took := time.Since(began); took > time.Second { // milliseconds, on a machine that does nothing else
-			t.Errorf("%s: %v", name, took)
+		var out json.RawMessage
+		var lost bool
+		var err error
+		took := leastOfTen(bound, func() func() {
+			root := mustRead(t, schema)
+			return func() { out, lost, err = safeSchema(root) }
+		})
+		if took > bound {
+			t.Errorf("%s: %v at least, of %v", name, took, bound)
 		}
 		if err == nil && (!lost && name != "long descriptions" && name != "a long list of need" || len(out) > MaxToolBytes) {
 			t.Errorf("%s: %d bytes, lost: %v", name, len(out), lost)
