@@ -37,7 +37,7 @@ func TestAnAgentAtTheConsoleCanNotApproveItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"--app=" + a.URL() + "/console/login#" + code.Reveal(), "--user-data-dir=" + filepath.Join(t.TempDir(), "profile"), "--no-first-run", "--no-default-browser-check",
+	args := []string{"--app=" + a.URL() + "/console/login#" + code.Reveal(), "--user-data-dir=" + filepath.Join(profile(t), "profile"), "--no-first-run", "--no-default-browser-check",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-gpu", "--no-proxy-server", "--password-store=basic", "--window-size=700,780", "--window-position=560,0"}
 	if os.Getuid() == 0 || found.NoSandbox != "" {
 		args = append(args, "--no-sandbox", "--test-type")

@@ -41,6 +41,27 @@ permit (principal, action in Action::"family:fixture", resource);`
 const deferRules = `@id("fixture") @defer("8h")
 permit (principal, action in Action::"family:fixture", resource);`
 
+// profile returns a folder for the browser of a person that a test starts. A browser's own programs
+// end a moment after it, and write there until then.
+func profile(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "profile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		end := time.Now().Add(site.Within)
+		for err := os.RemoveAll(dir); err != nil; err = os.RemoveAll(dir) {
+			if time.Now().After(end) {
+				t.Error(err)
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	return dir
+}
+
 // arena is a site with one node and an agent's and a person's token.
 type arena struct {
 	*site.Site

@@ -199,7 +199,7 @@ Promise.allSettled(tries).then(() => fetch("/done"));
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	person := exec.CommandContext(ctx, found.Path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-		"--user-data-dir="+t.TempDir(), evil.URL+"/")
+		"--user-data-dir="+profile(t), evil.URL+"/")
 	person.WaitDelay, person.Stdout, person.Stderr = 10*time.Second, os.Stdout, nil
 	if err := person.Start(); err != nil {
 		t.Fatal(err)

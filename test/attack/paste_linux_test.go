@@ -78,7 +78,7 @@ func TestASecretPastedIntoAPageIsNotReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profile := t.TempDir()
+	profile := profile(t)
 	person := exec.Command(found.Path, "--remote-debugging-port=0", "--user-data-dir="+profile, "--no-sandbox", "--no-first-run", "--disable-gpu", "--window-size=900,600", "about:blank")
 	person.Env = append(append(os.Environ(), d.Env...), "HOME="+profile, "TMPDIR="+profile)
 	if err := person.Start(); err != nil {
