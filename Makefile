@@ -59,7 +59,7 @@ test-race: ## all tests of packages with goroutines, those at length too, by the
 	CGO_ENABLED=1 $(RERUN) -race $(UNWATCHED) -- $$(.ci/packages race)
 
 check: format lint arch ## format, vet, import rules and fast tests, in under two minutes
-	go test -short ./...
+	go test -short -skip $(AT_LENGTH) ./...
 
 format: ## fail if a file is not gofmt-clean
 	@.ci/setup build
