@@ -47,10 +47,11 @@ type template struct {
 // raisable are the keys by which a template asks for more than a call's program has by default.
 var raisable = []string{capabilities.KeyBurst, capabilities.KeyMemory, capabilities.KeyExtended}
 
-// keys are those that the template declares beside its provider's.
-func (t *template) keys() []string {
+// keys are those that the template declares beside its provider's. A module's first word is a name
+// and no program.
+func (t *template) keys(module bool) []string {
 	keys := slices.Clone(t.Keys)
-	if language := capabilities.LanguageKey(t.Argv[0]); language != "" {
+	if language := capabilities.LanguageKey(t.Argv[0]); language != "" && !module {
 		keys = append(keys, language)
 	}
 	for _, p := range t.Params {
@@ -222,7 +223,7 @@ func (t *template) remote(p *tools.Provider) (tools.RemoteTool, error) {
 	}
 	remote := tools.RemoteTool{
 		Name: t.Name, Title: t.Title, Description: t.Description, Input: data, ReadOnly: t.ReadOnly, Destructive: t.Destructive,
-		Idempotent: t.Idempotent, Tags: t.Tags, TimeoutMS: t.TimeoutMS, Runs: t.Argv, Keys: t.keys(), Alone: t.Alone, Origin: tools.OriginOf(p, t),
+		Idempotent: t.Idempotent, Tags: t.Tags, TimeoutMS: t.TimeoutMS, Runs: t.Argv, Keys: t.keys(p.Module() != ""), Alone: t.Alone, Origin: tools.OriginOf(p, t),
 	}
 	if takes := tools.Isolation(p, &remote); t.Class != "" && t.Class != takes {
 		return tools.RemoteTool{}, fmt.Errorf("it says class %.16q, and what it may reach takes %s (%s)", t.Class, takes, strings.Join(tools.Declared(p, &remote), ", "))

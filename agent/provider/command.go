@@ -33,6 +33,10 @@ type command struct {
 	offers    *tools.ToolManifest
 	way       *egress.Way
 	secrets   *credentials
+	// modules runs the module that the record names, if it names one; nil: none is run here.
+	modules Modules
+	// changed is told what the provider offers, when that is not what was approved.
+	changed func(*tools.ToolManifest)
 }
 
 func newCommand(p *tools.Provider, start Starter, way *egress.Way, secrets *credentials) (*command, error) {
@@ -46,6 +50,11 @@ func newCommand(p *tools.Provider, start Starter, way *egress.Way, secrets *cred
 		if c.templates[t.Name] != nil {
 			return nil, badManifest("two tools are called %s", t.Name)
 		}
+		if p.Module() != "" {
+			if err := t.module(); err != nil {
+				return nil, badManifest("%s: %v", t.Name, err)
+			}
+		}
 		remote, err := t.remote(p)
 		if err != nil {
 			return nil, badManifest("%s: %v", t.Name, err)
@@ -56,7 +65,12 @@ func newCommand(p *tools.Provider, start Starter, way *egress.Way, secrets *cred
 	return c, nil
 }
 
-func (c *command) manifest(context.Context) (*tools.ToolManifest, error) { return c.offers, nil }
+func (c *command) manifest(ctx context.Context) (*tools.ToolManifest, error) {
+	if c.record.Module() != "" {
+		return c.modulesManifest(ctx)
+	}
+	return c.offers, nil
+}
 
 func (c *command) health() *capabilities.Error { return nil }
 
@@ -78,6 +92,9 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 	var args map[string]any
 	if err := json.Unmarshal(one.args, &args); err != nil {
 		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeInvalidArguments, err, "")
+	}
+	if c.record.Module() != "" {
+		return c.callModule(ctx, t, args, one)
 	}
 	scratch, err := os.MkdirTemp("", "handrail-command-")
 	if err != nil {
@@ -124,6 +141,16 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 		return capabilities.Output{}, err
 	}
 	defer p.Kill()
+	text, left, err := c.follow(ctx, p, t, stdin, one, sockets)
+	if err != nil {
+		return left, err
+	}
+	return t.result(text, made, filepath.Base(outputs[t.Output]))
+}
+
+// follow hands a program its standard input and returns what it wrote, once it has ended well. With
+// an error it says what the call left behind. The sockets are those that it was refused.
+func (c *command) follow(ctx context.Context, p Process, t *template, stdin string, one call, sockets *refusedSockets) ([]byte, capabilities.Output, error) {
 	go func() {
 		_, _ = io.WriteString(p.Stdin(), stdin) // a program that does not read it needs none
 		_ = p.Stdin().Close()
@@ -135,17 +162,17 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 	code, err := p.Wait()
 	switch {
 	case err != nil:
-		return capabilities.Output{}, err
+		return nil, capabilities.Output{}, err
 	case ctx.Err() != nil:
-		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, context.Cause(ctx)
+		return nil, capabilities.Output{Effect: capabilities.EffectUnverifiable}, context.Cause(ctx)
 	case !whole:
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeResultTooLarge, "the program wrote more than %d bytes", maxStdout)
+		return nil, capabilities.Output{}, capabilities.Errorf(capabilities.CodeResultTooLarge, "the program wrote more than %d bytes", maxStdout)
 	case code != 0:
 		stderr := capabilities.Clip(string(c.secrets.withheld().Cut([]byte(p.Stderr()))), 4096)
 		if code < 0 { // it had no say in its end
-			one.reads = t.ReadOnly != nil && *t.ReadOnly
+			one.reads = one.reads || t.ReadOnly != nil && *t.ReadOnly
 			e := capabilities.Errorf(capabilities.CodeExecutionFailed, "%s was killed", t.Argv[0]).WithDetails(map[string]any{"stderr": stderr})
-			return capabilities.Output{Effect: capabilities.EffectUnverifiable}, one.unanswered(e)
+			return nil, capabilities.Output{Effect: capabilities.EffectUnverifiable}, one.unanswered(e)
 		}
 		e := capabilities.Errorf(capabilities.CodeExecutionFailed, "%s ended with exit code %d", t.Argv[0], code)
 		details := map[string]any{"exit_code": code, "stderr": stderr}
@@ -153,9 +180,9 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 			details["refused"] = tried
 			e = e.WithHint("It wanted " + strings.Join(tried, " and ") + ", and its class has no network: a provider that needs one names each host (--net).")
 		}
-		return capabilities.Output{}, e.WithDetails(details)
+		return nil, capabilities.Output{}, e.WithDetails(details)
 	}
-	return t.result(text, made, filepath.Base(outputs[t.Output]))
+	return text, capabilities.Output{}, nil
 }
 
 // refusedSockets are the kinds of sockets that one program was refused.

@@ -23,6 +23,7 @@ type Options struct {
 	Dir     string           // where records are kept
 	Catalog *catalog.Catalog // what is compiled in: its names are taken
 	Start   Starter
+	Modules Modules // default: WebAssembly modules are refused
 	// Allowed says that the device's owner lets the gateway's admin have programs run here.
 	// Default: they do not, and every request to host is refused.
 	Allowed bool
@@ -175,9 +176,14 @@ func (h *Host) open(p *tools.Provider, secrets *credentials) (backend, error) {
 	way.Hold(h.paused.Load())
 	switch p.Kind {
 	case tools.KindCommand:
-		return newCommand(p, h.opts.Start, way, secrets)
+		c, err := newCommand(p, h.opts.Start, way, secrets)
+		if err != nil {
+			return nil, err
+		}
+		c.modules, c.changed = h.opts.Modules, func(m *tools.ToolManifest) { h.noticed(c, p.Name, m) }
+		return c, nil
 	case tools.KindMCP:
-		return newServer(p, h.opts.Start, way, secrets, h.noticed), nil
+		return newServer(p, h.opts.Start, way, secrets, func(s *server, m *tools.ToolManifest) { h.noticed(s, p.Name, m) }), nil
 	case tools.KindOpenAPI:
 		return newAPI(p, way, secrets), nil
 	}
@@ -217,12 +223,11 @@ func (h *Host) Pause(on bool) {
 
 // noticed takes over that a provider offers other things than it did. Tools whose words changed
 // are called no more, from now on.
-func (h *Host) noticed(by *server, m *tools.ToolManifest) {
-	name := by.record.Name
+func (h *Host) noticed(by backend, name string, m *tools.ToolManifest) {
 	h.mu.Lock()
 	p := h.providers[name]
-	// A server that is hosted no more says nothing about the one in its place.
-	if p == nil || p.backend != backend(by) || p.seen != nil && p.seen.Hash() == m.Hash() {
+	// A provider that is hosted no more says nothing about the one in its place.
+	if p == nil || p.backend != by || p.seen != nil && p.seen.Hash() == m.Hash() {
 		h.mu.Unlock()
 		return
 	}
@@ -334,11 +339,17 @@ func (h *Host) readyLocked(t offered, reach error) capabilities.Readiness {
 }
 
 // class is what a tool of a provider gets here. Nothing runs of an API, or of a server at a
-// URL: our own client goes there. A command starts anew for each call, in the class that its
-// tool needs; a server serves all of its tools in one.
+// URL: our own client goes there. A module is of class t0 on every system. A command starts anew
+// for each call, in the class that its tool needs; a server serves all of its tools in one.
 func (h *Host) class(p *tools.Provider, d *catalog.Descriptor) (capabilities.IsolationClass, string, error) {
 	if p.Kind == tools.KindOpenAPI || p.URL != "" && p.Kind == tools.KindMCP {
 		return capabilities.ClassT2, "", nil
+	}
+	if p.Module() != "" {
+		if h.opts.Modules == nil {
+			return capabilities.ClassNone, "", capabilities.Errorf(capabilities.CodeIsolationUnavailable, "WebAssembly modules are not run here")
+		}
+		return capabilities.ClassT0, "", nil
 	}
 	way, err := wayOf(p)
 	if err != nil {
@@ -420,5 +431,9 @@ func (h *Host) Close() error {
 		ending.Go(p.backend.close)
 	}
 	ending.Wait()
-	return h.keep.root.Close()
+	var err error
+	if h.opts.Modules != nil {
+		err = h.opts.Modules.Close()
+	}
+	return errors.Join(err, h.keep.root.Close())
 }

@@ -39,11 +39,12 @@ func newProviderAddCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add KIND NAME",
 		Short: "Add a provider: command, mcp, openapi or macro",
-		Long: "KIND is command (programs, by argument templates: --manifest FILE), mcp (an MCP server: -- COMMAND, or --http URL),\n" +
+		Long: "KIND is command (programs, by argument templates: --manifest FILE; or a WebAssembly module: -- FILE.wasm, too), mcp (an MCP server: -- COMMAND, or --http URL),\n" +
 			"openapi (an HTTP API, by its OpenAPI document: openapi NAME URL or FILE) or macro (a chain of tools, from a YAML file:\n" +
 			"macro NAME FILE). A node hosts all but a macro; their tools become tool.NAME.ACTION, and they may reach on the node what\n" +
 			"is said here, and nothing else. A macro becomes tool.macro.NAME; adding one that exists replaces its file.",
 		Example: "  handrail provider add command images --manifest images.json --write ~/Pictures\n" +
+			"  handrail provider add command text --manifest text.json -- text.wasm\n" +
 			"  handrail provider add mcp files --read /srv/mcp --write /srv/texts -- node /srv/mcp/server-filesystem/dist/index.js /srv/texts\n" +
 			"  handrail provider add mcp wiki --http https://wiki.example/mcp\n" +
 			"  handrail provider add openapi petstore https://petstore.example/openapi.json --only pets\n" +
@@ -79,6 +80,10 @@ func newProviderAddCmd() *cobra.Command {
 			}
 		case in.Kind == "openapi":
 			return usageError("an HTTP API is added with its name and its document: handrail provider add openapi NAME URL|FILE")
+		case in.Kind == "command" && len(in.Command) > 0:
+			if err := module(&in); err != nil {
+				return err
+			}
 		case in.Kind != "command" && in.Kind != "mcp":
 			return usageError("KIND is command, mcp, openapi or macro, not %q", in.Kind)
 		}
@@ -122,6 +127,16 @@ func newProviderAddCmd() *cobra.Command {
 		return showProvider(cmd, &p)
 	}
 	return cmd
+}
+
+// module takes over which WebAssembly module a command's tools run.
+func module(in *api.AddProvider) error {
+	if len(in.Command) > 1 || !strings.HasSuffix(in.Command[0], ".wasm") {
+		return usageError("the programs of a command stand in its manifest; behind -- stands a WebAssembly module (FILE.wasm) or nothing")
+	}
+	full, err := filepath.Abs(in.Command[0])
+	in.Command = []string{full}
+	return err
 }
 
 // document takes over where an OpenAPI document is, or the file that it is: without what makes no

@@ -10,6 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/sandbox"
+	"github.com/handrail-dev/handrail/platform/wasm"
 )
 
 // openProviders makes what hosts providers on this device.
@@ -20,7 +21,7 @@ func openProviders(data dataDir, allowed bool, owner ownerFolders, launcher plat
 	}
 	news := make(chan struct{}, 1)
 	host, err = provider.New(provider.Options{
-		Dir: data.node("providers"), Catalog: cat, Start: starter{sandbox.New(launcher)}, Allowed: allowed, Log: log,
+		Dir: data.node("providers"), Catalog: cat, Start: starter{sandbox.New(launcher)}, Modules: modules{wasm.New()}, Allowed: allowed, Log: log,
 		Forbidden: data.folders(), Check: owner.whole,
 		Changed: func() {
 			select {
@@ -30,6 +31,20 @@ func openProviders(data dataDir, allowed bool, owner ownerFolders, launcher plat
 		},
 	})
 	return host, news, err
+}
+
+// modules runs WebAssembly modules in this process.
+type modules struct{ *wasm.Engine }
+
+var _ provider.Modules = modules{}
+
+// Start runs a module.
+func (m modules) Start(ctx context.Context, code []byte, args, keys []string) (provider.Process, error) {
+	p, err := m.Engine.Start(ctx, wasm.Program{Code: code, Args: args, Keys: keys})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // starter starts providers' programs in this system's sandbox.

@@ -81,6 +81,9 @@ func (p *Provider) through(t *Tool) []string {
 func (p *Provider) means(t *Tool) string {
 	switch p.Kind {
 	case tools.KindCommand:
+		if p.Module() != "" {
+			return "WebAssembly module " + p.Module()
+		}
 		if len(t.Runs) > 0 {
 			return "command " + t.Runs[0]
 		}

@@ -152,6 +152,7 @@ var fences = []struct {
 	{"github.com/jezek/xgb", []string{"platform/x11"}, "one connection is shared; other rooms see only platform's types"},
 	{"golang.design", []string{"platform/win32", "platform/darwin", "platform/x11"}, "clipboards stand behind the seam; on X11 it is the other program in tests"},
 	{"github.com/kbinani", []string{"platform/screenshot"}, "pixels stand behind the seam, and what is slow is named as such"},
+	{"github.com/tetratelabs/wazero", []string{"platform/wasm"}, "one room runs modules, with bounds of its own"},
 	{"github.com/ebitengine/purego", []string{"platform/darwin"}, "it makes Linux binaries dynamic: it stays where files are for macOS only"},
 }
 

@@ -53,7 +53,8 @@ const (
 type Provider struct {
 	Name string `json:"name"` // one segment of an ID; the family of its tools
 	Kind Kind   `json:"kind"`
-	// Command starts a stdio MCP server: a program and its arguments, without a shell.
+	// Command starts a stdio MCP server: a program and its arguments, without a shell. Of a command
+	// it is the WebAssembly module that its tools run, if they run one: its absolute path alone.
 	Command []string `json:"command,omitempty"`
 	// URL is where an MCP server is, or the OpenAPI document of an HTTP API.
 	URL string `json:"url,omitempty"`
@@ -128,8 +129,12 @@ func (p *Provider) Validate() error {
 		return bad("command", "at most 64 words of 4096 bytes each")
 	case p.Kind == KindMCP && (len(p.Command) == 0) == (p.URL == ""):
 		return bad("command", "an MCP server has either a command or a URL")
-	case p.Kind != KindMCP && len(p.Command) > 0:
-		return bad("command", "only an MCP server is started by one")
+	case p.Kind != KindMCP && p.Kind != KindCommand && len(p.Command) > 0:
+		return bad("command", "only an MCP server is started by one, and only a command runs a module")
+	case p.Kind == KindCommand && len(p.Command) > 0 && !moduleFile(p.Command):
+		return bad("command", "a command's manifest names its programs; here stands a WebAssembly module alone, by its absolute path with .wasm at the end")
+	case p.Module() != "" && len(p.Read)+len(p.Write)+len(p.Net)+len(p.Env) > 0:
+		return bad("command", "a WebAssembly module has no folders, no network and no credentials")
 	case (p.Kind == KindCommand || p.Kind == KindMacro) && len(p.Manifest) == 0:
 		return bad("manifest", "is required")
 	case p.Kind == KindOpenAPI && (len(p.Manifest) == 0) == (p.URL == ""):
@@ -200,6 +205,18 @@ func web(at string) bool {
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil && u.Fragment == ""
 }
 
+// Module is the file of the WebAssembly module that a command's tools run; "": they are programs.
+func (p *Provider) Module() string {
+	if p.Kind != KindCommand || len(p.Command) == 0 {
+		return ""
+	}
+	return p.Command[0]
+}
+
+func moduleFile(command []string) bool {
+	return len(command) == 1 && filepath.IsAbs(command[0]) && filepath.Clean(command[0]) == command[0] && strings.HasSuffix(command[0], ".wasm")
+}
+
 // Credentials are all that it is given, each by a name of its own.
 func (p *Provider) Credentials() []Credential { return slices.Concat(p.Env, p.Headers) }
 
@@ -207,7 +224,7 @@ func (p *Provider) Credentials() []Credential { return slices.Concat(p.Env, p.He
 // reach.
 func (p *Provider) Keys() []string {
 	var keys []string
-	if p.Kind == KindCommand || len(p.Command) > 0 {
+	if p.Module() == "" && (p.Kind == KindCommand || len(p.Command) > 0) {
 		keys = append(keys, "execution.proc.spawn")
 	}
 	if len(p.Read)+len(p.Write) > 0 {

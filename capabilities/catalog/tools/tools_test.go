@@ -129,6 +129,26 @@ func TestRecordIsChecked(t *testing.T) {
 	}
 }
 
+// A command names a WebAssembly module alone, which reaches nothing and starts nothing.
+func TestAModuleIsCheckedInItsRecord(t *testing.T) {
+	good := Provider{Name: "text", Kind: KindCommand, Command: []string{"/srv/text.wasm"}, Manifest: json.RawMessage(`{}`)}
+	if err := good.Validate(); err != nil || good.Module() != "/srv/text.wasm" || len(good.Keys()) != 0 {
+		t.Errorf("%v %q", err, good.Keys())
+	}
+	for name, change := range map[string]func(*Provider){
+		"a program": func(p *Provider) { p.Command = []string{"/bin/sh"} }, "words": func(p *Provider) { p.Command = append(p.Command[:1:1], "-v") },
+		"relative": func(p *Provider) { p.Command = []string{"text.wasm"} }, "not clean": func(p *Provider) { p.Command = []string{"/srv/../text.wasm"} },
+		"folder": func(p *Provider) { p.Read = []string{"/srv"} }, "host": func(p *Provider) { p.Net = []string{"example.com"} },
+		"credential": func(p *Provider) { p.Env = []Credential{{"TOKEN", "ref"}} }, "macro": func(p *Provider) { p.Kind = KindMacro },
+	} {
+		p := good
+		change(&p)
+		if capabilities.CodeOf(p.Validate()) != capabilities.CodeInvalidRequest {
+			t.Errorf("%s: %v", name, p.Validate())
+		}
+	}
+}
+
 // Rule 1 (S3-29): a plumbing domain that has a tool stays plumbing.
 func TestPlumbingStaysPlumbing(t *testing.T) {
 	for domain, tool := range map[string]capabilities.ToolID{"gh": "tool.gh.list-prs", "llm": "tool.llm.generate"} {
