@@ -73,8 +73,15 @@ func (s *steps) serve(ctx context.Context, step *arrived, tool *catalog.Descript
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// A step that goes beyond its grants goes beyond its parent's, too.
-	step.cancel = func(cause error) { cancel(cause); s.parent.cancel(cause) }
+	// A step that goes beyond its grants goes beyond its parent's, too: the parent ends with it,
+	// whatever its handler makes of that (S1-51).
+	step.cancel = func(cause error) {
+		cancel(cause)
+		if e := capabilities.AsError(cause); e.Code == capabilities.CodeDriftCritical {
+			s.parent.drift.CompareAndSwap(nil, e)
+		}
+		s.parent.cancel(cause)
+	}
 	if !step.r.enter(step.t.Call, cancel) {
 		return refused(&capabilities.Error{Code: capabilities.CodeTicketReplayed})
 	}

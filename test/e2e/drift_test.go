@@ -198,3 +198,61 @@ func TestWhatAPageShowsIsAnEvent(t *testing.T) {
 		t.Errorf("%+v", left)
 	}
 }
+
+// A step of a call is compared, answered and counted as any call is: a violation is an event of the
+// step, which names its parent; a critical one ends the parent, too, and takes the step's tool away,
+// from steps as from calls; and each view of governance has a row for it (S1-35, S1-49 to S1-53).
+func TestStepsDrift(t *testing.T) {
+	s := newStrays(t)
+	conduct := func(text string) capabilities.Result {
+		args, err := json.Marshal(map[string]any{"text": "parent", "steps": []any{map[string]any{"tool": site.ToolEcho, "args": `{"text":"` + text + `"}`}}})
+		must(t, err)
+		return s.Call(t.Context(), site.ToolConduct, string(args), "")
+	}
+	events := func() (all []ledger.Packet) {
+		all, err := s.Ledger.Packets(t.Context(), ledger.Query{Kind: ledger.KindDrift, Limit: 100})
+		must(t, err)
+		return all
+	}
+
+	parent := conduct("stray network.egress.https")
+	s.wants(parent, "")
+	found := events()
+	if len(found) != 1 || found[0].Call == parent.Call || found[0].Tool != site.ToolEcho || !strings.Contains(string(found[0].Body), `"severity":"violation"`) {
+		t.Fatalf("%+v", found)
+	}
+	ends, err := s.Ledger.Packets(t.Context(), ledger.Query{Call: found[0].Call, Kind: ledger.KindCallResult})
+	must(t, err)
+	if len(ends) != 1 || !strings.Contains(string(ends[0].Body), string(parent.Call)) || !strings.Contains(string(ends[0].Body), `"isolation_given":"t2"`) {
+		t.Errorf("the step's end: %+v", ends)
+	}
+
+	r := conduct("stray privileged.secret.read")
+	s.wants(r, capabilities.CodeDriftCritical)
+	found = events()
+	if len(found) != 2 {
+		t.Fatalf("%+v", found)
+	}
+	for _, p := range found {
+		if p.Call == r.Call || p.Tool != site.ToolEcho {
+			t.Errorf("an event of the parent: %+v", p)
+		}
+	}
+	s.wants(s.stray(""), capabilities.CodeToolRestricted)
+	ran := s.fixture.Runs("well")
+	if r := conduct("well"); !strings.Contains(string(r.Output), string(capabilities.CodeToolRestricted)) && r.Code != capabilities.CodeToolRestricted || s.fixture.Runs("well") != ran {
+		t.Errorf("a step of a restricted tool: %+v", r)
+	}
+
+	admin := newCaller(t, s.URL(), s.admin)
+	for view, wants := range map[string]string{
+		"coverage": `"tool_id":"tool.fixture.echo"`, "isolation": `"isolation_given":"t2"`, "drift": `"tool_id":"tool.fixture.echo"`,
+		"friction": string(capabilities.CodeToolRestricted), "kpis": `"drift_per_1000"`, "privilege": `"rows"`,
+	} {
+		var got json.RawMessage
+		admin.ok(http.MethodGet, "/v1/governance/"+view, "", &got)
+		if !strings.Contains(strings.ReplaceAll(string(got), `": `, `":`), wants) {
+			t.Errorf("%s has no %s: %s", view, wants, got)
+		}
+	}
+}
