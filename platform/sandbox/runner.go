@@ -66,6 +66,7 @@ func runner(in io.Reader, out io.Writer, apart bool) int {
 	if err != nil {
 		return fail(err)
 	}
+	cmd.Path, cmd.Args = o.Path, o.Argv // of what puts its own walls up first, where that is a program
 	go keeper.run(teller{report})
 	if err := cmd.Start(); err != nil {
 		return fail(err)
