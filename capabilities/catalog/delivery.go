@@ -90,6 +90,25 @@ func (d *Descriptor) WithNote(note string) *Descriptor {
 	return out
 }
 
+// validateUpload holds S1-26: a tool that takes a chosen file says so by its keys.
+func (d *Descriptor) validateUpload() error {
+	u := d.Upload
+	if u == nil {
+		return nil
+	}
+	input, _, err := d.validators()
+	if err != nil {
+		return err
+	}
+	switch {
+	case !d.Manifest.Has("ui.input.file_upload") || !d.Manifest.Has("data.write.workspace"):
+		return refuse(d, "upload needs ui.input.file_upload and data.write.workspace")
+	case !input.has([]string{u.Name}) || !input.has([]string{u.Text}):
+		return refuse(d, "upload names an argument that the input does not have")
+	}
+	return nil
+}
+
 func (d *Descriptor) validateDelivery() error {
 	v := d.Delivery
 	if v == nil {

@@ -71,6 +71,8 @@ type Descriptor struct {
 	Step bool `json:"step,omitempty"`
 	// Delivery is set for tools that hand the node a secret; nil for all others.
 	Delivery *Delivery `json:"delivery,omitempty"`
+	// Upload is set for tools that write a file which a person chose; nil for all others.
+	Upload *Upload `json:"upload,omitempty"`
 
 	// Elicits is true for tools whose program may ask a person something while a call runs.
 	Elicits bool `json:"elicits,omitempty"`
@@ -82,6 +84,12 @@ type Descriptor struct {
 	settled  bool
 	hashOnce sync.Once
 	hash     [32]byte // of one that is settled
+}
+
+// Upload names the arguments that a chosen file fills (S1-26).
+type Upload struct {
+	Name string `json:"name"` // takes where it goes
+	Text string `json:"text"` // takes what is in it
 }
 
 // SideEffects is where a call leaves traces (S4-33). The zero value is invalid.

@@ -180,7 +180,7 @@ func (d *Descriptor) withRouting(input canonical.Value, asking bool) (canonical.
 // so for what it returns.
 func (d *Descriptor) Validate() error {
 	for _, check := range []func() error{
-		d.validateIdentity, d.validateText, d.validateManifest, d.validateRouting, d.validateLimits, d.validateSchemas, d.validateDelivery, d.validateReach, d.validateReuse,
+		d.validateIdentity, d.validateText, d.validateManifest, d.validateRouting, d.validateLimits, d.validateSchemas, d.validateDelivery, d.validateUpload, d.validateReach, d.validateReuse,
 	} {
 		if err := check(); err != nil {
 			return err

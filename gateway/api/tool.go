@@ -25,6 +25,16 @@ type Tool struct {
 	Consent     string              `json:"consent"` // none, call, lease or session
 	Limits      Limits              `json:"limits"`
 	Examples    []Example           `json:"examples,omitempty"`
+	Upload      *Upload             `json:"upload,omitempty"`
+	// Surface is what to show of the reader's calls of it, by the keys that they would have now;
+	// absent in lists, and of a tool that the reader cannot use.
+	Surface *Surface `json:"surface,omitempty"`
+}
+
+// Upload names the arguments that a chosen file fills.
+type Upload struct {
+	Name string `json:"name"` // takes where it goes
+	Text string `json:"text"` // takes what is in it
 }
 
 // Annotations are hints for clients.

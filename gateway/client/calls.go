@@ -32,6 +32,9 @@ type Call struct {
 	Lane capabilities.LaneID `json:"lane,omitempty"` // default: the token's
 	// RequestID makes a retry recognisable: what has this ID is carried out once.
 	RequestID capabilities.RequestID `json:"request_id,omitempty"`
+	// Shown are the keys of the controls that a person made it by, such as ui.input.file_upload: the
+	// call is denied unless it is granted each.
+	Shown []string `json:"shown,omitempty"`
 }
 
 // Call calls a tool. Once the pipeline is reached the answer is a result, whatever

@@ -33,6 +33,9 @@ func (d *Dispatcher) decide(n *routed) (*decided, *capabilities.Error) {
 	if v.verdict.Effect == policy.Deny {
 		return nil, n.policyError(&v.verdict)
 	}
+	if err := v.controlled(); err != nil {
+		return nil, err
+	}
 	if err := d.quarantined(n); err != nil {
 		return nil, err
 	}
@@ -45,6 +48,16 @@ func (d *Dispatcher) decide(n *routed) (*decided, *capabilities.Error) {
 	}
 	n.passed(capabilities.HopDecide)
 	return v, nil
+}
+
+// controlled refuses a call that came by a control which its grants do not show (S1-33).
+func (v *decided) controlled() *capabilities.Error {
+	for _, key := range v.req.Shown {
+		if v.sealed == nil || !slices.Contains(v.sealed.Grants, key) && !slices.Contains(v.verdict.Escalated, key) {
+			return capabilities.Errorf(capabilities.CodeDeniedByPolicy, "The control that this call came by needs %.64s, which the call is not granted.", key)
+		}
+	}
+	return nil
 }
 
 // judge returns policy's verdict on this call on node at (nil: no node); the last one is

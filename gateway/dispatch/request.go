@@ -42,6 +42,9 @@ type Request struct {
 	// Inside says that the call is the gateway's own way to do what a person asked a
 	// surface for: it may be of a tool that is not model-facing.
 	Inside bool
+	// Shown are the keys of the controls that a person made the call by, such as
+	// "ui.input.file_upload": the call is denied unless it is granted each (S1-33).
+	Shown []string
 	// ReplayOf is the recorded call that this one is again.
 	ReplayOf capabilities.CallID
 	// Task is the deferred call that this carries out; only gateway/task sets it.

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
@@ -18,7 +19,7 @@ func (d *Dispatcher) Visible(_ context.Context, caller Caller) (tools []*catalog
 	roster := d.opts.Nodes.Snapshot()
 	l := d.list(d.opts.Policy(), caller, roster)
 	for _, desc := range d.opts.Registry.Now().All() {
-		if l.usable(desc, roster, 1) != policy.Deny {
+		if effect, _ := l.usable(desc, roster, 1); effect != policy.Deny {
 			tools = append(tools, desc)
 		}
 	}
@@ -33,28 +34,59 @@ func (d *Dispatcher) Asks(_ context.Context, caller Caller, tool capabilities.To
 		return false
 	}
 	roster := d.opts.Nodes.Snapshot()
-	return d.list(d.opts.Policy(), caller, roster).usable(desc, roster, 1) == policy.Ask
+	effect, _ := d.list(d.opts.Policy(), caller, roster).usable(desc, roster, 1)
+	return effect == policy.Ask
+}
+
+// Possible returns policy's word on this caller's calls of a tool, whatever their arguments, and the
+// keys that they would have, narrowed as far as it is known before: on the first node that could
+// carry one out. A tool that the caller cannot use is denied and has no keys (S1-33).
+func (d *Dispatcher) Possible(_ context.Context, caller Caller, tool capabilities.ToolID) (policy.Decision, []string) {
+	desc, ok := d.opts.Registry.Get(tool)
+	if !ok {
+		return policy.Decision{}, nil
+	}
+	roster := d.opts.Nodes.Snapshot()
+	l := d.list(d.opts.Policy(), caller, roster)
+	effect, n := l.usable(desc, roster, 1)
+	if effect == policy.Deny {
+		return policy.Decision{}, nil
+	}
+	verdict := l.possible(desc, n)
+	var hosts []string
+	if n != nil && len(desc.OwnerKeys) > 0 {
+		hosts = n.Readiness[desc.NodeCapability()].Hosts
+	}
+	keys := slices.DeleteFunc(slices.Clone(l.common.engine.Profile(tool).On(hosts).Keys), func(key string) bool {
+		return slices.Contains(verdict.Withheld, key)
+	})
+	if slices.Contains(keys, capabilities.KeyEgress) {
+		for _, host := range hosts {
+			keys = append(keys, capabilities.NarrowDomains+host)
+		}
+	}
+	return verdict, keys
 }
 
 // usable is S1-33 for a tool: the catalog declares it for models, policy may allow it
 // for this caller, and something here can carry it out. It returns policy's word, Deny
-// where one of them is not so. depth is how many composed tools desc would be inside of, it
-// counted.
-func (l *listing) usable(desc *catalog.Descriptor, roster []route.Node, depth int) policy.Effect {
+// where one of them is not so, and the node that it is about, if any. depth is how many composed
+// tools desc would be inside of, it counted.
+func (l *listing) usable(desc *catalog.Descriptor, roster []route.Node, depth int) (policy.Effect, *route.Node) {
 	if !desc.ModelFacing || !l.callsUsable(desc, roster, depth) {
-		return policy.Deny
+		return policy.Deny, nil
 	}
 	capability := desc.NodeCapability()
 	if capability == "" {
 		_, provided := l.d.opts.Registry.Provider(desc.Tool)
 		if !provided {
-			return policy.Deny
+			return policy.Deny, nil
 		}
 		effect := l.possible(desc, nil).Effect
 		if !policy.Visible(desc.ModelFacing, effect != policy.Deny, provided) {
-			return policy.Deny
+			return policy.Deny, nil
 		}
-		return effect
+		return effect, nil
 	}
 	for i := range roster {
 		n := &roster[i]
@@ -62,10 +94,10 @@ func (l *listing) usable(desc *catalog.Descriptor, roster []route.Node, depth in
 			continue
 		}
 		if effect := l.possible(desc, n).Effect; policy.Visible(desc.ModelFacing, effect != policy.Deny, true) {
-			return effect
+			return effect, n
 		}
 	}
-	return policy.Deny
+	return policy.Deny, nil
 }
 
 // callsUsable reports whether policy and nodes let a composed tool make its calls, as foresee
@@ -81,9 +113,13 @@ func (l *listing) callsUsable(desc *catalog.Descriptor, roster []route.Node, dep
 	}
 	for _, one := range planner.Plan(json.RawMessage(`{}`)) {
 		called, ok := l.d.opts.Registry.Get(one.Tool)
-		switch {
-		case one.Maybe && (!ok || !l.denied(called, roster)): // what is in the way may be gone by then
-		case !ok || l.usable(called, roster, depth+1) == policy.Deny:
+		if one.Maybe && (!ok || !l.denied(called, roster)) { // what is in the way may be gone by then
+			continue
+		}
+		if !ok {
+			return false
+		}
+		if effect, _ := l.usable(called, roster, depth+1); effect == policy.Deny {
 			return false
 		}
 	}

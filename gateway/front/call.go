@@ -5,6 +5,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
@@ -22,6 +23,9 @@ type Dispatcher interface {
 	Visible(ctx context.Context, c dispatch.Caller) []*catalog.Descriptor
 	// Asks reports whether a person is asked about the caller's calls of a tool.
 	Asks(ctx context.Context, c dispatch.Caller, tool capabilities.ToolID) bool
+	// Possible returns policy's word on the caller's calls of a tool, and the keys that they would
+	// have; none for a tool that the caller cannot use.
+	Possible(ctx context.Context, c dispatch.Caller, tool capabilities.ToolID) (policy.Decision, []string)
 	// Changed is closed when what Visible returns may have changed; ask again for the next change.
 	Changed() <-chan struct{}
 }

@@ -162,6 +162,9 @@ func ViewTool(d *catalog.Descriptor, risk policy.Risk, asks bool) api.Tool {
 		SideEffects: string(d.SideEffects), Risk: string(risk), ModelFacing: d.ModelFacing, Input: d.FullInput(asks), Result: d.Result,
 		Annotations: api.Annotations(d.Annotations), Manifest: d.Manifest.Keys(), Defaults: api.Defaults(d.Defaults), Consent: string(d.Consent), Limits: api.Limits(d.Limits),
 	}
+	if d.Upload != nil {
+		v.Upload = &api.Upload{Name: d.Upload.Name, Text: d.Upload.Text}
+	}
 	for _, e := range d.Examples {
 		v.Examples = append(v.Examples, api.Example(e))
 	}

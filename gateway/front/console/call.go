@@ -199,6 +199,12 @@ type signals struct {
 	Grants []string // what is shown of them is told the gateway, which holds it against the envelope
 }
 
+// reaches says what a state of S1-32 is.
+var reaches = map[api.Mode]string{
+	api.ModeSafe: "It reaches no network and has nothing privileged.", api.ModeConnected: "It reaches a network.",
+	api.ModeElevated: "It can control what belongs to a person: mouse and keyboard, secrets or settings.", api.ModeRestricted: "Policy gave it less than the tool declares.",
+}
+
 func (t told) signals(id capabilities.CallID) *signals {
 	e := t.env
 	if e == nil {
@@ -207,10 +213,7 @@ func (t told) signals(id capabilities.CallID) *signals {
 	s := front.Surface(e.Capabilities.Keys(), e.Grants)
 	return &signals{
 		Surface: s, Call: id, Mood: moodOf(s.Mode), Local: s.Mode == api.ModeSafe && e.Risk != policy.RiskLow, Risk: riskOf(string(e.Risk)), Grants: e.Grants,
-		Reach: map[api.Mode]string{
-			api.ModeSafe: "It reaches no network and has nothing privileged.", api.ModeConnected: "It reaches a network.",
-			api.ModeElevated: "It can control what belongs to a person: mouse and keyboard, secrets or settings.", api.ModeRestricted: "Policy gave it less than the tool declares.",
-		}[s.Mode],
+		Reach: reaches[s.Mode],
 	}
 }
 

@@ -32,6 +32,7 @@ var places = []place{
 	{"Approvals", "/console/approvals", "GET /v1/approvals"},
 	{"Calls", "/console/calls", "GET /v1/calls"},
 	{"Devices", "/console/nodes", "GET /v1/nodes"},
+	{"Tools", "/console/tools", "GET /v1/tools"},
 	{"Grants", "/console/grants", "GET /v1/grants"},
 	{"Policies", "/console/policies", "GET /v1/policy"},
 	{"Providers", "/console/providers", "GET /v1/providers"},
@@ -54,6 +55,8 @@ var outcomes = map[string]string{
 	"granted":  "Granted. It ends by itself.",
 	"taken":    "Taken back. The next such call asks again.",
 	"signedin": "Signed in. Its token is kept among the secrets and refreshed.",
+	"written":  "Written. This is the call that did it.",
+	"asked":    "A person is asked about it first.",
 	"extended": "You stay signed in.",
 
 	"resolved": "Resolved. It raises no risk any more.",

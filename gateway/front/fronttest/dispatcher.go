@@ -10,6 +10,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 )
 
@@ -94,6 +95,18 @@ func (d *Dispatcher) Visible(context.Context, dispatch.Caller) []*catalog.Descri
 
 // Asks implements the surfaces' Dispatcher: nobody is asked here.
 func (d *Dispatcher) Asks(context.Context, dispatch.Caller, capabilities.ToolID) bool { return false }
+
+// Possible implements the surfaces' Dispatcher: everything visible is allowed whole.
+func (d *Dispatcher) Possible(_ context.Context, _ dispatch.Caller, tool capabilities.ToolID) (policy.Decision, []string) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for _, one := range d.visible {
+		if one.Tool == tool {
+			return policy.Decision{Effect: policy.Allow}, one.Manifest.Keys()
+		}
+	}
+	return policy.Decision{}, nil
+}
 
 // Changed implements the surfaces' Dispatcher.
 func (d *Dispatcher) Changed() <-chan struct{} {

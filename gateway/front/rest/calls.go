@@ -11,6 +11,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
@@ -26,7 +27,11 @@ type callBody struct {
 	Args      json.RawMessage        `json:"args,omitempty"`
 	Lane      capabilities.LaneID    `json:"lane,omitempty"`
 	RequestID capabilities.RequestID `json:"request_id,omitempty"`
+	Shown     []string               `json:"shown,omitempty"` // keys of the controls it was made by, such as ui.input.file_upload: it is denied unless it is granted each
 }
+
+// maxShown bounds the keys of the controls that one call is made by.
+const maxShown = 8
 
 func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
 	if in.Tool == "" {
@@ -39,6 +44,9 @@ func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
 		if err := capabilities.ValidateName("request_id", string(in.RequestID), 128); err != nil {
 			return capabilities.Result{}, err
 		}
+	}
+	if len(in.Shown) > maxShown {
+		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "shown has at most %d keys", maxShown)
 	}
 	if in.Lane == "" {
 		in.Lane = c.who.Lane
@@ -59,7 +67,7 @@ func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
 	defer release()
 	result := s.opts.Dispatcher.Call(ctx, dispatch.Request{
 		Caller: front.Caller(c.who, in.Lane), Tool: in.Tool, Args: in.Args, RequestID: in.RequestID, Surface: "rest", Token: c.who.TokenID,
-		Gone: connection.Done(),
+		Gone: connection.Done(), Shown: in.Shown,
 	})
 	result.Output = fill(result.Output, result.Blobs)
 	return front.ViewResult(result), nil
@@ -131,7 +139,15 @@ func (s *Server) tool(c *visit, _ none) (api.Tool, error) {
 	if i < 0 {
 		return api.Tool{}, capabilities.Errorf(capabilities.CodeUnknownTool, "%.128q is no tool that you may use now", id)
 	}
-	return s.toolView(list[i], asks(id)), nil
+	v := s.toolView(list[i], asks(id))
+	if lane, err := s.laneAsked(c); err == nil {
+		verdict, granted := s.opts.Dispatcher.Possible(c.r.Context(), front.Caller(c.who, lane), id)
+		if verdict.Effect != policy.Deny {
+			surface := front.Surface(v.Manifest, granted)
+			v.Surface = &surface
+		}
+	}
+	return v, nil
 }
 
 type validateBody struct {
@@ -179,16 +195,22 @@ func (s *Server) toolsOf(c *visit) (list []*catalog.Descriptor, asks func(capabi
 		}
 		return s.opts.Tools.All(), func(capabilities.ToolID) bool { return false }, nil
 	}
-	lane := capabilities.LaneID(c.param("lane"))
-	if lane == "" {
-		lane = c.who.Lane
-	}
-	if err := s.opts.Lanes.Enter(c.r.Context(), c.who, lane); err != nil {
+	lane, err := s.laneAsked(c)
+	if err != nil {
 		return nil, nil, err
 	}
 	caller := front.Caller(c.who, lane)
 	asks = func(tool capabilities.ToolID) bool { return s.opts.Dispatcher.Asks(c.r.Context(), caller, tool) }
 	return s.opts.Dispatcher.Visible(c.r.Context(), caller), asks, nil
+}
+
+// laneAsked is the lane that a visitor asks about.
+func (s *Server) laneAsked(c *visit) (capabilities.LaneID, error) {
+	lane := capabilities.LaneID(c.param("lane"))
+	if lane == "" {
+		lane = c.who.Lane
+	}
+	return lane, s.opts.Lanes.Enter(c.r.Context(), c.who, lane)
 }
 
 // toolView is a tool as the registry defines it.
