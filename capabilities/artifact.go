@@ -3,6 +3,7 @@ package capabilities
 import (
 	"encoding/hex"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -102,9 +103,10 @@ func (i Invocation) CreateArtifact(spec ArtifactSpec) (ArtifactWriter, error) {
 const InlineBytes = 4 << 20
 
 // Give puts captured bytes into out: with the result while they are small, else as an
-// artifact with that name. A call without a spool has them with the result anyway.
+// artifact with that name. A call without a spool has them with the result anyway; one whose
+// artifacts are kept for longer has all of them as artifacts.
 func (i Invocation) Give(out *Output, b Blob, name string) error {
-	if len(b.Bytes) <= InlineBytes || i.Spool == nil {
+	if len(b.Bytes) <= InlineBytes && !slices.Contains(i.Grants, KeyRetained) || i.Spool == nil {
 		out.Blobs = append(out.Blobs, b)
 		return nil
 	}

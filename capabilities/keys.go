@@ -26,7 +26,7 @@ func FitsHost(host string) bool {
 	return host != "" && len(host) <= MaxHostText && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.*:_-") == ""
 }
 
-// Keys that decide what the program of a call gets (S1-13).
+// Keys that decide what the program of a call gets (S1-13), and what becomes of what it returns.
 const (
 	KeySpawn    = "execution.proc.spawn"       // it may start others
 	KeyExtended = "execution.timeout.extended" // ten minutes of processor time
@@ -34,6 +34,8 @@ const (
 	KeyMemory   = "execution.memory.high"      // 4 GiB of memory
 	KeyRead     = "data.read.workspace"        // the folders of its record to read
 	KeyWrite    = "data.write.workspace"       // and to write
+	KeyMasked   = "data.access.pii_masked"     // what it returns is without personal data (S1-17)
+	KeyRetained = "data.retention.extended"    // its artifacts are kept for longer (S1-17)
 	// KeyLanguage begins the key of an interpreter, such as "execution.language.python".
 	KeyLanguage = "execution.language."
 )

@@ -44,8 +44,9 @@ type template struct {
 	Class capabilities.IsolationClass `json:"class,omitempty"`
 }
 
-// raisable are the keys by which a template asks for more than a call's program has by default.
-var raisable = []string{capabilities.KeyBurst, capabilities.KeyMemory, capabilities.KeyExtended}
+// raisable are the keys by which a template asks for more than a call's program has by default, or
+// says what becomes of what it returns.
+var raisable = []string{capabilities.KeyBurst, capabilities.KeyMemory, capabilities.KeyExtended, capabilities.KeyMasked, capabilities.KeyRetained}
 
 // keys are those that the template declares beside its provider's. A module's first word is a name
 // and no program.

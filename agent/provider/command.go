@@ -145,7 +145,19 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 	if err != nil {
 		return left, err
 	}
-	return t.result(text, made, filepath.Base(outputs[t.Output]))
+	name := filepath.Base(outputs[t.Output])
+	out, err := t.result(text, made, name)
+	if err != nil || !slices.Contains(one.inv.Grants, capabilities.KeyRetained) {
+		return out, err
+	}
+	given := out.Blobs // a file that is kept for longer is an artifact, however small it is
+	out.Blobs = nil
+	for _, b := range given {
+		if err := one.inv.Give(&out, b, name); err != nil {
+			return capabilities.Output{Effect: out.Effect}, err
+		}
+	}
+	return out, nil
 }
 
 // follow hands a program its standard input and returns what it wrote, once it has ended well. With

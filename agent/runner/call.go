@@ -13,6 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/agent/withhold"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/mask"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 )
@@ -74,6 +75,9 @@ func (c *arrived) serve(ctx context.Context) (wire.Answer, [][]byte) {
 	if c.r.opts.Spool != nil {
 		s.spool = c.r.opts.Spool.For(c.t.Call, s.tool.Limits.MaxArtifactBytes)
 		inv.Spool = s.spool
+		if s.masks() {
+			inv.Spool = maskedSpool{s.spool}
+		}
 	}
 	if c.t.Steps {
 		inv.Step, inv.StepTools = (&steps{parent: s, spool: inv.Spool}).carryOut, c.r.stepTools(s.tool)
@@ -198,6 +202,10 @@ func (s *started) invocation() capabilities.Invocation {
 		Args: s.t.Args, Grants: s.t.Grants,
 		Progress: func(p capabilities.Progress) {
 			wp := wire.Progress{Done: p.Done, Total: p.Total, Message: s.seen.Text(p.Message), Data: p.Data}
+			if s.masks() {
+				wp.Message, _ = mask.Text(wp.Message)
+				wp.Data = nil
+			}
 			wp.Clip()
 			s.sink.Progress(wp)
 		},
@@ -239,6 +247,9 @@ func (s *started) run(ctx context.Context, inv capabilities.Invocation, do handl
 	}
 	o.answer.Lost = s.recorder.Lost()
 	s.redact(&o.answer)
+	if s.masks() {
+		s.masked(&o)
+	}
 	return o
 }
 

@@ -104,6 +104,9 @@ func (s *steps) serve(ctx context.Context, step *arrived, tool *catalog.Descript
 	}
 	inv := started.invocation()
 	inv.Spool = s.spool
+	if started.masks() && s.spool != nil {
+		inv.Spool = maskedSpool{s.spool}
+	}
 	inv.Progress = func(capabilities.Progress) {} // how far the parent is, it says itself
 	if do == nil {
 		do = started.handler.Handle

@@ -321,6 +321,44 @@ type Annotations struct {
 	OpenWorld   bool `json:"open_world"`
 }
 
+// maxPersonal bounds how deep fields are looked for.
+const maxPersonal = 12
+
+// Personal returns the paths of the result's fields that are declared to hold something personal;
+// "*" is any element or member.
+func (d *Descriptor) Personal() [][]string {
+	doc, err := canonical.Decode(d.Result, canonical.Limits{})
+	if err != nil {
+		return nil // only a descriptor that Load would have refused
+	}
+	defs, _ := doc.Get("$defs")
+	var all [][]string
+	var walk func(v canonical.Value, path []string)
+	walk = func(v canonical.Value, path []string) {
+		if len(path) > maxPersonal {
+			return
+		}
+		if ref, ok := v.Get("$ref"); ok {
+			v, _ = defs.Get(strings.TrimPrefix(ref.Str, "#/$defs/"))
+		}
+		if _, ok := v.Get(Personal); ok {
+			all = append(all, path)
+			return
+		}
+		props, _ := v.Get("properties")
+		for _, p := range props.Members {
+			walk(p.Value, append(slices.Clone(path), p.Key))
+		}
+		for _, key := range []string{"items", "additionalProperties"} {
+			if one, ok := v.Get(key); ok && one.Kind == canonical.Object {
+				walk(one, append(slices.Clone(path), "*"))
+			}
+		}
+	}
+	walk(doc, nil)
+	return all
+}
+
 // Example is a call that the input schema accepts.
 type Example struct {
 	Title string          `json:"title"`

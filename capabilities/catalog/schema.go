@@ -44,11 +44,15 @@ var (
 // contentEncoding and format are not asserted.
 var scalars = map[string]valueKind{
 	"$schema": unjudged, "default": unjudged, "pattern": unjudged,
-	"$comment": someText, "title": someText, "description": someText, "format": someText, "contentEncoding": someText, "examples": someList,
+	"$comment": someText, "title": someText, "description": someText, "format": someText, "contentEncoding": someText, Personal: someText, "examples": someList,
 	"const": anyValue, "type": someType, "required": someName, "uniqueItems": yesOrNo,
 	"minimum": aNumber, "maximum": aNumber, "exclusiveMinimum": aNumber, "exclusiveMaximum": aNumber,
 	"minLength": aCount, "maxLength": aCount, "minItems": aCount, "maxItems": aCount, "minProperties": aCount, "maxProperties": aCount,
 }
+
+// Personal is the keyword of fields that hold something personal; its value says what, such as
+// "name". It describes: what is done about it is the masking's.
+const Personal = "x-personal"
 
 // maxCount is the largest bound of a length.
 const maxCount = 1 << 31

@@ -100,6 +100,10 @@ type Answer struct {
 	Action capabilities.Action `cbor:"17,keyasint,omitzero"`
 	// Lost counts what was seen without a grant and is not in Observed: its bound left it out.
 	Lost uint32 `cbor:"18,keyasint,omitempty"`
+	// Masks says that the node took personal data out of all that the call returns, and Masked how
+	// often.
+	Masks  bool   `cbor:"19,keyasint,omitempty"`
+	Masked uint32 `cbor:"20,keyasint,omitempty"`
 }
 
 // Did is what a call did, as far as that may be recorded (capabilities.Did).

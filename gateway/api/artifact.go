@@ -19,4 +19,5 @@ type Artifact struct {
 	Lane      capabilities.LaneID      `json:"lane"`
 	CreatedAt time.Time                `json:"created_at"`
 	ExpiresAt time.Time                `json:"expires_at"`
+	Retention string                   `json:"retention"` // standard, or extended by data.retention.extended
 }

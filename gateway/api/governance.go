@@ -136,3 +136,62 @@ type KPIs struct {
 func (k *KPIs) All() []KPI {
 	return []KPI{k.DeclarationCompleteness, k.GrantReductionRatio, k.DriftPer1000, k.PrivilegedShare, k.IsolationMismatches, k.MeanTimeToRemediate}
 }
+
+// Compliance is what is held against the records of a time.
+type Compliance struct {
+	GovernanceSpan
+	FirstSeq  uint64            `json:"first_seq"` // of the packets of that time
+	LastSeq   uint64            `json:"last_seq"`
+	Checks    []ComplianceCheck `json:"checks"`
+	Artifacts []RetentionRow    `json:"artifacts"` // that calls of that time made
+}
+
+// ComplianceCheck is one rule and how many records hold it.
+type ComplianceCheck struct {
+	Name       string `json:"name"`
+	Met        bool   `json:"met"`
+	Records    int64  `json:"records"` // that it is about
+	Held       int64  `json:"held"`
+	Missing    int64  `json:"missing"`
+	Definition string `json:"definition"`
+}
+
+// RetentionRow is how many artifacts were made of one retention class.
+type RetentionRow struct {
+	Retention string `json:"retention"`
+	Recorded  int64  `json:"recorded"`
+}
+
+// ProfileRow is how often a tool was decided with one profile under one policy.
+type ProfileRow struct {
+	Tool      capabilities.ToolID `json:"tool_id"`
+	Profile   string              `json:"capability_profile_id"`
+	Snapshot  string              `json:"policy_snapshot_id"`
+	Decisions int64               `json:"decisions"`
+}
+
+// Profiles are the profiles of tools and the policies that they were decided under.
+type Profiles struct {
+	GovernanceSpan
+	Rows []ProfileRow `json:"rows"`
+}
+
+// ChangeRow is what policy denied, asked about or took away since it changed, and before.
+type ChangeRow struct {
+	Effect string              `json:"effect"` // as in FrictionRow
+	Tool   capabilities.ToolID `json:"tool_id,omitempty"`
+	Rule   string              `json:"rule,omitempty"`
+	Key    string              `json:"key,omitempty"`
+	Code   capabilities.Code   `json:"code,omitempty"`
+	Calls  int64               `json:"calls"`
+	Before int64               `json:"before"` // in a time of the same length
+}
+
+// Changes is what is otherwise since a policy came into force; where none ever did, since the
+// beginning of the span.
+type Changes struct {
+	GovernanceSpan
+	Activated time.Time   `json:"activated_at,omitzero"`
+	Packet    uint64      `json:"activated_seq,omitempty"` // the packet that says so
+	Rows      []ChangeRow `json:"rows"`
+}

@@ -42,6 +42,8 @@ func (d *Dispatcher) collect(ctx context.Context, c *openCall, e *opencalls.End,
 		return
 	case d.opts.Artifacts == nil || d.opts.Fetcher == nil:
 		refused = &capabilities.Error{Code: capabilities.CodeArtifactUnavailable}
+	case c.has(capabilities.KeyMasked) && !e.Answer.Masks: // the program of that node is older than the key
+		refused = &capabilities.Error{Code: capabilities.CodeArtifactUnavailable}
 	case total > uint64(c.desc.Limits.MaxArtifactBytes):
 		refused = &capabilities.Error{Code: capabilities.CodeResultTooLarge}
 	}
@@ -88,6 +90,7 @@ func (d *Dispatcher) bring(ctx context.Context, c *openCall, h wire.ArtifactHead
 	in, err := d.opts.Artifacts.Receive(ctx, outcome.Kept{
 		Artifact: capabilities.Artifact{ID: capabilities.ArtifactIDOf(h.ID), Name: h.Name, MIME: h.MIME, Size: int64(h.Size), Field: h.Field},
 		Call:     c.id, Principal: c.principal, Lane: c.lane, Node: node, Tool: c.tool,
+		Extended: c.has(capabilities.KeyRetained),
 	})
 	if err != nil {
 		return notArrived(err)
@@ -208,10 +211,14 @@ func missing(list []capabilities.Artifact) *capabilities.Error {
 	return nil
 }
 
-func artifactRecords(list []capabilities.Artifact) []packet.Artifact {
+func artifactRecords(list []capabilities.Artifact, extended bool) []packet.Artifact {
+	retention := ""
+	if extended {
+		retention = outcome.RetentionExtended
+	}
 	var out []packet.Artifact
 	for _, a := range list {
-		out = append(out, packet.Artifact{ID: a.ID, MIME: a.MIME, Size: a.Size, Code: a.Code})
+		out = append(out, packet.Artifact{ID: a.ID, MIME: a.MIME, Size: a.Size, Code: a.Code, Retention: retention})
 	}
 	return out
 }

@@ -105,8 +105,10 @@ func (d *Dispatcher) record(ctx context.Context, c *openCall, e opencalls.End) c
 	if e.LeaveOpen {
 		return r
 	}
+	masked := c.masked(&r, &e)
 	f := c.fateOf(&r, &e)
 	body := c.endBody(&r, &e)
+	body.Masked = masked
 	body.EndedBy = d.endedBy(ctx, c.trail, r.Code)
 	last := c.draft(terminalKind(body.Status), body)
 	reserved := false
@@ -271,7 +273,7 @@ func (c *openCall) endBody(r *capabilities.Result, e *opencalls.End) *packet.End
 		}
 	}
 	body.Did = c.did(r, e.Answer.Did)
-	body.Artifacts = artifactRecords(r.Artifacts)
+	body.Artifacts = artifactRecords(r.Artifacts, c.has(capabilities.KeyRetained))
 	body.Observed = observations(e.Answer.Observed)
 	return body
 }

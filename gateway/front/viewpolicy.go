@@ -57,6 +57,6 @@ func ViewSignal(s *drift.Signal) api.Signal {
 func ViewArtifact(k *outcome.Kept) api.Artifact {
 	return api.Artifact{
 		ID: k.ID, Name: k.Name, MIME: k.MIME, Size: k.Size, Call: k.Call, Tool: k.Tool, Node: k.Node, Principal: k.Principal, Lane: k.Lane,
-		CreatedAt: k.Created.UTC(), ExpiresAt: k.Expires.UTC(),
+		CreatedAt: k.Created.UTC(), ExpiresAt: k.Expires.UTC(), Retention: k.Retention(),
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
+	"github.com/handrail-dev/handrail/gateway/outcome"
 )
 
 // fact is what a number counts. The names stand in the store.
@@ -33,10 +34,12 @@ const (
 	resolved    fact = "resolved"    // events that a person resolved; severity
 	resolvedMS  fact = "resolved_ms" // how long that took, in all; severity
 	activations fact = "activations" // policies that came into force; snapshot
+	masked      fact = "masked"      // ends of calls that return no personal data; "calls", or "values" that were masked
+	retained    fact = "retained"    // artifacts; retention class
 )
 
 var allFacts = []fact{
-	executions, outcomes, declared, effective, withheld, used, observed, decisions, profiles, privileged, mismatches, drifts, undeclared, resolved, resolvedMS, activations,
+	executions, outcomes, declared, effective, withheld, used, observed, decisions, profiles, privileged, mismatches, drifts, undeclared, resolved, resolvedMS, activations, masked, retained,
 }
 
 // allowedByPerson is the effect of a decision that a person's grant allowed.
@@ -184,6 +187,8 @@ func foldEnd(p *ledger.Packet, add func(cell, int64)) {
 	var e struct {
 		Code     capabilities.Code `json:"code"`
 		Observed []packet.Observed `json:"observed"`
+		Masked   *int64            `json:"masked"`
+		Kept     []packet.Artifact `json:"artifacts"`
 	}
 	if json.Unmarshal(p.Body, &e) != nil {
 		return
@@ -196,6 +201,17 @@ func foldEnd(p *ledger.Packet, add func(cell, int64)) {
 		code = "ok"
 	}
 	add(cell{Fact: outcomes, Tool: tool, A: code}, 1)
+	if e.Masked != nil {
+		add(cell{Fact: masked, Tool: tool, A: "calls"}, 1)
+		if *e.Masked > 0 {
+			add(cell{Fact: masked, Tool: tool, A: "values"}, *e.Masked)
+		}
+	}
+	for _, a := range e.Kept {
+		if a.Code == "" {
+			add(cell{Fact: retained, Tool: tool, A: cmp.Or(a.Retention, outcome.RetentionStandard)}, 1)
+		}
+	}
 	var seen []string
 	for _, o := range e.Observed {
 		if !slices.Contains(seen, o.Key) {

@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
 // foldVersion is raised when the same packets make other numbers: the store then folds them anew.
-const foldVersion = 2
+const foldVersion = 3
 
 // Bounds of folding and keeping.
 const (
@@ -86,10 +87,12 @@ func Migrations() []store.Migration {
 
 // Options of New.
 type Options struct {
-	Store  *store.Store     // required, opened with Migrations
-	Ledger *ledger.Ledger   // required
-	Log    *slog.Logger     // default: discards
-	Now    func() time.Time // default time.Now
+	Store  *store.Store   // required, opened with Migrations
+	Ledger *ledger.Ledger // required
+	// Retained counts the artifacts that there are, by their class; default: there are none.
+	Retained func(context.Context) (standard, extended outcome.Retained, _ error)
+	Log      *slog.Logger     // default: discards
+	Now      func() time.Time // default time.Now
 }
 
 // Model is the numbers of one gateway. Its methods are safe for concurrent use.
@@ -99,6 +102,8 @@ type Model struct {
 	mu  sync.Mutex // held while it folds
 	seq uint64     // the last packet that is counted; of the store once read is true
 	ok  bool       // seq was read
+
+	measured measured // for Register
 }
 
 // New makes a Model. It reads nothing yet.

@@ -47,8 +47,10 @@ type ArtifactOptions struct {
 	Quota int64        // bytes kept in all; default 8 GiB
 	// TTL is how long an artifact is kept; default 24 h.
 	TTL time.Duration
-	Log *slog.Logger     // default: discards
-	Now func() time.Time // default time.Now
+	// Extended is how long one of a call with data.retention.extended is kept; default 30 days.
+	Extended time.Duration
+	Log      *slog.Logger     // default: discards
+	Now      func() time.Time // default time.Now
 }
 
 // Artifacts keeps the artifacts of calls: their bytes in sealed files, what is known
@@ -72,8 +74,56 @@ type Kept struct {
 	Lane      capabilities.LaneID
 	Node      capabilities.NodeID
 	Tool      capabilities.ToolID
+	Extended  bool // its retention class (S1-17)
 	Created   time.Time
 	Expires   time.Time
+}
+
+// sweepEvery is how often Run drops what has expired.
+const sweepEvery = time.Minute
+
+// The retention classes.
+const (
+	RetentionStandard = "standard"
+	RetentionExtended = "extended"
+)
+
+// Retention is its retention class in a word.
+func (k *Kept) Retention() string {
+	if k.Extended {
+		return RetentionExtended
+	}
+	return RetentionStandard
+}
+
+// Retained is how many artifacts of one retention class there are.
+type Retained struct {
+	Kept    int64
+	Overdue int64 // that should have gone by now
+}
+
+// Retained counts what is there by its retention class (S1-17). An artifact is overdue once two
+// sweeps have not taken it.
+func (a *Artifacts) Retained(ctx context.Context) (standard, extended Retained, _ error) {
+	rows, err := a.opts.Store.Read().QueryContext(ctx, "SELECT extended, COUNT(*), COUNT(CASE WHEN expires_ms < $1 THEN 1 END) FROM artifact GROUP BY extended",
+		a.opts.Now().Add(-2*sweepEvery).UnixMilli())
+	if err != nil {
+		return standard, extended, fmt.Errorf("outcome: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var class bool
+		var r Retained
+		if err := rows.Scan(&class, &r.Kept, &r.Overdue); err != nil {
+			return standard, extended, fmt.Errorf("outcome: %w", err)
+		}
+		if class {
+			extended = r
+		} else {
+			standard = r
+		}
+	}
+	return standard, extended, rows.Err()
 }
 
 // OpenArtifacts makes Artifacts. It starts nothing; Run sweeps.
@@ -86,6 +136,9 @@ func OpenArtifacts(o ArtifactOptions) (*Artifacts, error) {
 	}
 	if o.TTL <= 0 {
 		o.TTL = 24 * time.Hour
+	}
+	if o.Extended <= 0 {
+		o.Extended = 30 * 24 * time.Hour
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -139,7 +192,7 @@ type ArtifactQuery struct {
 	Limit     int // default 100, at most 1,000
 }
 
-const artifactColumns = "call_id, artifact_id, principal, lane, node_id, tool_id, mime, size, created_ms, expires_ms, sealed"
+const artifactColumns = "call_id, artifact_id, principal, lane, node_id, tool_id, mime, size, created_ms, expires_ms, sealed, extended"
 
 // List returns what is kept and has not expired, the newest first.
 func (a *Artifacts) List(ctx context.Context, q ArtifactQuery) ([]Kept, error) {
@@ -169,7 +222,7 @@ func (a *Artifacts) scan(row scanner) (Kept, error) {
 	var k Kept
 	var created, expires int64
 	var sealed []byte
-	if err := row.Scan(&k.Call, &k.ID, &k.Principal, &k.Lane, &k.Node, &k.Tool, &k.MIME, &k.Size, &created, &expires, &sealed); err != nil {
+	if err := row.Scan(&k.Call, &k.ID, &k.Principal, &k.Lane, &k.Node, &k.Tool, &k.MIME, &k.Size, &created, &expires, &sealed, &k.Extended); err != nil {
 		return k, fmt.Errorf("outcome: %w", err)
 	}
 	k.Created, k.Expires = time.UnixMilli(created), time.UnixMilli(expires)
@@ -240,7 +293,7 @@ func (a *Artifacts) unlink(file string) {
 
 // Run sweeps what expired, each minute, until ctx ends.
 func (a *Artifacts) Run(ctx context.Context) error {
-	tick := time.NewTicker(time.Minute)
+	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
 		if err := a.Sweep(ctx); err != nil && ctx.Err() == nil {

@@ -214,12 +214,16 @@ func (in *Incoming) Finish(ctx context.Context) error {
 	now := in.in.opts.Now()
 	k := &in.kept
 	k.Created, k.Expires = now, now.Add(in.in.opts.TTL)
+	extended := 0
+	if k.Extended {
+		k.Expires, extended = now.Add(in.in.opts.Extended), 1
+	}
 	sealed := in.box.SealHead(name)
 	err = in.in.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		_, err := tx.Exec(`INSERT INTO artifact (`+artifactColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+		_, err := tx.Exec(`INSERT INTO artifact (`+artifactColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 			ON CONFLICT (call_id, artifact_id) DO NOTHING`,
 			string(k.Call), string(k.ID), string(k.Principal), string(k.Lane), string(k.Node), string(k.Tool), k.MIME, k.Size,
-			k.Created.UnixMilli(), k.Expires.UnixMilli(), sealed)
+			k.Created.UnixMilli(), k.Expires.UnixMilli(), sealed, extended)
 		return err
 	})
 	if err != nil {

@@ -34,7 +34,7 @@ CREATE TABLE outcome_digest_key (
 	expires_ms BIGINT NOT NULL,
 	sealed     BLOB NOT NULL
 );
-`}, {Room: "outcome", Version: 2, SQL: artifactTables}}
+`}, {Room: "outcome", Version: 2, SQL: artifactTables}, {Room: "outcome", Version: 3, SQL: `ALTER TABLE artifact ADD COLUMN extended INTEGER NOT NULL DEFAULT 0`}}
 
 // KeySize is the size of the sealing key.
 const KeySize = chacha20poly1305.KeySize

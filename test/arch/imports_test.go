@@ -13,7 +13,8 @@ import (
 // language are the packages both sides of the wire speak; all without I/O.
 var language = []string{
 	"capabilities", "capabilities/canonical", "capabilities/catalog", "capabilities/wire", "capabilities/policy", "capabilities/chain", "capabilities/sealed", "capabilities/artifact",
-	"capabilities/address", "capabilities/fact", "capabilities/turn", "capabilities/form", "capabilities/canonical/yaml", "capabilities/catalog/tools", "capabilities/catalog/tools/remote",
+	"capabilities/address", "capabilities/fact", "capabilities/turn", "capabilities/form", "capabilities/mask", "capabilities/canonical/yaml", "capabilities/catalog/tools",
+	"capabilities/catalog/tools/remote",
 }
 
 // room says what the packages of a folder may import of this module. The first
@@ -102,6 +103,7 @@ var rooms = []room{
 	{dir: "capabilities/sensor", may: []string{"capabilities", "capabilities/sensor/**", "platform"}, tests: []string{"platform/**", "capabilities/catalog", "capabilities/browser/**"},
 		why: "the family gets its backends handed in; its tests hold answers of the real ones against the real schemas"},
 	{dir: "capabilities/form", may: []string{"capabilities", "capabilities/canonical"}, std: true, why: "both sides judge a foreign form by the same small code"},
+	{dir: "capabilities/mask", std: true, why: "what takes personal data out of texts is one pure thing for both sides, and fuzzed whole"},
 	{dir: "capabilities/folder", std: true, why: "what keeps files apart is small, and read by auditors"},
 	{dir: "capabilities/fs", may: []string{"capabilities", "capabilities/egress", "capabilities/folder"}, std: true, tests: []string{"platform/**", "capabilities/catalog"},
 		why: "what decides where files are is small, and read by auditors; what runs commands is handed in"},

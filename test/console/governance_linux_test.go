@@ -4,7 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/test/site"
 )
 
@@ -31,10 +34,60 @@ func TestGovernanceShowsWhatCallsDid(t *testing.T) {
 	d.goTo("/console/governance/report?days=30")
 	d.says("Compliance report", "counted through packet", "Signed hash", string(site.ToolEcho), "handrail ledger verify")
 	d.shots("report")
-	for view, want := range map[string]string{"coverage": "tool_id,tool_slug,action,key", "friction": "unknown_tool", "drift": "POST /v1/no-such", "kpis": "privileged_share", "isolation": "isolation_class", "privilege": "principal"} {
+	d.says("Personal data and retention", "pii_masked", "retention_extended", "Packets of that time")
+	for view, want := range map[string]string{"compliance": "pii_masked", "profiles": "capability_profile_id", "changes": "before", "coverage": "tool_id,tool_slug,action,key", "friction": "unknown_tool", "drift": "POST /v1/no-such", "kpis": "privileged_share", "isolation": "isolation_class", "privilege": "principal"} {
 		if body := read(t, d.URL()+"/console/governance/csv/"+view+"?days=7", session); !strings.Contains(body, want) {
 			t.Errorf("%s: %s", view, body)
 		}
 	}
+	d.quiet()
+}
+
+// An admin answers by links alone what they are asked: who used the microphone, which tools ask for
+// more than they use, what changed since the last policy, which denials annoy most; the rule to
+// change is opened, and the change is tried on last week's calls before it counts. From each number
+// a link leads down to the calls (S1-55, S1-56).
+func TestAnAdminAnswersWithoutAManual(t *testing.T) {
+	d := startSite(t)
+	d.enter(principal.RoleAdmin)
+	for range 3 {
+		d.result(d.call("robot", string(site.ToolEcho), `{"text":"x"}`))
+		d.result(d.call("robot", string(site.ToolSlow)+"er", `{}`))
+	}
+	staged, err := d.Rulebook.Stage(t.Context(), rules.Edit{By: "ann", Files: []policy.Source{{Name: "more.cedar", Data: []byte(`@id("no-echo") forbid (principal, action == Action::"tool.fixture.echo", resource);`)}}})
+	must(t, err)
+	d.goTo("/console/policies/" + staged.SnapshotID())
+	d.await(`document.querySelector("input[name=read]")`)
+	must(t, d.run(`document.querySelector("input[name=read]").checked = true; document.querySelector("button[value=activate]").click()`, nil))
+	d.await(`document.getElementById("outcome").innerText.includes("Activated")`)
+	if r := d.result(d.call("robot", string(site.ToolEcho), `{"text":"x"}`)); r.Status != capabilities.StatusDenied {
+		t.Fatalf("%+v", r)
+	}
+	d.goTo("/console/governance")
+	d.says("Often asked", "Since the last policy", "A policy came into force", "no-echo", "Profiles and policies")
+	d.shots("governance-answers")
+	d.click("who used the microphone last week")
+	d.await(`new URLSearchParams(location.search).get("key") === "data.capture.audio" && document.getElementById("f-key").value === "data.capture.audio"`)
+	d.says("Whose calls had data.capture.audio granted", "No call had such a key in this time")
+	// Down to the calls.
+	must(t, d.run(`document.querySelector("#coverage a[href*='tools']").click()`, nil))
+	d.await(`location.pathname === "/console/tools/` + string(site.ToolEcho) + `"`)
+	d.click("Its calls")
+	d.await(`location.pathname === "/console/calls" && document.querySelectorAll("tbody tr").length === 4`)
+	// From the denial to its rule, and what a change would have done.
+	d.goTo("/console/governance")
+	must(t, d.run(`[...document.querySelectorAll("#friction a")].find((a) => a.innerText === "no-echo").click()`, nil))
+	d.await(`location.pathname === "/console/policies/edit" && document.activeElement.matches("textarea") && getSelection().toString().includes("no-echo")`)
+	d.says("The rule no-echo is in more.cedar")
+	d.shots("governance-rule")
+	must(t, d.run(`(() => { const f = document.activeElement; f.value = '@id("no-echo") forbid (principal, action == Action::"tool.fixture.fail", resource);'; f.dispatchEvent(new Event("input", {bubbles: true})); })()`, nil))
+	d.click("Stage it and see the difference")
+	d.await(`document.querySelector("button[value=replay]") && document.getElementById("replay-days").value === "7"`)
+	d.click("What would it have decided?")
+	d.await(`document.getElementById("replay")`)
+	if said := d.value(`document.getElementById("replay").innerText`); !strings.Contains(said, string(site.ToolEcho)) || !strings.Contains(said, "deny") {
+		t.Errorf("the replay says %s", said)
+	}
+	d.shots("governance-replay")
 	d.quiet()
 }

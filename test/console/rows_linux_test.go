@@ -156,7 +156,7 @@ func TestEveryRowFilePicker(t *testing.T) {
 	}
 }
 
-// Row 2: what reaches out has a badge with where to (S1-27).
+// Row 2: a tool that reaches out has a badge with where to (S1-27).
 func TestEveryRowDestinations(t *testing.T) {
 	r := startRows(t, "")
 	r.enter(principal.RoleAdmin)
@@ -202,7 +202,7 @@ func TestEveryRowSecret(t *testing.T) {
 	}
 }
 
-// Row 4: what may destroy something is confirmed first (S1-29).
+// Row 4: a call that may destroy something is confirmed first (S1-29).
 func TestEveryRowDestructive(t *testing.T) {
 	r := startRows(t, "")
 	must(t, os.WriteFile(filepath.Join(r.folder, "old.txt"), []byte("old\n"), 0o600))
@@ -234,7 +234,7 @@ func TestEveryRowDestructive(t *testing.T) {
 	}
 }
 
-// Row 5: what may run long says so while it does, and can be ended (S1-30).
+// Row 5: a call that may run long says so while it does, and can be ended (S1-30).
 func TestEveryRowLongRun(t *testing.T) {
 	const long, says = `{"command":"sleep 500","timeout_ms":600000}`, "more time than tools usually get"
 	for _, granted := range []bool{true, false} {

@@ -147,6 +147,9 @@ func describe(p *Provider, t *RemoteTool) (*Described, error) {
 			d.Steps = append(d.Steps, string(use))
 		}
 	}
+	if slices.Contains(d.Manifest.Keys(), capabilities.KeyRetained) {
+		d.Limits.MaxArtifactBytes = mostBlobs
+	}
 	for _, key := range t.OptionalKeys {
 		if slices.Contains(d.Manifest.Keys(), key) {
 			d.Optional = append(d.Optional, key)

@@ -226,6 +226,7 @@ func (c *Console) Mount(f *front.Server) {
 		"GET /console/governance":                             c.governancePage,
 		"GET /console/governance/report":                      c.governanceReport,
 		"GET /console/governance/csv/{view}":                  c.governanceCSV,
+		"GET /console/governance/json/{view}":                 c.governanceJSON,
 		"GET /console/drift":                                  c.driftPage,
 		"POST /console/drift/{what}/{id}":                     c.endDrift,
 		"GET /console/ledger":                                 c.ledgerPage,

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -38,10 +39,17 @@ type governed struct {
 	Isolation heatmap
 	Drift     bars
 	Drifted   table[api.DriftRow]
-	Privilege table[api.PrivilegeRow]
-	Friction  table[api.FrictionRow]
+	Privilege table[usedRow]
+	Friction  table[frictionRow]
 	Decisions int
-	Now       time.Time
+	// Changes says since when Changed counts.
+	Changes    api.Changes
+	Changed    table[api.ChangeRow]
+	Profiles   table[api.ProfileRow]
+	Compliance api.Compliance // of the report alone
+	Key        string
+	Keys       []string // that a person may ask about
+	Now        time.Time
 }
 
 // table is the first rows of one, and how many there are.
@@ -68,18 +76,27 @@ func (v *visit) governance(name string) {
 	if s := in.Get("tool"); s != "" {
 		q.Set("tool", s)
 	}
-	g := governed{visit: v, Tool: in.Get("tool"), Now: now, Range: choose("f-days", "days", "Time", strconv.Itoa(days), ranges...), CSV: "?" + query("days", strconv.Itoa(days), "tool", in.Get("tool"))}
+	key := strings.TrimSpace(in.Get("key"))
+	g := governed{visit: v, Tool: in.Get("tool"), Key: key, Keys: askedKeys, Now: now, Range: choose("f-days", "days", "Time", strconv.Itoa(days), ranges...), CSV: "?" + query("days", strconv.Itoa(days), "tool", in.Get("tool"), "key", key)}
 	var coverage api.Coverage
 	var isolation api.Isolation
 	var drift api.DriftMonitor
 	var privilege api.Privilege
 	var friction api.Friction
 	var kpis api.KPIs
+	var profiles api.Profiles
 	for _, part := range [...]struct {
 		view string
 		into any
-	}{{"kpis", &kpis}, {"coverage", &coverage}, {"isolation", &isolation}, {"drift", &drift}, {"privilege", &privilege}, {"friction", &friction}} {
-		if err := v.get(v1("governance", part.view)+"?"+q.Encode(), part.into); err != nil {
+	}{{"kpis", &kpis}, {"coverage", &coverage}, {"isolation", &isolation}, {"drift", &drift}, {"privilege", &privilege}, {"friction", &friction}, {"changes", &g.Changes}, {"profiles", &profiles}, {"compliance", &g.Compliance}} {
+		if part.view == "compliance" && name != "report" {
+			continue
+		}
+		address := v1("governance", part.view) + "?" + q.Encode()
+		if part.view == "privilege" && key != "" {
+			address += "&" + query("key", key)
+		}
+		if err := v.get(address, part.into); err != nil {
 			v.show(page{name: "problem", title: "Governance", here: "/console/governance", fault: err})
 			return
 		}
@@ -95,26 +112,70 @@ func (v *visit) governance(name string) {
 	g.Coverage = firstOf(coverage.Rows, most)
 	g.Isolation = heatmapOf(&isolation)
 	g.Drift, g.Drifted = barsOf(&drift), firstOf(drift.Rows, most)
-	g.Privilege = firstOf(byUse(privilege.Rows), most)
-	g.Friction = firstOf(friction.Rows, most)
+	g.Privilege = firstOf(usedRows(byUse(privilege.Rows)), most)
+	g.Friction = firstOf(frictionRows(friction.Rows), most)
+	g.Changed, g.Profiles = firstOf(g.Changes.Rows, most), firstOf(profiles.Rows, most)
 	v.show(page{name: name, title: "Governance", here: "/console/governance", data: g})
 }
 
+// askedKeys are offered where a key is asked for.
+var askedKeys = []string{
+	"data.capture.audio", "data.capture.camera", "data.read.clipboard", "data.read.location", "data.read.screen", "execution.proc.spawn", "privileged.input.inject", "privileged.secret.read",
+}
+
+// usedRow is who used a key, with the way to the calls.
+type usedRow struct{ api.PrivilegeRow }
+
+// Calls is what narrows the list of calls to those.
+func (r usedRow) Calls() string {
+	return query("principal", string(r.Principal), "tool", string(r.Tool), "node", string(r.Node))
+}
+
+func usedRows(list []api.PrivilegeRow) []usedRow {
+	var all []usedRow
+	for _, r := range list {
+		all = append(all, usedRow{r})
+	}
+	return all
+}
+
+// frictionRow is what a rule denied, with the way to the rule.
+type frictionRow struct{ api.FrictionRow }
+
+// Written reports whether the rule stands in a file that somebody can change.
+func (r frictionRow) Written() bool { return r.Rule != "" && !strings.Contains(r.Rule, " ") }
+
+// Edit is what opens the files at the rule.
+func (r frictionRow) Edit() string { return query("rule", r.Rule) }
+
+func frictionRows(list []api.FrictionRow) []frictionRow {
+	var all []frictionRow
+	for _, r := range list {
+		all = append(all, frictionRow{r})
+	}
+	return all
+}
+
+// governanceJSON passes a view on as JSON.
+func (c *Console) governanceJSON(v *visit) { v.passView("json") }
+
 // governanceCSV passes a view on as CSV.
-func (c *Console) governanceCSV(v *visit) {
+func (c *Console) governanceCSV(v *visit) { v.passView("csv") }
+
+func (v *visit) passView(format string) {
 	in := v.r.URL.Query()
 	days, err := strconv.Atoi(in.Get("days"))
 	if err != nil || days < 1 || days > 3650 {
 		days = 7
 	}
-	q := url.Values{"format": {"csv"}, "from": {time.Now().UTC().Add(-time.Duration(days) * 24 * time.Hour).Format(time.RFC3339)}}
+	q := url.Values{"format": {format}, "from": {time.Now().UTC().Add(-time.Duration(days) * 24 * time.Hour).Format(time.RFC3339)}}
 	for _, name := range []string{"tool", "key"} {
 		if s := in.Get(name); s != "" {
 			q.Set(name, s)
 		}
 	}
 	guardHeaders(v.w)
-	c.opts.API.Pass(v.w, v.r, v1("governance", v.r.PathValue("view"))+"?"+q.Encode())
+	v.con.opts.API.Pass(v.w, v.r, v1("governance", v.r.PathValue("view"))+"?"+q.Encode())
 }
 
 // byUse adds up over time who used what, the most first.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -226,7 +227,7 @@ func (c *Console) changePolicy(v *visit) {
 		v.seeOther("/console/policies", "activated")
 	case "replay":
 		var r api.PolicyReplay
-		if err := v.ask(http.MethodPost, v1("policy", "replay"), map[string]any{"set": v.r.PathValue("set")}, &r); err != nil {
+		if err := v.ask(http.MethodPost, v1("policy", "replay"), map[string]any{"set": v.r.PathValue("set"), "days": replayedDays(f.Get("days"))}, &r); err != nil {
 			v.showSet(err, nil)
 			return
 		}
@@ -234,6 +235,15 @@ func (c *Console) changePolicy(v *visit) {
 	default:
 		v.showSet(capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no change"), nil)
 	}
+}
+
+// replayedDays is how far back a person wants a set tried; 0: on everything that is recorded.
+func replayedDays(typed string) int {
+	days, err := strconv.Atoi(typed)
+	if err != nil || days < 0 || days > 3650 {
+		return 0
+	}
+	return days
 }
 
 // replayed is what a set would have decided.
@@ -255,6 +265,8 @@ func (c *Console) editPolicy(v *visit) { v.showEdit(nil, url.Values{}) }
 type editPage struct {
 	*visit
 	Base         string
+	Rule         string // that somebody came to change; "" for none
+	In           string // the file that has it; "": none
 	Files        []editedFile
 	NewName, New string
 }
@@ -270,8 +282,12 @@ func (v *visit) showEdit(problem error, typed url.Values) {
 		return
 	}
 	shown := editPage{visit: v, Base: active.Snapshot, NewName: typed.Get("new-name"), New: typed.Get("new")}
+	shown.Rule = v.r.URL.Query().Get("rule")
 	for i, s := range rules.FilesOf(active) {
 		f := editedFile{"f" + itoa(i+1), s.Name, string(s.Data)}
+		if shown.Rule != "" && shown.In == "" && strings.Contains(f.Text, ruleMark(shown.Rule)) {
+			shown.In = s.Name
+		}
 		if _, is := typed[f.ID]; is {
 			f.Text = typed.Get(f.ID)
 		}
@@ -280,6 +296,9 @@ func (v *visit) showEdit(problem error, typed url.Values) {
 	pg.data = shown
 	v.show(pg)
 }
+
+// ruleMark is how a file says which rule one is.
+func ruleMark(id string) string { return "@id(" + strconv.Quote(id) + ")" }
 
 // draft stages what was written.
 func (c *Console) draft(v *visit) {

@@ -25,6 +25,10 @@ type Governance interface {
 	Privilege(context.Context, governance.Span) (api.Privilege, error)
 	Friction(context.Context, governance.Span) (api.Friction, error)
 	KPIs(context.Context, governance.Span) (api.KPIs, error)
+	Compliance(context.Context, governance.Span) (api.Compliance, error)
+	Profiles(context.Context, governance.Span) (api.Profiles, error)
+	Changes(context.Context, governance.Span) (api.Changes, error)
+	Since(context.Context, time.Time) (uint64, error)
 }
 
 var spanParams = []param{
@@ -143,5 +147,8 @@ func (s *Server) governanceTable() []*endpoint {
 			param{"key", "this key, such as data.capture.audio; default: all that are privileged", "string"}),
 		viewOf(s, "friction", "Denials, questions and reductions, by the rule that determined them", Governance.Friction, func(o *api.Friction) any { return o.Rows }),
 		viewOf(s, "kpis", "The six numbers that governance is steered by, with their definitions", Governance.KPIs, func(o *api.KPIs) any { return o.All() }),
+		viewOf(s, "compliance", "Masking and retention held against the records of a time, with its range of the ledger", Governance.Compliance, func(o *api.Compliance) any { return o.Checks }),
+		viewOf(s, "profiles", "The profiles of tools and the policies that they were decided under", Governance.Profiles, func(o *api.Profiles) any { return o.Rows }),
+		viewOf(s, "changes", "Denials, questions and reductions since policy changed last, beside those before", Governance.Changes, func(o *api.Changes) any { return o.Rows }),
 	}
 }

@@ -43,6 +43,20 @@ func (nothingCounted) KPIs(context.Context, governance.Span) (out api.KPIs, err 
 	return out, nil
 }
 
+func (nothingCounted) Compliance(context.Context, governance.Span) (api.Compliance, error) {
+	return api.Compliance{Checks: []api.ComplianceCheck{}, Artifacts: []api.RetentionRow{}}, nil
+}
+
+func (nothingCounted) Profiles(context.Context, governance.Span) (api.Profiles, error) {
+	return api.Profiles{Rows: []api.ProfileRow{}}, nil
+}
+
+func (nothingCounted) Changes(context.Context, governance.Span) (api.Changes, error) {
+	return api.Changes{Rows: []api.ChangeRow{}}, nil
+}
+
+func (nothingCounted) Since(context.Context, time.Time) (uint64, error) { return 0, nil }
+
 // told answers with one row and notes what it was asked.
 type told struct {
 	nothingCounted

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
@@ -88,6 +89,7 @@ func (s *Server) activatePolicy(c *visit, in activateBody) (api.PolicyVersion, e
 type replayBody struct {
 	Set   string `json:"set,omitempty"`   // staged (default), active, or a hash
 	After uint64 `json:"after,omitempty"` // packets after this sequence number
+	Days  int    `json:"days,omitempty"`  // or those of the last days
 }
 
 func (s *Server) replayPolicy(c *visit, in replayBody) (api.PolicyReplay, error) {
@@ -97,6 +99,14 @@ func (s *Server) replayPolicy(c *visit, in replayBody) (api.PolicyReplay, error)
 	engine, err := s.opts.Rules.Load(c.r.Context(), in.Set)
 	if err != nil {
 		return api.PolicyReplay{}, err
+	}
+	if in.Days < 0 || in.Days > 3650 || in.Days > 0 && (in.After > 0 || s.opts.Governance == nil) {
+		return api.PolicyReplay{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "days is from 1 to 3650, without after")
+	}
+	if in.Days > 0 {
+		if in.After, err = s.opts.Governance.Since(c.r.Context(), time.Now().AddDate(0, 0, -in.Days)); err != nil {
+			return api.PolicyReplay{}, err
+		}
 	}
 	found, err := s.opts.Rules.Replay(c.r.Context(), engine, in.After)
 	return front.ViewReplay(&found), err

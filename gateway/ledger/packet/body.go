@@ -98,6 +98,9 @@ type End struct {
 	Isolation  capabilities.IsolationClass `json:"isolation_given,omitempty"`
 	Observed   []Observed                  `json:"observed,omitempty"`
 	DurationMS float64                     `json:"duration_ms,omitempty"`
+	// Masked is how often personal data was taken out of what the call returned; nil: the call has
+	// no key that wants it.
+	Masked *int64 `json:"masked,omitempty"`
 	// Hops are when the hops of a call ended, from HopResolve to HopRecord, in µs since the
 	// call came in; the list ends where the call did. Guard and run are told from the node's
 	// own duration.
@@ -134,6 +137,8 @@ type Artifact struct {
 	MIME string                  `json:"mime"`
 	Size int64                   `json:"size"` // bytes
 	Code capabilities.Code       `json:"code,omitempty"`
+	// Retention is its class, if that is not the standard one.
+	Retention string `json:"retention,omitempty"`
 }
 
 // Blob is captured bytes that the result held.

@@ -128,6 +128,9 @@ func (e *End) append(o *object) bool {
 		o.numbers(e.Hops)
 	}
 	o.text("isolation_given", string(e.Isolation))
+	if e.Masked != nil {
+		o.number("masked", float64(*e.Masked))
+	}
 	o.text("message", e.Message)
 	if len(e.Observed) > 0 && !o.value("observed", e.Observed) {
 		return false

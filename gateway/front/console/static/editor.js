@@ -45,6 +45,8 @@ function dress(field) {
   return show;
 }
 
+// A rule that somebody came to change has the focus.
+const rule = new URLSearchParams(location.search).get("rule");
 const shows = new Map([...document.querySelectorAll("textarea[data-cedar]")].map((field) => [field, dress(field)]));
 const wrong = document.querySelector(".fault")?.textContent.match(/([\w.-]+\.cedar):(\d+)(?:: column (\d+))?/);
 if (wrong) {
@@ -57,4 +59,13 @@ if (wrong) {
     field.focus();
     field.setSelectionRange(at, at);
   }
+}
+
+const mark = `@id(${JSON.stringify(rule)})`;
+const holder = rule && !wrong && [...shows.keys()].find((f) => f.value.includes(mark));
+if (holder) {
+  const at = holder.value.indexOf(mark);
+  holder.focus();
+  holder.setSelectionRange(at, at + mark.length);
+  holder.scrollTop = Math.max(0, holder.value.slice(0, at).split("\n").length - 4) * parseFloat(getComputedStyle(holder).lineHeight);
 }
