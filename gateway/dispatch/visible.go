@@ -38,9 +38,9 @@ func (d *Dispatcher) Asks(_ context.Context, caller Caller, tool capabilities.To
 	return effect == policy.Ask
 }
 
-// Possible returns policy's word on this caller's calls of a tool, whatever their arguments, and the
-// keys that they would have, narrowed as far as it is known before: on the first node that could
-// carry one out. A tool that the caller cannot use is denied and has no keys (S1-33).
+// Possible returns policy's word on this caller's calls of a tool, whatever their arguments, and
+// the keys that they would have, narrowed as far as it is known before: on the first node that
+// could carry one out. A tool that the caller cannot use is denied and has no keys (S1-33).
 func (d *Dispatcher) Possible(_ context.Context, caller Caller, tool capabilities.ToolID) (policy.Decision, []string) {
 	desc, ok := d.opts.Registry.Get(tool)
 	if !ok {
