@@ -171,6 +171,11 @@ type Invocation struct {
 	// JSON object that fits the form, with ElicitAccept only. nil where nobody can be asked. Safe
 	// from any goroutine, until Handle returns.
 	Elicit func(ctx context.Context, form json.RawMessage) (action Elicited, content json.RawMessage, err error)
+	// Reach asks whether the call may connect to a target ("github.com:443") that nobody named for it,
+	// and waits for a person's answer; each target is asked about once. until ends with the
+	// permission: what was connected by it is closed then. CodeConsentDenied: a person or policy said
+	// no. nil where nobody can be asked. Safe from any goroutine.
+	Reach func(ctx context.Context, target string) (until context.Context, err error)
 	// Progress reports how far the call is; never nil, safe from any goroutine.
 	Progress func(Progress)
 	// Refused reports what the call tried and was kept from because it was not granted, in the

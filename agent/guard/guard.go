@@ -102,6 +102,27 @@ func (g *Guard) Still(t *wire.Ticket, ready capabilities.Readiness) *capabilitie
 	return nil
 }
 
+// Reaches says why nobody is asked whether a ticket's call may connect to a target that it was not
+// granted, or nil: a stop switch, or the owner, by a rule about what a call wants or by the
+// domains of their file. A host about which they want to be asked themselves is none: nobody asks
+// them here.
+func (g *Guard) Reaches(t *wire.Ticket, ready capabilities.Readiness, target string) *capabilities.Error {
+	if err := g.stopped(t); err != nil {
+		return err
+	}
+	envelope, err := policy.OpenEnvelope(t.Envelope)
+	if err != nil {
+		return capabilities.AsError(err)
+	}
+	request := ruled(t, envelope, g.opts.Node(), ready)
+	before := g.opts.Owner(request)
+	request.Wants = target
+	if now := g.opts.Owner(request); now.Effect == policy.Deny || now.Effect == policy.Ask && before.Effect == policy.Allow || slices.Contains(now.Withheld, capabilities.KeyEgress) {
+		return capabilities.Errorf(capabilities.CodeConsentDenied, "the device's owner lets nobody be asked about it")
+	}
+	return nil
+}
+
 // stopped refuses what either stop switch refuses. A ticket from a later epoch of the
 // site's says that the gateway has resumed: its own word may still be on its way.
 func (g *Guard) stopped(t *wire.Ticket) *capabilities.Error {

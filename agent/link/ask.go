@@ -10,8 +10,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/wire"
 )
 
-// replies hands what the gateway says about steps, or forms, to those who asked. A call asks for
-// the one or the other.
+// replies hands what the gateway says about steps, or forms and hosts, to those who asked. A call
+// asks for the one or the others.
 type replies struct {
 	mu     sync.Mutex
 	asked  map[uint32]chan wire.Message
@@ -25,7 +25,7 @@ func (s *sink) Step(ctx context.Context, m wire.Step) (*wire.StepOrder, error) {
 	if !s.steps {
 		return nil, capabilities.Errorf(capabilities.CodeInternal, "this call takes no steps")
 	}
-	o, err := s.ask(ctx, &m, &m.Number, wire.MaxSteps, wire.KindStepOrder)
+	o, err := s.ask(ctx, &m, &m.Number, wire.MaxSteps)
 	if err != nil {
 		return nil, err
 	}
@@ -37,18 +37,31 @@ func (s *sink) Elicit(ctx context.Context, m wire.Elicit) (*wire.Elicited, error
 	if !s.elicits {
 		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "nobody can be asked for this call")
 	}
-	o, err := s.ask(ctx, &m, &m.Number, wire.MaxElicits, wire.KindElicited)
+	o, err := s.ask(ctx, &m, &m.Number, wire.MaxElicits)
 	if err != nil {
 		return nil, err
 	}
 	return o.(*wire.Elicited), nil
 }
 
-// ask writes m with the next number, at most most, and returns what the gateway replies to it,
-// which is of the kind that is named.
-func (s *sink) ask(ctx context.Context, m wire.Message, number *uint32, most uint32, kind wire.Kind) (wire.Message, error) {
+// AskHost has the gateway ask a person about a host, and waits for the answer, at most until ctx
+// ends.
+func (s *sink) AskHost(ctx context.Context, m wire.HostAsk) (*wire.HostAnswer, error) {
+	if !s.hosts {
+		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "nobody can be asked about hosts for this call")
+	}
+	o, err := s.ask(ctx, &m, &m.Number, wire.MaxHostAsks)
+	if err != nil {
+		return nil, err
+	}
+	return o.(*wire.HostAnswer), nil
+}
+
+// ask writes m with the next number, of its kind at most most, and returns what the gateway replies
+// to it.
+func (s *sink) ask(ctx context.Context, m wire.Message, number *uint32, most uint32) (wire.Message, error) {
 	reply := make(chan wire.Message, 1)
-	if err := s.write(m, number, most, kind, reply); err != nil {
+	if err := s.write(m, number, most, reply); err != nil {
 		return nil, err
 	}
 	select {
@@ -62,24 +75,38 @@ func (s *sink) ask(ctx context.Context, m wire.Message, number *uint32, most uin
 	}
 }
 
-func (s *sink) write(m wire.Message, number *uint32, most uint32, kind wire.Kind, reply chan wire.Message) error {
+func (s *sink) write(m wire.Message, number *uint32, most uint32, reply chan wire.Message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.answered {
 		return capabilities.Errorf(capabilities.CodeInternal, "this call has ended")
 	}
-	if s.numbered >= most {
-		if kind == wire.KindElicited {
+	asked := s.numbered
+	switch m.Kind() {
+	case wire.KindElicit:
+		asked = s.forms
+	case wire.KindHostAsk:
+		asked = s.numbered - s.forms
+	}
+	if asked >= most {
+		if m.Kind() != wire.KindStep {
 			return capabilities.Errorf(capabilities.CodeOverloaded, "A person is asked at most %d times for one call.", most)
 		}
 		return capabilities.Errorf(capabilities.CodeOverloaded, "A call takes at most %d steps.", most)
+	}
+	if m.Kind() == wire.KindElicit {
+		s.forms++
 	}
 	s.numbered++
 	*number = s.numbered
 	if s.replies == nil {
 		s.replies = &replies{asked: map[uint32]chan wire.Message{}, ended: make(chan struct{})}
 		_ = s.stream.SetReadDeadline(time.Time{})
-		s.reader.Accept(kind)
+		if s.steps {
+			s.reader.Accept(wire.KindStepOrder)
+		} else {
+			s.reader.Accept(wire.KindElicited, wire.KindHostAnswer)
+		}
 		go s.replies.hear(s.reader)
 	}
 	if !s.replies.add(*number, reply) {
@@ -162,6 +189,8 @@ func (o *replies) hear(r *wire.Reader) {
 		case *wire.StepOrder:
 			number = m.Number
 		case *wire.Elicited:
+			number = m.Number
+		case *wire.HostAnswer:
 			number = m.Number
 		}
 		if asked := o.asked[number]; asked != nil {

@@ -103,7 +103,7 @@ func (l *Link) call(ctx context.Context, conn *quic.Conn, stream *quic.Stream, r
 	defer l.active.Add(-1)
 	sink := &sink{stream: stream, reader: reader, log: func(err error) {
 		l.log.Warn("call.answer_lost", "call", t.Call, "node", t.Node, "hop", capabilities.HopRecord, "err", err)
-	}, before: func() { unwatch() }, steps: t.Steps, elicits: t.Elicits}
+	}, before: func() { unwatch() }, steps: t.Steps, elicits: t.Elicits, hosts: t.AsksHosts}
 	l.opts.Serve(ctx, t, sink)
 	// A call without an answer would leave the gateway waiting.
 	sink.Answer(wire.Answer{Status: capabilities.StatusError, Code: capabilities.CodeInternal}, nil)
@@ -128,11 +128,13 @@ type sink struct {
 	before  func() // runs before the answer: the stream's end is ours from then on
 	steps   bool   // the call may ask for steps
 	elicits bool   // the call may ask people
+	hosts   bool   // the call may ask about hosts
 
 	mu       sync.Mutex
 	answered bool
 	accepted bool
-	numbered uint32   // steps, or forms, that were asked for
+	numbered uint32   // steps, or forms and hosts, that were asked for
+	forms    uint32   // of those
 	replies  *replies // of the gateway, once something was asked for
 	last     time.Time
 }

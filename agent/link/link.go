@@ -33,6 +33,9 @@ type Sink interface {
 	// Elicit puts a form to a person for a call whose ticket says Elicits, and waits for their
 	// answer; it numbers them. Before Answer.
 	Elicit(ctx context.Context, m wire.Elicit) (*wire.Elicited, error)
+	// AskHost asks about a host for a call whose ticket says AsksHosts, and waits for the answer; it
+	// numbers them with the forms.
+	AskHost(ctx context.Context, m wire.HostAsk) (*wire.HostAnswer, error)
 	// Answer sends the end. blobs are the bytes that a.Blobs announces, in order.
 	Answer(a wire.Answer, blobs [][]byte)
 }
@@ -299,7 +302,7 @@ func (l *Link) hello(ctx context.Context, conn *quic.Conn) (*session, error) {
 	l.opts.OnKey(l.id.Key)
 	h := l.opts.Hello()
 	h.Version, h.MinVersion, h.Node = wire.Version, wire.MinVersion, l.id.Node
-	h.Steps, h.TakesDone, h.Elicits, h.Asks = true, true, true, l.opts.OnQuestions != nil
+	h.Steps, h.TakesDone, h.Elicits, h.AsksHosts, h.Asks = true, true, true, true, l.opts.OnQuestions != nil
 	h.Addrs = deviceAddrs()
 	stopped := l.opts.Stop()
 	h.StopEpoch, h.Stopped, h.SiteEpoch, h.SiteStopped = stopped.Epoch, stopped.On, stopped.SiteEpoch, stopped.SiteOn

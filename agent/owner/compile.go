@@ -16,6 +16,7 @@ const (
 	ruleDomainOnly   = "owner-domains-only"
 	ruleDomainAsk    = "owner-domains-ask"
 	ruleDomainNever  = "owner-domains-never"
+	ruleWants        = "owner-domains-wanted" // with the name of the list
 	ruleApp          = "owner-apps"
 	ruleFolder       = "owner-folders"
 	ruleQuiet        = "owner-quiet-hours" // with the number of the entry
@@ -61,6 +62,7 @@ func (f *File) compile(cat *catalog.Catalog, x facts) []byte {
 	if l := f.Domains.Never; len(l) > 0 {
 		forbid(&b, ruleDomainNever, urls, ModeNever, hosts(l))
 	}
+	f.Domains.wanted(&b)
 	all := allTools(cat)
 	// These come with the facts of one call, so they need not say which.
 	if x.app != "" && x.app != ModeAllow {
@@ -118,6 +120,35 @@ func forbid(b *strings.Builder, id string, tools []capabilities.ToolID, m Mode, 
 		b.WriteString("\nunless { context.consent }")
 	}
 	b.WriteString(";\n")
+}
+
+// wanted writes what the lists say of a host that a running call was not granted: nobody is asked
+// about one that is not to be opened, or about which the owner wants to be asked.
+func (l *Limits) wanted(b *strings.Builder) {
+	for _, part := range []struct {
+		name, list string
+	}{{"only", wants(l.Only)}, {"ask", wants(l.Ask)}, {"never", wants(l.Never)}} {
+		switch {
+		case part.list == "":
+			continue
+		case part.name == "only":
+			part.list = `context.wants != "" && !(` + part.list + `)`
+		}
+		fmt.Fprintf(b, "@id(%q)\nforbid (principal, action, resource)\nwhen { %s };\n", ruleWants+"-"+part.name, part.list)
+	}
+}
+
+// wants is the condition that a running call wants one of the hosts, at any port; "" for none.
+func wants(list []string) string {
+	parts := make([]string, 0, 2*len(list))
+	for _, name := range list {
+		if base, below := strings.CutPrefix(name, "*."); below {
+			parts = append(parts, fmt.Sprintf(`context.wants like "*.%s:*"`, base))
+			name = base
+		}
+		parts = append(parts, fmt.Sprintf(`context.wants like "%s:*"`, name))
+	}
+	return strings.Join(parts, " || ")
 }
 
 // hosts is the condition that a call opens one of the hosts. The list is clean: see

@@ -126,7 +126,7 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 	}()
 	sockets := &refusedSockets{}
 	program := Program{
-		Argv: words, Env: env, Read: c.record.Read, Write: c.record.Write, Own: []string{scratch}, Net: c.way,
+		Argv: words, Env: env, Read: c.record.Read, Write: c.record.Write, Own: []string{scratch}, Net: c.way.For(one.inv.Reach),
 		Class: one.class, Call: true, Keys: one.inv.Grants,
 		Refused: func(socket string) { c.way.Socket(socket); sockets.add(socket) },
 		Wrote: func(path string) {

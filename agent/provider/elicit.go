@@ -23,6 +23,7 @@ import (
 type asker struct {
 	ctx    context.Context //lint:ignore containedctx the question of a call ends with it
 	elicit func(ctx context.Context, form json.RawMessage) (capabilities.Elicited, json.RawMessage, error)
+	reach  func(ctx context.Context, target string) (context.Context, error)
 	// samples says that the server wanted a model's answer for it, tooLong that it answered with
 	// more than is taken.
 	samples, tooLong atomic.Bool
@@ -32,7 +33,7 @@ type askerKey struct{}
 
 // asks notes that a call runs; what the server asks with its answer is known by the context.
 func (l *live) asks(ctx context.Context, c call) (_ context.Context, one *asker, over func()) {
-	one = &asker{ctx: ctx, elicit: c.inv.Elicit}
+	one = &asker{ctx: ctx, elicit: c.inv.Elicit, reach: c.inv.Reach}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls[c.id] = one
@@ -57,6 +58,16 @@ func (l *live) asking(ctx context.Context) *asker {
 		return only
 	}
 	return nil
+}
+
+// reach has a person asked whether the server may connect to a target, for the call that it carries
+// out; with none or several nobody can tell which one a yes would be for.
+func (l *live) reach(ctx context.Context, target string) (context.Context, error) {
+	one := l.asking(ctx)
+	if one == nil || one.reach == nil {
+		return nil, &capabilities.Error{Code: capabilities.CodeConsentUnavailable}
+	}
+	return one.reach(ctx, target)
 }
 
 // noSampling refuses a server that wants a model's answer in the middle of a call, as one that no

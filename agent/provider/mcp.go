@@ -320,7 +320,9 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 		l.http = s.way.Transport(egress.TransportOptions{Origin: at, Credentials: s.secret.header, MaxBytes: maxMessage, HeaderTimeout: 5 * time.Minute})
 		return &mcp.StreamableClientTransport{Endpoint: s.record.URL, HTTPClient: onlyTo(at, heard401{l.http, &l.wants}), MaxRetries: 2, MaxEventSize: maxMessage}, nil
 	}
-	p, err := s.start.Start(context.Background(), Program{Argv: s.record.Command, Env: s.secret.env(), Read: s.record.Read, Write: s.record.Write, Net: s.way, Wrote: s.writes.add})
+	p, err := s.start.Start(context.Background(), Program{
+		Argv: s.record.Command, Env: s.secret.env(), Read: s.record.Read, Write: s.record.Write, Net: s.way.For(l.reach), Wrote: s.writes.add,
+	})
 	if err != nil {
 		return nil, err
 	}

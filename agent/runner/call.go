@@ -85,6 +85,11 @@ func (c *arrived) serve(ctx context.Context) (wire.Answer, [][]byte) {
 	if c.t.Elicits {
 		inv.Elicit = s.elicit
 	}
+	if c.t.AsksHosts {
+		ask, over := s.reaching(ctx)
+		defer over()
+		inv.Reach = ask
+	}
 	return s.answer(ctx, s.run(ctx, inv, s.handler.Handle))
 }
 

@@ -47,6 +47,8 @@ func (open) Check(context.Context, *wire.Ticket, capabilities.Readiness) *capabi
 
 func (open) Still(*wire.Ticket, capabilities.Readiness) *capabilities.Error { return nil }
 
+func (open) Reaches(*wire.Ticket, capabilities.Readiness, string) *capabilities.Error { return nil }
+
 // printer is a sink that prints the answer; a node has the call's stream here. The
 // embedded Sink stands for what this call does not use.
 type printer struct{ runner.Sink }

@@ -21,6 +21,9 @@ type Guard interface {
 	Check(ctx context.Context, t *wire.Ticket, ready capabilities.Readiness) *capabilities.Error
 	// Still says why a ticket that Check let must not run any more, or nil. It asks nobody.
 	Still(t *wire.Ticket, ready capabilities.Readiness) *capabilities.Error
+	// Reaches says why nobody is asked whether a ticket's call may connect to a target that it was
+	// not granted, or nil.
+	Reaches(t *wire.Ticket, ready capabilities.Readiness, target string) *capabilities.Error
 }
 
 // Journal is the node's durable memory of calls; agent/journal implements it.
@@ -49,6 +52,9 @@ type Sink interface {
 	// Elicit puts a form to a person for a call whose ticket says Elicits, and waits for their
 	// answer; it numbers them.
 	Elicit(ctx context.Context, m wire.Elicit) (*wire.Elicited, error)
+	// AskHost asks about a host for a call whose ticket says AsksHosts, and waits for the answer; it
+	// numbers them with the forms.
+	AskHost(ctx context.Context, m wire.HostAsk) (*wire.HostAnswer, error)
 	// Answer sends the end. blobs are the bytes that the answer's Blobs announce.
 	Answer(a wire.Answer, blobs [][]byte)
 }

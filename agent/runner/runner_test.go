@@ -75,6 +75,10 @@ func (f guardFunc) Check(_ context.Context, t *wire.Ticket, r capabilities.Readi
 	return f(t, r)
 }
 
+func (f guardFunc) Reaches(*wire.Ticket, capabilities.Readiness, string) *capabilities.Error {
+	return nil
+}
+
 func (f guardFunc) Still(t *wire.Ticket, r capabilities.Readiness) *capabilities.Error {
 	return f(t, r)
 }
@@ -92,6 +96,7 @@ type sink struct {
 	asked    []wire.Step
 	ends     []wire.StepEnd
 	// answerForm answers what a person is asked; nil: nobody can be.
+	answerHost func(wire.HostAsk) (*wire.HostAnswer, error)
 	answerForm func(wire.Elicit) (*wire.Elicited, error)
 }
 
@@ -101,6 +106,13 @@ func (s *sink) Step(_ context.Context, m wire.Step) (*wire.StepOrder, error) {
 	s.asked = append(s.asked, m)
 	m.Number = uint32(len(s.asked))
 	return s.order(m)
+}
+
+func (s *sink) AskHost(_ context.Context, m wire.HostAsk) (*wire.HostAnswer, error) {
+	if s.answerHost == nil {
+		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "nobody can be asked")
+	}
+	return s.answerHost(m)
 }
 
 func (s *sink) Elicit(_ context.Context, m wire.Elicit) (*wire.Elicited, error) {

@@ -204,8 +204,15 @@ func (d *Door) admit(c net.Conn) {
 	}
 }
 
-// dial connects within the door's bounds.
+// dial connects within the door's bounds. The time that a person takes to answer is beside them.
 func (d *Door) dial(ctx context.Context, network, target string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(target)
+	if err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeInvalidArguments, err, "")
+	}
+	if err := d.way.Admits(ctx, host, port, nil); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	out, err := d.way.Dial(ctx, network, target)
@@ -260,7 +267,7 @@ func (d *Door) forward(w http.ResponseWriter, r *http.Request) {
 		out.Header.Del(name)
 	}
 	// Connections are used again, so the host is looked at for each request.
-	err := d.way.Check(r.URL.Hostname(), portOf(r.URL))
+	err := d.way.Admits(r.Context(), r.URL.Hostname(), portOf(r.URL), nil)
 	var res *http.Response
 	if err == nil {
 		res, err = d.transport.RoundTrip(out)

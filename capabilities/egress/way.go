@@ -16,9 +16,15 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/address"
 )
 
-// Way is where one provider, workspace or client may connect: the hosts that were named, and
-// nothing else. All methods are safe for concurrent use.
+// Way is where one provider, workspace or client may connect: the hosts that were named, and, for
+// one call (For), those that a person permits it. All methods are safe for concurrent use.
 type Way struct {
+	*shared
+	ask Ask // nil: nobody can be asked
+}
+
+// shared is what a way and those of its calls have in common.
+type shared struct {
 	hosts []namedHost
 	flag  string // the flag that names one more host
 	// public has hosts reached that nobody named, where their addresses are public.
@@ -66,7 +72,7 @@ func NewWay(hosts []string, flag string) (*Way, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Way{flag: flag, rules: rules, refused: map[string]*Refused{}, open: map[closer]bool{}}
+	w := &Way{shared: &shared{flag: flag, rules: rules, refused: map[string]*Refused{}, open: map[closer]bool{}}}
 	if len(hosts) > maxHosts {
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "at most %d hosts", maxHosts)
 	}
@@ -113,17 +119,6 @@ func (w *Way) Narrow(allow, block []string) error { return w.rules.Narrow(allow,
 // Watch has each target ("host:port") told that a connection was made to. To be called, as Narrow
 // is, before the way is used; told is safe for concurrent use.
 func (w *Way) Watch(told func(target string)) { w.reached = told }
-
-// Allows decides on a target by its name and port, for a call whose grants leave those hosts (nil:
-// all). A Dial may still refuse its address.
-func (w *Way) Allows(host, port string, granted Domains) error {
-	host = plainAddr(host)
-	_, named := w.named(host, port)
-	if err := w.rules.narrowed(host, named, granted); err != nil {
-		return err
-	}
-	return w.Check(host, port)
-}
 
 func readHost(entry string) (h namedHost, err error) {
 	bad := func() (namedHost, error) {
@@ -199,11 +194,21 @@ func plainAddr(host string) string {
 	return host
 }
 
-// resolve returns the addresses of a target that may be dialled, each checked.
-func (w *Way) resolve(ctx context.Context, host, port string) ([]netip.Addr, error) {
-	if err := w.Check(host, port); err != nil {
-		return nil, err
+// resolve returns the addresses of a target that may be dialled, each checked; until is set where a
+// person permitted it.
+func (w *Way) resolve(ctx context.Context, host, port string) (until context.Context, addrs []netip.Addr, err error) {
+	if until, err = w.admit(ctx, host, port, nil); err != nil {
+		return nil, nil, err
 	}
+	if !w.gate.pass(ctx) { // the person may have taken their time
+		return nil, nil, context.Cause(ctx)
+	}
+	addrs, err = w.addresses(ctx, host, port)
+	return until, addrs, err
+}
+
+// addresses are those of a target that was admitted.
+func (w *Way) addresses(ctx context.Context, host, port string) ([]netip.Addr, error) {
 	host = plainAddr(host)
 	h, named := w.named(host, port)
 	exact := named && !h.wild
@@ -330,13 +335,16 @@ func (w *Way) Dial(ctx context.Context, _, target string) (net.Conn, error) {
 	if !w.gate.pass(ctx) {
 		return nil, context.Cause(ctx)
 	}
-	addrs, err := w.resolve(ctx, host, port)
+	until, addrs, err := w.resolve(ctx, host, port)
 	if err != nil {
 		return nil, err
 	}
 	conn, err := dialAny(ctx, addrs, port)
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeNavigationFailed, err, fmt.Sprintf("The server %.260s does not answer.", target))
+	}
+	if until != nil {
+		conn = lend(conn, until)
 	}
 	if w.reached != nil {
 		w.reached(net.JoinHostPort(plainAddr(host), port))

@@ -72,7 +72,7 @@ func TestWayReachesWhatWasNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		addrs, err := w.resolve(t.Context(), host, port)
+		_, addrs, err := w.resolve(t.Context(), host, port)
 		if capabilities.CodeOf(err) != c.code || (err == nil) != (len(addrs) > 0) {
 			t.Errorf("%s: %v, %v", c.target, addrs, err)
 		}
@@ -84,7 +84,7 @@ func TestWayReachesWhatWasNamed(t *testing.T) {
 	// that hands out keys, or an address that only this machine has.
 	for _, turned := range []string{"127.0.0.1", "::1", "169.254.169.254", "fd00:ec2::254", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "0.0.0.0", "192.168.7.7"} {
 		n["api.example"] = []string{turned}
-		if addrs, err := w.resolve(t.Context(), "api.example", "443"); capabilities.CodeOf(err) != capabilities.CodeURLBlocked {
+		if _, addrs, err := w.resolve(t.Context(), "api.example", "443"); capabilities.CodeOf(err) != capabilities.CodeURLBlocked {
 			t.Errorf("api.example is %s now: %v, %v", turned, addrs, err)
 		}
 	}

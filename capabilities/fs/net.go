@@ -28,7 +28,8 @@ func checkHosts(hosts []string) error {
 }
 
 // way is the way to the network of one call: to those of the workspace's hosts that its envelope
-// names, each connection told as what the call did. nil: to none.
+// names, and to others that a person permits it, each connection told as what the call did. nil: to
+// none.
 func (h *Handler) way(inv *capabilities.Invocation) (*egress.Way, error) {
 	if !slices.Contains(inv.Grants, capabilities.KeyEgress) {
 		return nil, nil
@@ -44,7 +45,7 @@ func (h *Handler) way(inv *capabilities.Invocation) (*egress.Way, error) {
 		return nil, err
 	}
 	way.Watch(func(target string) { inv.Observe(capabilities.KeyEgress, target) })
-	return way, nil
+	return way.For(inv.Reach), nil
 }
 
 // finished is a call's output, with what its command tried to reach and was not let, which is drift

@@ -81,6 +81,9 @@ type Request struct {
 	Required capabilities.IsolationClass
 	// Raised is by how many levels what the tool did on the node before raises its risk (S1-05).
 	Raised int
+	// Wants is the target ("github.com:443") that a running call would connect to and was not granted:
+	// the question is whether a person may be asked about it. Default: it is about the call itself.
+	Wants string
 	// Consented says that a live grant, bound to this snapshot, covers this call.
 	// It turns an ask into an allow and nothing else: a deny stays one.
 	Consented bool
@@ -261,6 +264,7 @@ func (env *environment) context() cedar.RecordMap {
 		"degraded":  cedar.String(degraded),
 		"taint":     stringSet(r.Taint),
 		"time":      cedar.Long(r.Time.Unix()),
+		"wants":     cedar.String(r.Wants),
 	}
 }
 

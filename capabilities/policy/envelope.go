@@ -171,6 +171,25 @@ func (e *Envelope) Raised() int {
 	return max(e.Risk.rank()-DeriveRisk(keys).rank(), 0)
 }
 
+// Widens reports whether s is the envelope of before's call with key as a one-time addition, in one
+// hop, and nothing else of it is wider than what before has and such keys.
+func (s *Sealed) Widens(before *Sealed, key string) bool {
+	x := s.Escalation
+	if x == nil || !slices.Contains(x.Delta, key) || !slices.Contains(s.Grants, key) {
+		return false
+	}
+	from := before.HashHex()
+	if before.Escalation != nil {
+		from = before.Escalation.From
+	}
+	prefix := key[:strings.IndexByte(key, ':')+1]
+	return x.From == from && s.Tool == before.Tool && s.Selected == before.Selected && s.Lane == before.Lane && s.Principal == before.Principal && s.Role == before.Role &&
+		s.ArgsDigest == before.ArgsDigest && s.ManifestHash == before.ManifestHash && s.Isolation == before.Isolation &&
+		!slices.ContainsFunc(s.Grants, func(k string) bool {
+			return !slices.Contains(before.Grants, k) && (prefix == "" || !strings.HasPrefix(k, prefix))
+		})
+}
+
 // Verify reports whether the envelope, its bytes and its hash still belong
 // together.
 func (s *Sealed) Verify() error {
@@ -369,8 +388,13 @@ func (e *Envelope) check() error {
 		if len(x.Delta) == 0 {
 			return badEnvelope("escalation.delta is empty")
 		}
-		if err := checkKeys("escalation.delta", x.Delta, false); err != nil {
+		if err := checkKeys("escalation.delta", x.Delta, true); err != nil {
 			return err
+		}
+		for _, k := range x.Delta {
+			if !validDelta(k) {
+				return badEnvelope("escalation.delta narrows what is no host")
+			}
 		}
 	}
 	if !isStamp(e.Created) || !isStamp(e.Expires) {
@@ -409,6 +433,11 @@ func validNarrowed(k string) bool {
 	return strings.Trim(value, "abcdefghijklmnopqrstuvwxyz0123456789.*:_-") == ""
 }
 
+// validDelta reports whether k may be added once: a key, or one host more of a running call.
+func validDelta(k string) bool {
+	return validKey(k) || strings.HasPrefix(k, capabilities.NarrowDomains) && validNarrowed(k)
+}
+
 // effectiveGrants is declared less withheld plus what narrows plus delta.
 // Withholding what was never declared is a mistake of the caller.
 func effectiveGrants(declared []string, in *EnvelopeInput) ([]string, error) {
@@ -435,7 +464,7 @@ func effectiveGrants(declared []string, in *EnvelopeInput) ([]string, error) {
 	}
 	if x != nil {
 		for _, k := range x.Delta {
-			if !validKey(k) {
+			if !validDelta(k) {
 				return nil, badEnvelope("escalation.delta holds a key of no category")
 			}
 			if !slices.Contains(grants, k) {
@@ -453,7 +482,8 @@ func sortedKeys(keys []string) []string {
 	return slices.Compact(out)
 }
 
-// snapshotID addresses {policy, entities, delta} (hop 4 of docs/architecture.md).
+// snapshotID addresses {policy, entities, delta} (hop 4 of docs/architecture.md); of an escalation
+// its reason, too (S1-38).
 func snapshotID(in EnvelopeInput, x *Escalation) string {
 	b := make([]byte, 0, 512)
 	b = append(b, `{"delta":`...)
@@ -468,6 +498,10 @@ func snapshotID(in EnvelopeInput, x *Escalation) string {
 	b = appendStrings(b, sortedKeys(in.Node.Labels))
 	b = append(b, `,"policy":`...)
 	b = canonical.AppendString(b, in.Policy)
+	if x != nil {
+		b = append(b, `,"reason":`...)
+		b = canonical.AppendString(b, x.Reason)
+	}
 	b = append(b, '}')
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:])

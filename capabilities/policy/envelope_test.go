@@ -125,8 +125,48 @@ func TestEffectiveGrants(t *testing.T) {
 	if more.Snapshot == plain.Snapshot || plain.Verify() != nil {
 		t.Fatal("the escalation is not in the snapshot, or reached the envelope before it")
 	}
+	in.Escalation.Reason = "another"
+	if again := mustBuild(t, in); again.Snapshot == more.Snapshot {
+		t.Fatal("the reason is not in the snapshot")
+	}
 	if len(more.Capabilities.Privileged) != 0 {
 		t.Fatal("an escalation changes what is granted, not what is declared")
+	}
+}
+
+// A host that a running call was granted is one hop from the envelope that it runs by, whatever was
+// added to that before, and nothing else of it is another call's (S1-38).
+func TestWidens(t *testing.T) {
+	in := envelopeInput()
+	plain := mustBuild(t, in)
+	const one, two = capabilities.NarrowDomains + "one.example:443", capabilities.NarrowDomains + "two.example:443"
+	by := func(from string, change func(*EnvelopeInput), delta ...string) *Sealed {
+		in := envelopeInput()
+		in.Escalation = &Escalation{Code: EscalatedByCall, From: from, Reason: "r", Delta: delta}
+		if change != nil {
+			change(&in)
+		}
+		return mustBuild(t, in)
+	}
+	lease := by(plain.HashHex(), nil, "data.read.screen")
+	for name, c := range map[string]struct {
+		before, now *Sealed
+		want        bool
+	}{
+		"one host":             {plain, by(plain.HashHex(), nil, one), true},
+		"a second":             {plain, by(plain.HashHex(), nil, one, two), true},
+		"beside a lease's key": {lease, by(plain.HashHex(), nil, one, "data.read.screen"), true},
+		"no escalation":        {plain, plain, false},
+		"another host":         {plain, by(plain.HashHex(), nil, two), false},
+		"a key besides":        {plain, by(plain.HashHex(), nil, one, "data.read.screen"), false},
+		"two hops":             {lease, by(lease.HashHex(), nil, one), false},
+		"another lane":         {plain, by(plain.HashHex(), func(in *EnvelopeInput) { in.Lane = "other" }, one), false},
+		"other arguments":      {plain, by(plain.HashHex(), func(in *EnvelopeInput) { in.ArgsDigest = make([]byte, 32) }, one), false},
+		"another principal":    {plain, by(plain.HashHex(), func(in *EnvelopeInput) { in.Principal = "eve" }, one), false},
+	} {
+		if got := c.now.Widens(c.before, one); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 

@@ -62,11 +62,12 @@ func (h *Handler) fetch(ctx context.Context, inv capabilities.Invocation) (capab
 	if err := json.Unmarshal(inv.Args, &args); err != nil {
 		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeInvalidArguments, err, "")
 	}
-	to, err := h.judge(args.URL, inv.Grants)
+	way := h.way.For(inv.Reach)
+	to, err := judge(ctx, way, args.URL, inv.Grants)
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	transport := h.way.Transport(egress.TransportOptions{MaxBytes: maxFile, HeaderTimeout: 60 * time.Second})
+	transport := way.Transport(egress.TransportOptions{MaxBytes: maxFile, HeaderTimeout: 60 * time.Second})
 	defer transport.CloseIdleConnections()
 	for hop := 0; ; hop++ {
 		resp, err := h.ask(ctx, transport, to, inv)
@@ -88,15 +89,16 @@ func (h *Handler) fetch(ctx context.Context, inv capabilities.Invocation) (capab
 		if hop == maxRedirects {
 			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNavigationFailed, "%.253s sends requests round in a circle: more than %d redirects", to.Host, maxRedirects)
 		}
-		if to, err = h.judge(next.String(), inv.Grants); err != nil {
+		if to, err = judge(ctx, way, next.String(), inv.Grants); err != nil {
 			return capabilities.Output{}, err
 		}
 	}
 }
 
 // judge decides on an address and returns it with the host that was decided on: how Go reads an
-// address and how the rules do are two things.
-func (h *Handler) judge(raw string, grants []string) (*url.URL, error) {
+// address and how the rules do are two things. Of a host on no list of the owner's a person is
+// asked.
+func judge(ctx context.Context, way *egress.Way, raw string, grants []string) (*url.URL, error) {
 	to := address.Classify(raw)
 	u, err := url.Parse(strings.TrimSpace(raw))
 	switch {
@@ -113,7 +115,7 @@ func (h *Handler) judge(raw string, grants []string) (*url.URL, error) {
 			WithHint("Use the https address, if there is one.")
 	}
 	port := strconv.Itoa(to.Port)
-	if err := h.way.Allows(to.Host, port, egress.Granted(grants)); err != nil {
+	if err := way.Admits(ctx, to.Host, port, egress.Granted(grants)); err != nil {
 		return nil, err
 	}
 	u.Scheme, u.Fragment, u.RawFragment = to.Scheme, "", ""

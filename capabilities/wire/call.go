@@ -44,6 +44,9 @@ type Ticket struct {
 	// Elicits: a person may be asked something while the call runs, so the gateway's direction of
 	// the stream stays open for their answers. Only for nodes whose hello says Elicits.
 	Elicits bool `cbor:"25,keyasint,omitempty"`
+	// AsksHosts: a person may be asked about hosts that the call was not granted, and the gateway's
+	// direction stays open for that, too. Only for nodes whose hello says AsksHosts.
+	AsksHosts bool `cbor:"26,keyasint,omitempty"`
 }
 
 // Progress is how far a running call is.
@@ -160,7 +163,7 @@ func (t *Ticket) check() error {
 		return errors.New("call is missing")
 	case t.Tool == "" || t.Capability == "" || t.Node == "":
 		return errors.New("tool, capability and node must be given")
-	case t.Steps && t.Elicits:
+	case t.Steps && (t.Elicits || t.AsksHosts):
 		return errors.New("a call takes steps or asks people, not both")
 	case (t.Parent == "") != (t.Step == 0) || t.Step > MaxSteps || len(t.Parent) > maxName:
 		return errors.New("parent and step do not fit")

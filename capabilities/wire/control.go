@@ -43,6 +43,7 @@ type Hello struct {
 	TakesDone bool     `cbor:"18,keyasint,omitempty"` // takes SecretsDone
 	Asks      bool     `cbor:"19,keyasint,omitempty"` // takes Questions
 	Elicits   bool     `cbor:"20,keyasint,omitempty"` // takes tickets with Elicits
+	AsksHosts bool     `cbor:"21,keyasint,omitempty"` // takes tickets with AsksHosts
 }
 
 // HelloAck makes the connection usable.

@@ -15,7 +15,7 @@ const MaxElicits = 8
 // Elicit asks a person for what the program that carries a call out wants to know. On the call
 // stream, node to gateway, once its ticket says Elicits; before the Answer, several at once.
 type Elicit struct {
-	// Number counts them from 1; each is larger than the one before.
+	// Number counts what a call asks from 1, hosts too; each is larger than the one before.
 	Number uint32 `cbor:"1,keyasint"`
 	// Form is what is asked, as form.Decode reads it.
 	Form []byte `cbor:"2,keyasint"`
@@ -39,8 +39,8 @@ func (*Elicited) Kind() Kind { return KindElicited }
 
 func (e *Elicit) check() error {
 	switch {
-	case e.Number == 0 || e.Number > MaxElicits:
-		return fmt.Errorf("number must be 1 to %d", MaxElicits)
+	case e.Number == 0 || e.Number > maxAsked:
+		return fmt.Errorf("number must be 1 to %d", maxAsked)
 	case len(e.Form) == 0 || len(e.Form) > form.MaxBytes:
 		return fmt.Errorf("a form has 1 to %d bytes", form.MaxBytes)
 	case len(e.Key) != sealed.KeySize:
@@ -51,8 +51,8 @@ func (e *Elicit) check() error {
 
 func (e *Elicited) check() error {
 	switch {
-	case e.Number == 0 || e.Number > MaxElicits:
-		return fmt.Errorf("number must be 1 to %d", MaxElicits)
+	case e.Number == 0 || e.Number > maxAsked:
+		return fmt.Errorf("number must be 1 to %d", maxAsked)
 	case e.Action != capabilities.ElicitAccept && e.Action != capabilities.ElicitDecline && e.Action != capabilities.ElicitCancel:
 		return errors.New("an answer accepts, declines or cancels")
 	case (len(e.Sealed) > 0) != (e.Action == capabilities.ElicitAccept) || len(e.Sealed) > sealed.MaxSize:

@@ -48,7 +48,8 @@ type Kind uint8
 // one JournalAsk. Call stream, node to gateway: Progress*, Answer, Chunk*, or one JournalState for
 // each call that was asked about. After a Ticket with Steps the node's Step and StepEnd come
 // between Progress, and the gateway's StepOrder for each Step; after one with Elicits the node's
-// Elicit, and the gateway's Elicited for each. Where a secret is delivered, the
+// Elicit, and the gateway's Elicited for each; after one with AsksHosts HostAsk and HostAnswer in
+// the same way. Where a secret is delivered, the
 // node's Accept and the gateway's Sealed come between Ticket and Progress. Artifact stream, opened
 // by the gateway: ArtifactAsk; Artifact from the node; ArtifactFrom; Chunk* from the node;
 // ArtifactDone.
@@ -88,6 +89,9 @@ const (
 	KindScene     Kind = 49
 	KindElicit    Kind = 50
 	KindElicited  Kind = 51
+
+	KindHostAsk    Kind = 52
+	KindHostAnswer Kind = 53
 )
 
 // Bounds on parts of frames, in bytes or entries.
@@ -145,6 +149,8 @@ var kinds = map[Kind]kindInfo{
 	KindStepEnd:      {"step-end", 256 << 10, func() Message { return new(StepEnd) }},
 	KindElicit:       {"elicit", form.MaxBytes + 1<<10, func() Message { return new(Elicit) }},
 	KindElicited:     {"elicited", sealed.MaxSize + 4<<10, func() Message { return new(Elicited) }},
+	KindHostAsk:      {"host-ask", 1 << 10, func() Message { return new(HostAsk) }},
+	KindHostAnswer:   {"host-answer", MaxEnvelope + 1<<10, func() Message { return new(HostAnswer) }},
 	KindProgress:     {"progress", MaxNews + 1<<10, func() Message { return new(Progress) }},
 	KindAnswer:       {"answer", MaxOutput + 256<<10, func() Message { return new(Answer) }},
 	KindSceneAsk:     {"scene-ask", MaxSceneArgs + 2<<10, func() Message { return new(SceneAsk) }},

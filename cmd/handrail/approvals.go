@@ -174,7 +174,11 @@ func (a *approvalView) print(out io.Writer, rules, whole bool) {
 		a.printForm(out, where)
 		return
 	}
-	fmt.Fprintf(out, "%s  %s risk: %s wants %s (%s)\n", plain(a.ID), plain(a.Risk), plain(string(a.Principal)), plain(string(a.Tool)), plain(a.Title))
+	if a.Wants != "" {
+		fmt.Fprintf(out, "%s  %s risk: a call of %s's wants %s\n    it runs %s (%s); an answer is for this call and this host alone\n", plain(a.ID), plain(a.Risk), plain(string(a.Principal)), plain(a.Wants), plain(string(a.Tool)), plain(a.Title))
+	} else {
+		fmt.Fprintf(out, "%s  %s risk: %s wants %s (%s)\n", plain(a.ID), plain(a.Risk), plain(string(a.Principal)), plain(string(a.Tool)), plain(a.Title))
+	}
 	fmt.Fprintf(out, "    on %s, lane %s, asked %s, open until %s\n", plain(where), plain(string(a.Lane)), ago(time.Now(), a.Created), a.Expires.Local().Format(clock))
 	if a.State != "" && a.State != "pending" {
 		fmt.Fprintf(out, "    %s\n", plain(strings.TrimSuffix(a.State+": "+a.Closed, ": ")))

@@ -36,9 +36,10 @@ type Approval struct {
 	Overrides []Override `json:"overrides,omitempty"`
 	Policies  []string   `json:"policies,omitempty"`
 	Snapshot  string     `json:"policy_snapshot_id"`
-	User      bool       `json:"user,omitempty"` // the person at the MCP client may answer, too
-	Form      *Form      `json:"form,omitempty"` // what a provider's program asks; nil for questions of policy
-	Task      string     `json:"task,omitempty"` // the deferred call that it is asked for, after a restart
+	User      bool       `json:"user,omitempty"`  // the person at the MCP client may answer, too
+	Wants     string     `json:"wants,omitempty"` // "host:port" that a running call was not granted: a yes is for that call alone
+	Form      *Form      `json:"form,omitempty"`  // what a provider's program asks; nil for questions of policy
+	Task      string     `json:"task,omitempty"`  // the deferred call that it is asked for, after a restart
 	Created   time.Time  `json:"created_at"`
 	Expires   time.Time  `json:"expires_at"`
 	Waiting   int        `json:"waiting"`              // callers that wait for the answer now

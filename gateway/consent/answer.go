@@ -102,6 +102,10 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 			if len(a.Acknowledged) > 0 {
 				body["acknowledged"] = a.Acknowledged
 			}
+			body["policy_snapshot_id"] = p.Snapshot
+			if g != nil {
+				body["grant"] = g.ID
+			}
 			return c.opts.Record(tx, "gateway.approval.answered", a.By, body)
 		}
 	}
@@ -116,9 +120,12 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 		c.endQuestion(p, StateDenied, no)
 		return c.asEnded(p), c.opts.Store.WriteTerminal(ctx, answered(StateDenied))
 	}
+	if p.Wants != "" {
+		p.grant = g.ID
+	}
 	if err := c.keep(ctx, g, answered(StateAllowed)); err != nil {
 		c.mu.Lock()
-		p.claimed, p.By, p.Approval.Reason = false, "", "" // it waits on: nothing was given
+		p.claimed, p.By, p.Approval.Reason, p.grant = false, "", "", "" // it waits on: nothing was given
 		c.mu.Unlock()
 		return Approval{}, err
 	}

@@ -153,6 +153,9 @@ type Approval struct {
 	// nothing. Form is nil for questions of policy.
 	Provider string
 	Form     *form.Form
+	// Wants is the "host:port" that a running call was not granted and is asked about; a yes is for
+	// that call alone. Empty for other questions.
+	Wants string
 	// By, Reason, Closed and Answered say how it ended; empty while it is pending.
 	By       capabilities.PrincipalID
 	Reason   string
@@ -186,6 +189,7 @@ type approval struct {
 	no *capabilities.Error
 	// filled is set where Form is.
 	filled *filled
+	grant  string // of the answer, where Wants is set
 
 	// The facts that only those who may answer are told. It goes with the question.
 	raw     []byte // the canonical arguments; nil: too long to be kept

@@ -118,13 +118,13 @@ func (c *Consent) openForm(ctx context.Context, e *Elicitation) (*approval, erro
 		c.endQuestion(p, StateExpired, capabilities.AsError(err))
 		return nil, err
 	}
-	c.expireFormLater(p)
+	c.expireLater(p)
 	return p, nil
 }
 
-// expireFormLater ends a form's question at its time. Others are ended by whoever looks next: their
-// calls have a time of their own, which does not stand still.
-func (c *Consent) expireFormLater(p *approval) {
+// expireLater ends the question of a running call at its time. Others are ended by whoever looks
+// next: their calls wait for no longer than they do.
+func (c *Consent) expireLater(p *approval) {
 	go func() {
 		for {
 			c.mu.Lock()

@@ -135,6 +135,21 @@ type grant struct {
 // seal builds the envelope of a verdict as of now: when the call came in, and what a person
 // took to answer.
 func (n *routed) seal(v *policy.Decision, g grant) (*policy.Sealed, *capabilities.Error) {
+	in, refused := n.envelope(v, g)
+	if refused != nil {
+		return nil, refused
+	}
+	sealed, err := policy.BuildEnvelope(in)
+	if err != nil {
+		return nil, capabilities.AsError(err)
+	}
+	n.sealedAs(sealed)
+	n.decision.Raised = int64(in.Raised)
+	return sealed, nil
+}
+
+// envelope is what the envelope of a verdict is made of.
+func (n *routed) envelope(v *policy.Decision, g grant) (policy.EnvelopeInput, *capabilities.Error) {
 	created := n.began.Add(n.waited)
 	asked := n.policyRequest(n.node)
 	in := policy.EnvelopeInput{
@@ -144,18 +159,12 @@ func (n *routed) seal(v *policy.Decision, g grant) (*policy.Sealed, *capabilitie
 	}
 	in.Withheld, in.Escalation = reductions(v, g)
 	if err := n.req.inside.attenuate(&in, n.desc.Narrows()); err != nil {
-		return nil, err
+		return in, err
 	}
 	if n.routing != nil && n.routing.Selected != "" {
 		in.Selected, in.Mode = n.routing.Selected, n.routing.Mode
 	}
-	sealed, err := policy.BuildEnvelope(in)
-	if err != nil {
-		return nil, capabilities.AsError(err)
-	}
-	n.sealedAs(sealed)
-	n.decision.Raised = int64(asked.Raised)
-	return sealed, nil
+	return in, nil
 }
 
 // reductions returns what an envelope leaves out of the declared keys, and what a person's grant

@@ -16,6 +16,9 @@ import (
 // maxEvents bounds the drift events of one call; one packet says how many more there were.
 const maxEvents = 16
 
+// maxEvidence bounds what an event says of several hosts, in bytes.
+const maxEvidence = 512
+
 // drifted compares what the node saw with what the call was granted, and keeps an event for each
 // difference, to be recorded with the call's end (S1-49, S1-65). A critical one makes the result
 // void (S1-51): the error to answer with, or nil. Of a call of an earlier process the envelope is
@@ -33,12 +36,20 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 		s.Needed, s.Session = g, g == capabilities.ClassSession
 	}
 	s.Declared = c.sealed.Capabilities.Keys()
+	said := -1 // of s.Refused: the hosts to which a person said no
 	for _, o := range a.Observed {
 		use := drift.Use{Key: o.Key, Detail: o.Detail, Count: o.Count, Among: among(o.Among)}
-		if o.Refused {
-			s.Refused = append(s.Refused, use)
-		} else {
+		switch {
+		case !o.Refused:
 			s.Uses = append(s.Uses, use)
+		case !c.wanted.refused(o.Detail):
+			s.Refused = append(s.Refused, use)
+		case said < 0: // one attempt, which a person has seen, whatever the number of hosts
+			said = len(s.Refused)
+			s.Refused = append(s.Refused, use)
+		default:
+			one := &s.Refused[said]
+			one.Detail, one.Count = capabilities.Clip(one.Detail+", "+use.Detail, maxEvidence), one.Count+use.Count
 		}
 	}
 	found := drift.Observed(s)

@@ -13,17 +13,26 @@ import (
 	"github.com/handrail-dev/handrail/gateway/consent"
 )
 
-// converse orders a call whose program may ask people. Its form becomes a question beside
-// those of policy, and what a person fills in goes sealed to the node; the call's time stands still
-// meanwhile. The caller is never asked, and never told what was filled in.
+// converse orders a call for which people may be asked. A form of its program becomes a question
+// beside those of policy, and what a person fills in goes sealed to the node; the call's time
+// stands still meanwhile. The caller is never asked, and never told what was filled in. About a
+// host a person is asked within the call's time.
 func (d *Dispatcher) converse(ctx context.Context, c *committed, clock *capabilities.Timeout, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 	o, t := c.Of(), d.ticket(c)
 	var stood atomic.Int64
-	answer, blobs, err := d.opts.Nodes.Converse(ctx, o.node.ID, t, progress, func(ctx context.Context, m *wire.Elicit) *wire.Elicited {
-		defer clock.Pause()()
-		defer func(asked time.Time) { stood.Add(int64(time.Since(asked))) }(time.Now())
-		return d.elicit(ctx, o, t, m)
-	})
+	var elicit func(context.Context, *wire.Elicit) *wire.Elicited
+	if o.desc.Elicits {
+		elicit = func(ctx context.Context, m *wire.Elicit) *wire.Elicited {
+			defer clock.Pause()()
+			defer func(asked time.Time) { stood.Add(int64(time.Since(asked))) }(time.Now())
+			return d.elicit(ctx, o, t, m)
+		}
+	}
+	var host func(context.Context, *wire.HostAsk) *wire.HostAnswer
+	if o.asksHosts() {
+		host = func(ctx context.Context, m *wire.HostAsk) *wire.HostAnswer { return d.host(ctx, o, m) }
+	}
+	answer, blobs, err := d.opts.Nodes.Converse(ctx, o.node.ID, t, progress, elicit, host)
 	o.waited += time.Duration(stood.Load())
 	return answer, blobs, err
 }

@@ -32,10 +32,11 @@ type Nodes interface {
 	// and ended takes how those that had a ticket ended.
 	Conduct(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
 		order func(context.Context, *wire.Step) *wire.StepOrder, ended func(*wire.StepEnd)) (wire.Answer, []capabilities.Blob, error)
-	// Converse is Dispatch for a call whose program may ask people; elicit answers each form that
-	// the node sends, beside others. A node that cannot be answered gets the ticket as by Dispatch.
+	// Converse is Dispatch for a call for which people may be asked; elicit answers each form that
+	// the node sends, host each host that it asks about, beside others; nil: none are answered. A node
+	// that cannot be answered gets the ticket as by Dispatch.
 	Converse(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
-		elicit func(context.Context, *wire.Elicit) *wire.Elicited) (wire.Answer, []capabilities.Blob, error)
+		elicit func(context.Context, *wire.Elicit) *wire.Elicited, host func(context.Context, *wire.HostAsk) *wire.HostAnswer) (wire.Answer, []capabilities.Blob, error)
 	// Scene asks a node what a call would meet there; empty where it cannot tell.
 	Scene(ctx context.Context, node capabilities.NodeID, ask wire.SceneAsk) (wire.Scene, error)
 	// Ask asks a node's journal what became of calls.
@@ -61,6 +62,8 @@ type Consent interface {
 	Ended(consent.Permit)
 	// Elicit puts what a running call's program asks to a person, and waits for the answer.
 	Elicit(context.Context, consent.Elicitation) (consent.Reply, error)
+	// AskHost asks a person whether a running call may connect to a host, and waits for the answer.
+	AskHost(context.Context, consent.HostAsk) (consent.HostSaid, error)
 	// Stands reports whether what a call went on with is still granted.
 	Stands(consent.Permit) bool
 	// Uses is told a call that goes on without a permit; over ends it.

@@ -266,6 +266,10 @@ func (yes) Uses(capabilities.ToolID, capabilities.NodeID, capabilities.Principal
 }
 func (yes) SpendIn(*store.Tx, consent.Permit) error { return nil }
 
+func (yes) AskHost(context.Context, consent.HostAsk) (consent.HostSaid, error) {
+	return consent.HostSaid{}, &capabilities.Error{Code: capabilities.CodeConsentUnavailable}
+}
+
 func (yes) Elicit(context.Context, consent.Elicitation) (consent.Reply, error) {
 	return consent.Reply{}, &capabilities.Error{Code: capabilities.CodeConsentUnavailable}
 }

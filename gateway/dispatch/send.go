@@ -59,7 +59,7 @@ func (d *Dispatcher) transport(ctx context.Context, c *committed, clock *capabil
 		return d.conduct(ctx, c, progress)
 	case o.desc.Delivery != nil:
 		return d.deliver(ctx, c, progress)
-	case o.desc.Elicits && d.opts.Consent != nil:
+	case (o.desc.Elicits || o.asksHosts()) && d.opts.Consent != nil:
 		return d.converse(ctx, c, clock, progress)
 	}
 	return d.opts.Nodes.Dispatch(ctx, o.node.ID, d.ticket(c), progress)

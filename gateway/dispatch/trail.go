@@ -33,14 +33,15 @@ type trail struct {
 	first    *packet.Decision // before an escalation; nil: there was none
 	routing  *capabilities.Routing
 	sealed   *policy.Sealed
-	denied   bool // no node is left only because policy denies this call
+	denied   bool    // no node is left only because policy denies this call
+	wanted   *wanted // nil: of a call of an earlier process
 }
 
 func newTrail(r *Request, now time.Time) *trail {
 	return &trail{
 		id: opencalls.NewID(now), principal: r.Principal, lane: r.Lane, tool: r.Tool, own: r.Task != "", began: now,
 		request:  packet.Request{Surface: r.Surface, RequestID: r.RequestID, ReplayOf: r.ReplayOf},
-		decision: packet.Decision{Role: r.Role},
+		decision: packet.Decision{Role: r.Role}, wanted: &wanted{},
 	}
 }
 

@@ -35,7 +35,7 @@ func ViewApproval(a *consent.Approval) api.Approval {
 	v := api.Approval{
 		ID: a.ID, State: string(a.State), Principal: a.Principal, Role: a.Role, Tool: a.Tool, Title: a.Title, Node: a.Node, NodeLabel: a.NodeLabel, Lane: a.Lane,
 		Arguments: a.Arguments, Hosts: a.Hosts, Paths: a.Paths, Through: a.Through, Risk: a.Risk, Keys: a.Keys, Escalated: a.Escalated, Envelope: ViewEnvelope(a.Envelope), Why: a.Why,
-		Longest: string(a.Longest), Hands: a.Hands, Policies: a.Policies, Snapshot: a.Snapshot, User: a.User, Task: a.Task, Created: a.Created, Expires: a.Expires,
+		Longest: string(a.Longest), Hands: a.Hands, Policies: a.Policies, Snapshot: a.Snapshot, User: a.User, Wants: a.Wants, Task: a.Task, Created: a.Created, Expires: a.Expires,
 		Waiting: a.Waiting, MayReturn: a.MayReturn, By: a.By, Reason: a.Reason, Closed: string(a.Closed), Answered: a.Answered,
 	}
 	v.Surface = surfaceOf(a)
@@ -56,6 +56,9 @@ func ViewApproval(a *consent.Approval) api.Approval {
 
 // surfaceOf is what to show of a question, by the keys that a yes gives.
 func surfaceOf(a *consent.Approval) api.Surface {
+	if a.Wants != "" { // the call runs already: the question is about the host alone
+		return Surface(a.Keys, append(slices.Clone(a.Keys), a.Escalated...))
+	}
 	if a.Envelope == nil {
 		return Surface(a.Keys, a.Keys)
 	}

@@ -22,6 +22,7 @@ const (
 
 	KindCallRequest    Kind = "tool.call.request"
 	KindCallDecision   Kind = "tool.call.decision"
+	KindCallEscalated  Kind = "tool.call.escalated" // a person granted it one more host while it ran
 	KindCallDispatch   Kind = "tool.call.dispatch"
 	KindCallResult     Kind = "tool.call.result"
 	KindCallFailed     Kind = "tool.call.failed"

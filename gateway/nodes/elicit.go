@@ -10,20 +10,21 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/wire"
 )
 
-// Converse is Dispatch for a call whose program may ask people (t.Elicits): elicit returns the
-// answer to each form that the node sends. It runs beside others, ends soon after its context, and
-// is not called after Converse has returned. A node whose hello does not say that it takes answers
-// gets the ticket as by Dispatch.
+// Converse is Dispatch for a call for which people may be asked: elicit returns the answer to each
+// form that the node sends (t.Elicits), host to each host that it asks about (t.AsksHosts); nil
+// where there are none. They run beside others, end soon after their context, and are not called
+// after Converse has returned. A node whose hello does not say that it takes answers gets the
+// ticket as by Dispatch.
 func (n *Nodes) Converse(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
-	elicit func(context.Context, *wire.Elicit) *wire.Elicited) (wire.Answer, []capabilities.Blob, error) {
+	elicit func(context.Context, *wire.Elicit) *wire.Elicited, host func(context.Context, *wire.HostAsk) *wire.HostAnswer) (wire.Answer, []capabilities.Blob, error) {
 	s := n.session(node)
 	if s == nil {
 		return wire.Answer{}, nil, disconnected(nil)
 	}
-	if !s.elicits {
+	t.Elicits, t.AsksHosts = elicit != nil && s.elicits, host != nil && s.asksHosts
+	if !t.Elicits && !t.AsksHosts {
 		return n.Dispatch(ctx, node, t, progress)
 	}
-	t.Elicits = true
 	c, err := n.start(ctx, s, t)
 	if err != nil {
 		return wire.Answer{}, nil, err
@@ -35,7 +36,29 @@ func (n *Nodes) Converse(ctx context.Context, node capabilities.NodeID, t *wire.
 	defer stop()
 	var writing sync.Mutex
 	var last uint32
-	c.reader.Accept(wire.KindProgress, wire.KindAnswer, wire.KindElicit)
+	counts := func(number uint32) bool { // each is the next, so there are as many as a number can be
+		ok := number > last
+		last = number
+		return ok
+	}
+	say := func(said wire.Message) {
+		if asking.Err() != nil {
+			return
+		}
+		writing.Lock()
+		defer writing.Unlock()
+		_ = c.stream.SetWriteDeadline(time.Now().Add(writeTimeout))
+		// A stream that cannot be written cannot be read on either: the loop finds out.
+		_ = wire.Write(c.stream, said)
+	}
+	kinds := []wire.Kind{wire.KindProgress, wire.KindAnswer}
+	if t.Elicits {
+		kinds = append(kinds, wire.KindElicit)
+	}
+	if t.AsksHosts {
+		kinds = append(kinds, wire.KindHostAsk)
+	}
+	c.reader.Accept(kinds...)
 	for {
 		m, err := c.reader.Next()
 		if err != nil {
@@ -43,21 +66,15 @@ func (n *Nodes) Converse(ctx context.Context, node capabilities.NodeID, t *wire.
 		}
 		switch m := m.(type) {
 		case *wire.Elicit:
-			if m.Number <= last { // at most wire.MaxElicits, then
+			if !counts(m.Number) {
 				return wire.Answer{}, nil, c.lost(ctx, errors.New("the node numbers its forms wrongly"))
 			}
-			last = m.Number
-			running.Go(func() {
-				said := elicit(asking, m)
-				if asking.Err() != nil {
-					return
-				}
-				writing.Lock()
-				defer writing.Unlock()
-				_ = c.stream.SetWriteDeadline(time.Now().Add(writeTimeout))
-				// A stream that cannot be written cannot be read on either: the loop finds out.
-				_ = wire.Write(c.stream, said)
-			})
+			running.Go(func() { say(elicit(asking, m)) })
+		case *wire.HostAsk:
+			if !counts(m.Number) {
+				return wire.Answer{}, nil, c.lost(ctx, errors.New("the node numbers its hosts wrongly"))
+			}
+			running.Go(func() { say(host(asking, m)) })
 		case *wire.Progress:
 			if progress != nil {
 				progress(capabilities.Progress{Done: m.Done, Total: m.Total, Message: m.Message, Data: m.Data})

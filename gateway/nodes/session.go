@@ -46,6 +46,7 @@ type session struct {
 	stopEpoch atomic.Uint64
 	steps     bool                         // the node asks for each step of a call
 	elicits   bool                         // the node takes tickets whose calls ask people
+	asksHosts bool                         // and those whose calls ask about hosts
 	addrs     atomic.Pointer[[]netip.Addr] // its device's, as it says; shared, never changed
 	takesDone bool                         // the node takes a person's word on secrets
 	asks      bool                         // the node asks the person at its device
@@ -174,7 +175,7 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 		n.log.Error("node.hello", "node", peer.Node, "err", err)
 		return greeting{}, wire.CloseInternal
 	}
-	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames(), steps: hello.Steps, elicits: hello.Elicits, takesDone: hello.TakesDone, asks: hello.Asks}
+	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames(), steps: hello.Steps, elicits: hello.Elicits, asksHosts: hello.AsksHosts, takesDone: hello.TakesDone, asks: hello.Asks}
 	s.placed(hello.Addrs)
 	r, code := n.enter(s, peer.Key, hello)
 	if r == nil {

@@ -242,6 +242,10 @@ func TestWhenAKeptCallIsAskedAboutAnew(t *testing.T) {
 	}
 }
 
+func (p *people) AskHost(context.Context, consent.HostAsk) (consent.HostSaid, error) {
+	return consent.HostSaid{}, capabilities.Errorf(capabilities.CodeConsentUnavailable, "nobody is asked here")
+}
+
 func (p *people) Elicit(context.Context, consent.Elicitation) (consent.Reply, error) {
 	return consent.Reply{}, capabilities.Errorf(capabilities.CodeConsentUnavailable, "nobody is asked here")
 }

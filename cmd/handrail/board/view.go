@@ -221,6 +221,9 @@ func headOf(a *api.Approval) string {
 	if a.Form != nil {
 		return plain(a.ID) + "  THE PROVIDER " + strings.ToUpper(plain(a.Form.Provider)) + " ASKS YOU SOMETHING"
 	}
+	if a.Wants != "" {
+		return plain(a.ID) + "  THIS CALL WANTS " + plain(a.Wants)
+	}
 	return fmt.Sprintf("%s  %s RISK", plain(a.ID), strings.ToUpper(plain(a.Risk)))
 }
 
@@ -231,6 +234,9 @@ func (b *board) asked(now time.Time, a api.Approval, width int) []string {
 		headOf(&a),
 		fmt.Sprintf("%s wants %s (%s)", plain(string(a.Principal)), plain(string(a.Tool)), plain(a.Title)),
 		fmt.Sprintf("on %s, lane %s, asked %s, open until %s", plain(where), plain(string(a.Lane)), b.words.Ago(now, a.Created), a.Expires.Local().Format(b.words.Clock)),
+	}
+	if a.Wants != "" {
+		lines[1] = fmt.Sprintf("a call of %s's that runs %s (%s); an answer is for this call and this host alone", plain(string(a.Principal)), plain(string(a.Tool)), plain(a.Title))
 	}
 	if a.Form != nil {
 		for _, line := range b.words.Form(a.Form) {

@@ -72,6 +72,9 @@ func (q question) Headline() string {
 	if q.Form != nil {
 		return "The provider " + q.Form.Provider + " asks you something"
 	}
+	if q.Wants != "" {
+		return "This call wants " + q.Wants
+	}
 	if q.Question == nil {
 		return orElse(q.Title, string(q.Tool))
 	}

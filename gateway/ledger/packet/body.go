@@ -36,19 +36,21 @@ type Request struct {
 	TimeoutMS int64                  `json:"timeout_ms,omitempty"`
 }
 
-// Decision is the body of tool.call.decision. The envelope is kept whole: it holds no
+// Decision is the body of tool.call.decision, and of tool.call.escalated, the decision on one more
+// host of a running call. The envelope is kept whole: it holds no
 // payload, and it is what reports and verifiers link to (S1-59).
 type Decision struct {
 	Under
 	Effect       policy.Effect         `json:"effect"`
 	Code         capabilities.Code     `json:"code,omitempty"`
-	Reason       string                `json:"reason,omitempty"`   // of Code, where policy refused an activation
+	Reason       string                `json:"reason,omitempty"`   // of Code, where policy refused an activation; or of an escalation while the call ran
 	Policies     []string              `json:"policies,omitempty"` // that determined it
 	LogOnly      []string              `json:"log_only,omitempty"`
 	Errors       []string              `json:"policy_errors,omitempty"`
 	Snapshot     string                `json:"policy_snapshot_id,omitempty"`
 	EnvelopeHash string                `json:"envelope_hash,omitempty"` // SHA-256 of Envelope, hex
 	Grant        string                `json:"grant,omitempty"`         // of a person's
+	Approval     string                `json:"approval,omitempty"`      // the question that it answers, of an escalation while the call ran
 	Envelope     json.RawMessage       `json:"envelope,omitempty"`      // canonical
 	Routing      *capabilities.Routing `json:"routing,omitempty"`
 	Degraded     string                `json:"isolation_degraded,omitempty"`

@@ -38,6 +38,7 @@ func (r *Request) append(o *object) bool {
 }
 
 func (d *Decision) append(o *object) bool {
+	o.text("approval", d.Approval)
 	o.text("code", string(d.Code))
 	o.must("effect", d.Effect.String())
 	if len(d.Envelope) > 0 {

@@ -170,7 +170,7 @@ func (n *Nodes) Conduct(ctx context.Context, node capabilities.NodeID, t *wire.T
 
 // Converse is Dispatch: nobody is asked anything.
 func (n *Nodes) Converse(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
-	_ func(context.Context, *wire.Elicit) *wire.Elicited) (wire.Answer, []capabilities.Blob, error) {
+	_ func(context.Context, *wire.Elicit) *wire.Elicited, _ func(context.Context, *wire.HostAsk) *wire.HostAnswer) (wire.Answer, []capabilities.Blob, error) {
 	return n.Dispatch(ctx, node, t, progress)
 }
 
