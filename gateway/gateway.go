@@ -287,7 +287,7 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 
 // serve makes the pipeline and the surfaces over what keep opened.
 func (g *Gateway) serve(ctx context.Context) (err error) {
-	if g.Tokens, err = principal.New(principal.Options{Store: g.Store, Record: g.recordBy, Log: g.log}); err != nil {
+	if g.Tokens, err = principal.New(principal.Options{Store: g.Store, Record: g.recordBy, Authority: principal.NewAuthority(g.Rulebook.Engine), Log: g.log}); err != nil {
 		return err
 	}
 	if err := g.Tokens.Load(ctx); err != nil {

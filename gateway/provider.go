@@ -37,7 +37,7 @@ func (g *Gateway) allowProvider(ctx context.Context, by capabilities.PrincipalID
 // teller is who tells a host what somebody decided earlier: them, while a token of theirs or they
 // themselves have the role that the decision took; else the site, in nobody's name.
 func (g *Gateway) teller(who dispatch.Caller) dispatch.Caller {
-	if principal.Allow(principal.Role(who.Role), principal.ActProviders) {
+	if g.Tokens.Is(who.Principal, principal.Role(who.Role)).May(principal.ActProviders) {
 		if u, err := g.Tokens.User(who.Principal); g.known(who.Principal, who.Role) || err == nil && string(u.Role) == who.Role {
 			return who
 		}

@@ -48,7 +48,7 @@ func (g *Gateway) mountREST() error {
 // the node.
 func (g *Gateway) sees(who principal.Identity, node capabilities.NodeID) bool {
 	const screen = capabilities.ToolID("tool.live.screen")
-	if !principal.Allow(who.Role, principal.ActWatch) {
+	if !who.May(principal.ActWatch) {
 		return false
 	}
 	switch g.Dispatcher.Permits(dispatch.Caller{Principal: who.Principal, Role: string(who.Role), Lane: who.Lane}, screen, node) {

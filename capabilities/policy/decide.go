@@ -500,9 +500,22 @@ func (e *Engine) outcome(verdict cedar.Decision, diag cedar.Diagnostic) outcome 
 		o.forbids = ids
 	}
 	for _, failure := range diag.Errors {
-		o.fail(e.byID[failure.PolicyID], failure.Message)
+		o.fail(e.ruleOf(failure.PolicyID), failure.Message)
 	}
 	return o
+}
+
+// ruleOf returns a rule of the set, or else of the shipped roles.
+func (e *Engine) ruleOf(id cedar.PolicyID) *rule {
+	if r, ok := e.byID[id]; ok {
+		return r
+	}
+	for _, r := range shippedRoles() {
+		if r.id == id {
+			return r
+		}
+	}
+	return &rule{id: id}
 }
 
 func (o *outcome) fail(r *rule, message string) {

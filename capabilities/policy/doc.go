@@ -9,9 +9,9 @@
 // same input makes the same bytes (S1-10); an Engine never changes once loaded and is safe for
 // concurrent use. Files that name an unknown tool, key, attribute or annotation do not load.
 //
-// A value of context is added in three places: contextFields in schema.go declares it, context
-// in decide.go fills it for calls, and MayActivate in activate.go for activations. The risk of a
-// capability key is in keyRisks of derive.go; keys.go is about rules that take a key away.
+// A value of context is added in two places: contextFields in schema.go declares it, and context
+// in decide.go fills it, for calls and for what surfaces let callers do (surface.go). The risk of
+// a capability key is in keyRisks of derive.go; keys.go is about rules that take a key away.
 //
 // It must never import anything of this module but the capabilities root, the
 // catalog and canonical. Cedar types stay inside it.

@@ -105,8 +105,7 @@ func (e *Engine) index() {
 		e.byAction[id] = p
 	}
 	e.indexKeys(s)
-	permits := func(r *rule) bool { return r.permit }
-	e.activate = partitionOf(slices.DeleteFunc(s.covering(false, cedar.NewEntityUID(typeAction, ActivatePolicy)), permits))
+	e.indexSurfaces(s)
 	// A permit for everything is no acceptance of a weaker class: that has to be said in so many
 	// words. A forbid of everything forbids that, too.
 	degraded := s.covering(true, cedar.NewEntityUID(typeAction, AcceptDegraded))

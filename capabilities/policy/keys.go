@@ -71,7 +71,7 @@ func writeKeys(b *strings.Builder, keys []string) {
 func namesKey(scope ast.IsActionScopeNode) bool {
 	is := func(uid cedar.EntityUID) bool {
 		id := string(uid.ID)
-		return id == groupAllKeys || id == ActivatePolicy || strings.HasPrefix(id, groupKeysPrefix) || strings.HasPrefix(id, actionKeysPrefix)
+		return id == groupAllKeys || strings.HasPrefix(id, groupKeysPrefix) || strings.HasPrefix(id, actionKeysPrefix)
 	}
 	switch s := scope.(type) {
 	case ast.ScopeTypeEq:

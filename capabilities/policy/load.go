@@ -41,14 +41,15 @@ type Source struct {
 // a new Engine.
 type Engine struct {
 	*vocabulary
-	rules    []*rule
-	byID     map[cedar.PolicyID]*rule
-	byAction map[capabilities.ToolID]*partition
-	byKey    map[string]*partition // keys that rules name; most policies name none
-	degraded *partition
-	activate *partition // forbids that name ActivatePolicy
-	sources  []Source
-	snapshot string
+	rules     []*rule
+	byID      map[cedar.PolicyID]*rule
+	byAction  map[capabilities.ToolID]*partition
+	byKey     map[string]*partition // keys that rules name; most policies name none
+	degraded  *partition
+	bySurface map[string]*partition // the rules of what surfaces let callers do
+	judged    judged
+	sources   []Source
+	snapshot  string
 }
 
 // rule is one policy of a file.
@@ -165,7 +166,7 @@ func cloneSources(in []Source) []Source {
 }
 
 // Schema is the Cedar schema that the files were checked against.
-func (e *Engine) Schema() string { return schemaText(e.tools, e.keys) }
+func (e *Engine) Schema() string { return schemaText(e.tools, e.keys) + e.surfaceText() }
 
 // Profile returns what all calls of a tool share; nil for an unknown tool.
 func (e *Engine) Profile(id capabilities.ToolID) *Profile {
@@ -208,15 +209,7 @@ func (e *Engine) read(s Source, check *checker) []error {
 	check.file = sync.OnceValues(func() (*validate.Validator, error) { return e.validatorOf(s.Data) })
 	var complaints []error
 	for i, p := range policies {
-		r := &rule{
-			source: s.Name,
-			line:   p.Position().Line,
-			permit: p.Effect() == cedar.Permit,
-			ast:    (*ast.Policy)(p.AST()),
-			id:     cedar.PolicyID(fmt.Sprintf("%s#%d", s.Name, i+1)),
-		}
-		r.judged = withAction(r.ast, ast.ScopeTypeAll{})
-		r.policy = cedar.NewPolicyFromAST((*cedarast.Policy)(r.judged))
+		r := newRule(s.Name, i, p)
 		at := fmt.Sprintf("%s:%d: ", s.Name, r.line)
 		for _, problem := range check.rule(r) {
 			complaints = append(complaints, errors.New(at+problem))
@@ -230,6 +223,20 @@ func (e *Engine) read(s Source, check *checker) []error {
 		e.rules = append(e.rules, r)
 	}
 	return complaints
+}
+
+// newRule makes a rule of the i-th policy of a file.
+func newRule(file string, i int, p *cedar.Policy) *rule {
+	r := &rule{
+		source: file,
+		line:   p.Position().Line,
+		permit: p.Effect() == cedar.Permit,
+		ast:    (*ast.Policy)(p.AST()),
+		id:     cedar.PolicyID(fmt.Sprintf("%s#%d", file, i+1)),
+	}
+	r.judged = withAction(r.ast, ast.ScopeTypeAll{})
+	r.policy = cedar.NewPolicyFromAST((*cedarast.Policy)(r.judged))
+	return r
 }
 
 // nesting is the deepest level of brackets, outside strings and comments only
@@ -284,12 +291,27 @@ type checker struct {
 	names map[string]bool
 }
 
-// types holds a rule against the schema: about the typical tools of its scope where that says the
-// same, else with all tools that its file names. A complaint counts if the schema of all tools
-// has it, too.
-func (c *checker) types(r *rule) error {
+// surfaceTypes holds what a rule says of surfaces against their schema; nil: nothing.
+func (c *checker) surfaceTypes(p *ast.Policy) error {
+	if p == nil {
+		return nil
+	}
+	validator, err := c.surfaceRules()
+	if err != nil {
+		return err
+	}
+	return validator.Policy("", p)
+}
+
+// types holds what a rule says of tools against the schema; nil: nothing. It is about the typical
+// tools of its scope where that says the same, else with all tools that its file names. A complaint
+// counts if the schema of all tools has it, too.
+func (c *checker) types(p *ast.Policy) error {
+	if p == nil {
+		return nil
+	}
 	var err error
-	if few, ok := c.about(r.ast); ok {
+	if few, ok := c.about(p); ok {
 		validator, failed := c.few()
 		if failed != nil {
 			return failed
@@ -303,7 +325,7 @@ func (c *checker) types(r *rule) error {
 		if failed != nil {
 			return failed
 		}
-		if err = validator.Policy("", r.ast); err == nil {
+		if err = validator.Policy("", p); err == nil {
 			return nil
 		}
 	}
@@ -344,10 +366,13 @@ func (c *checker) rule(r *rule) []string {
 		}
 	}
 	if r.permit && namesKey(r.ast.Action) {
-		problems = append(problems, "a key comes with its tool, and activating with the role; only a forbid may name them")
+		problems = append(problems, "a key comes with its tool; only a forbid may name one")
 	}
-	if err := c.types(r); err != nil {
-		problems = append(problems, strings.Split(err.Error(), "\n")...)
+	tools, surfaces := c.parts(r.ast)
+	for _, err := range []error{c.types(tools), c.surfaceTypes(surfaces)} {
+		if err != nil {
+			problems = append(problems, strings.Split(err.Error(), "\n")...)
+		}
 	}
 	for _, cond := range r.ast.Conditions {
 		ast.Inspect(ast.NewNode(cond.Body), func(n ast.IsNode) bool {

@@ -132,6 +132,9 @@ type vocabulary struct {
 	keys     []string                         // declared by any tool, sorted
 	// Validators, made when they are first wanted: of typical, and of all tools.
 	few, all func() (*validate.Validator, error)
+
+	surfaces     map[string]*surface // what surfaces let callers do, by name
+	surfaceRules func() (*validate.Validator, error)
 }
 
 func newVocabulary(from Tools) (*vocabulary, error) {
@@ -161,8 +164,7 @@ func (v *vocabulary) add(d *catalog.Descriptor) {
 func (v *vocabulary) complete() error {
 	degraded := cedar.NewEntityUID(typeAction, AcceptDegraded)
 	v.entities[degraded] = cedar.Entity{UID: degraded}
-	activate := cedar.NewEntityUID(typeAction, ActivatePolicy)
-	v.entities[activate] = cedar.Entity{UID: activate}
+	v.addSurfaces()
 	v.keys = declaredKeys(v.tools)
 	v.addKeys()
 	v.typical, v.first = typical(v.tools)
@@ -289,14 +291,19 @@ func (v *vocabulary) knownNames() map[string]bool {
 	return names
 }
 
+// entityText is the part of the schema about who and where.
+const entityText = `entity Role, Lane;
+entity Agent, User in [Role, Lane] { role: String };
+entity Node { label: String, platform: String, trust: String, labels: Set<String> };
+entity Provider;
+
+`
+
 // schemaText writes the Cedar schema of these tools: every tool is an action, its
 // allowlisted arguments are the type of context.args. keys are those of all tools.
 func schemaText(tools map[capabilities.ToolID]*tool, keys []string) string {
 	var b strings.Builder
-	b.WriteString("entity Role, Lane;\n")
-	b.WriteString("entity Agent, User in [Role, Lane] { role: String };\n")
-	b.WriteString("entity Node { label: String, platform: String, trust: String, labels: Set<String> };\n")
-	b.WriteString("entity Provider;\n\n")
+	b.WriteString(entityText)
 	b.WriteString("action \"" + groupAll + "\";\n")
 	groups := map[string]bool{groupRead: true, groupEffect: true}
 	for _, e := range []catalog.SideEffects{catalog.EffectsNone, catalog.EffectsLocal, catalog.EffectsExternal} {
@@ -334,9 +341,6 @@ func schemaText(tools map[capabilities.ToolID]*tool, keys []string) string {
 		b.WriteString("};\n")
 	}
 	fmt.Fprintf(&b, "\naction %q appliesTo {\n  principal: [Agent, User],\n  resource: [Node],\n", AcceptDegraded)
-	writeContext(&b, &noArgs)
-	b.WriteString("};\n")
-	fmt.Fprintf(&b, "\naction %q appliesTo {\n  principal: [Agent, User],\n  resource: [Provider],\n", ActivatePolicy)
 	writeContext(&b, &noArgs)
 	b.WriteString("};\n")
 	writeKeys(&b, keys)

@@ -76,17 +76,21 @@ func stagedEngine(cmd *cobra.Command, paths []string) (*policy.Engine, error) {
 }
 
 func newPolicyCheckCmd() *cobra.Command {
-	schema := false
+	schema, roles := false, false
 	cmd := &cobra.Command{
 		Use:   "check [FILE|FOLDER]...",
 		Short: "Say whether policy files load, and what is wrong where",
 		Long:  "Checks the named files and folders, or the policy folder of the data directory, without a gateway.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout()
+			if roles {
+				_, err := out.Write(policy.RolesSource())
+				return err
+			}
 			engine, err := stagedEngine(cmd, args)
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
 			if schema {
 				_, err := fmt.Fprint(out, engine.Schema())
 				return err
@@ -103,6 +107,7 @@ func newPolicyCheckCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&schema, "schema", false, "print the Cedar schema that files are checked against")
+	cmd.Flags().BoolVar(&roles, "roles", false, "print the role rules that ship")
 	return cmd
 }
 

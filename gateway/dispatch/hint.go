@@ -6,7 +6,6 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
-	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/route"
 )
 
@@ -46,7 +45,7 @@ func (n *routed) placeError(err *capabilities.Error) (refusal *capabilities.Erro
 // nameRules puts into a refused selection how to see the rules in the way, for callers
 // who may see them.
 func (n *routed) nameRules(err *capabilities.Error) *capabilities.Error {
-	if !readsPolicy(n.req.Role) {
+	if !n.req.Caller.readsPolicy(n.engine) {
 		return err
 	}
 	out := *err
@@ -72,11 +71,6 @@ func ruleFix(tool capabilities.ToolID, node capabilities.NodeID) (string, capabi
 	return "A rule of the policy denies it.", capabilities.Action{Key: capabilities.ActionExplainPolicy, Tool: tool, Node: node}
 }
 
-// readsPolicy reports whether callers of a role may see the rules.
-func readsPolicy(role string) bool {
-	return principal.Allow(principal.Role(role), principal.ActReadPolicy)
-}
-
 // policyError is a refusal by a verdict.
 func (n *routed) policyError(v *policy.Decision) *capabilities.Error {
 	e := capabilities.Errorf(v.Code, "%s", v.Reason)
@@ -87,7 +81,7 @@ func (n *routed) policyError(v *policy.Decision) *capabilities.Error {
 // ruleHint tells callers who may read the policy which rule denies the call, and how to look
 // at it: nobody is told to ask the admin who is the admin. Nothing for others.
 func (n *routed) ruleHint(v *policy.Decision) (string, capabilities.Action) {
-	if !readsPolicy(n.req.Role) {
+	if !n.req.Caller.readsPolicy(n.engine) {
 		return "", capabilities.Action{}
 	}
 	see := capabilities.Action{Key: capabilities.ActionExplainPolicy, Tool: n.req.Tool}
@@ -104,7 +98,7 @@ func (n *routed) ruleHint(v *policy.Decision) (string, capabilities.Action) {
 // unasked has the refusal of a call that nobody could be asked about name the rule that
 // asks, for callers who may see it.
 func (n *routed) unasked(e *capabilities.Error) *capabilities.Error {
-	if e.Code == capabilities.CodeConsentUnavailable && e.Hint == "" && readsPolicy(n.req.Role) {
+	if e.Code == capabilities.CodeConsentUnavailable && e.Hint == "" && n.req.Caller.readsPolicy(n.engine) {
 		return e.WithAction(capabilities.Action{Key: capabilities.ActionExplainPolicy, Tool: n.req.Tool}, "Permit it by policy.")
 	}
 	return e

@@ -284,7 +284,7 @@ func (d *Dispatcher) foreseen(n *routed, one *registry.Planned, roster []route.N
 	}
 	refuse := func(v *policy.Decision) (*capabilities.Error, *policy.Decision) {
 		e := capabilities.Errorf(v.Code, "%s", v.Reason)
-		if readsPolicy(n.req.Role) {
+		if n.req.Caller.readsPolicy(n.engine) {
 			return e.WithAction(capabilities.Action{Key: capabilities.ActionExplainPolicy, Tool: desc.Tool}, "A rule is in the way, or none permits it."), v
 		}
 		return e, v

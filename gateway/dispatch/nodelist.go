@@ -153,7 +153,7 @@ func (p nodeList) tools(list *listing, n *route.Node, args nodeListArgs) []liste
 			Approval:  check.Eligible() && verdict.Effect == policy.Ask,
 			Isolation: ready.Isolation, Degraded: ready.Degraded, Backend: ready.Backend, Devices: ready.Devices, Fake: ready.Fake,
 		}
-		if check.Reason == capabilities.ReasonHiddenByPolicy && readsPolicy(list.caller.Role) {
+		if check.Reason == capabilities.ReasonHiddenByPolicy && list.caller.readsPolicy(p.d.opts.Policy()) {
 			t.Fix, _ = ruleFix(desc.Tool, n.ID)
 		}
 		if check.Reason == capabilities.ReasonHiddenByPolicy && verdict.Code == capabilities.CodeIsolationUnavailable {

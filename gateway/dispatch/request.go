@@ -2,10 +2,12 @@ package dispatch
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
+	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
 // Caller is who calls and from where.
@@ -16,6 +18,18 @@ type Caller struct {
 	// Self says by what it is known that a person makes this call in the console with their
 	// own hands; empty: it is not known. Only a surface for people sets it.
 	Self string
+}
+
+// may reports whether a policy lets the caller do something at surfaces.
+func (caller Caller) may(engine *policy.Engine, what principal.Action) bool {
+	return engine.MayDo(policy.Request{
+		Principal: caller.Principal, User: policy.IsUser(caller.Role), Role: caller.Role, Lane: caller.Lane, Time: time.Now(),
+	}, string(what)).Effect == policy.Allow
+}
+
+// readsPolicy reports whether the caller may see the rules.
+func (caller Caller) readsPolicy(engine *policy.Engine) bool {
+	return caller.may(engine, principal.ActReadPolicy)
 }
 
 // asker is whose calls a caller's are.

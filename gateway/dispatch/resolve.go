@@ -82,7 +82,7 @@ func (d *Dispatcher) resolve(ctx context.Context, t *trail, r Request) (*resolve
 // unknown is the refusal of a tool that is not registered. That a provider has it, and why it is
 // withheld, is told to those who may see providers; nobody else learns of it.
 func (d *Dispatcher) unknown(r *Request) *capabilities.Error {
-	if d.opts.Withheld != nil && principal.Allow(principal.Role(r.Role), principal.ActReadProviders) {
+	if d.opts.Withheld != nil && r.Caller.may(d.opts.Policy(), principal.ActReadProviders) {
 		if e := d.opts.Withheld(r.Tool); e != nil {
 			return e
 		}

@@ -33,7 +33,7 @@ func (a *Artifacts) List(ctx context.Context, who principal.Identity, q outcome.
 	if err := who.Require(principal.ActReadArtifacts); err != nil {
 		return nil, err
 	}
-	all := principal.Allow(who.Role, principal.ActReadAllArtifacts)
+	all := who.May(principal.ActReadAllArtifacts)
 	if !all {
 		if q.Principal != "" && q.Principal != who.Principal {
 			return nil, who.Require(principal.ActReadAllArtifacts)

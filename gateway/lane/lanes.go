@@ -183,7 +183,7 @@ func (l *Lanes) Enter(ctx context.Context, who principal.Identity, lane capabili
 		l.mu.RLock()
 		s = l.byName[lane]
 		l.mu.RUnlock()
-	} else if owner != who.Principal && !principal.Allow(who.Role, principal.ActAnyLane) {
+	} else if owner != who.Principal && !who.May(principal.ActAnyLane) {
 		return errTaken()
 	}
 	if s != nil {

@@ -1,5 +1,5 @@
 // Package principal knows who may call: bearer tokens and the principals, roles
-// and lanes they stand for, and the one function that says which role may do
+// and lanes they stand for, and the one function that asks the policy who may do
 // what; users with passwords and passkeys; and the sessions of the console that any
 // of these open.
 //

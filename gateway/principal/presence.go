@@ -51,7 +51,7 @@ func (t *Tokens) Person(who capabilities.PrincipalID) error {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for _, rec := range t.byHash {
-		if rec.Principal == who && Allow(rec.Role, ActApprove) && t.refusalLocked(rec) == nil {
+		if rec.Principal == who && t.Is(who, rec.Role).May(ActApprove) && t.refusalLocked(rec) == nil {
 			return nil
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
@@ -206,7 +209,7 @@ func TestGrantsAreSubsets(t *testing.T) {
 			return
 		}
 		for _, a := range principal.Actions() {
-			if principal.Allow(rec.Role, a) && !principal.Allow(by.Role, a) {
+			if allow(rec.Role, a) && !allow(by.Role, a) {
 				rt.Fatalf("%s made a token that may %s", by.Role, a)
 			}
 		}
@@ -219,23 +222,28 @@ func TestGrantsAreSubsets(t *testing.T) {
 	}
 }
 
+// allow is what the shipped rules say of a role.
+func allow(r principal.Role, what principal.Action) bool {
+	return principal.Identity{Principal: "ann", Role: r, Lane: "ann"}.May(what)
+}
+
 func TestAllow(t *testing.T) {
 	for _, a := range principal.Actions() {
-		if !principal.Allow(principal.RoleAdmin, a) {
+		if !allow(principal.RoleAdmin, a) {
 			t.Errorf("an admin may not %s", a)
 		}
-		if principal.Allow("", a) || principal.Allow("root", a) {
+		if allow("", a) || allow("root", a) {
 			t.Errorf("an unknown role may %s", a)
 		}
-		if principal.Allow(principal.RoleAgent, a) && !principal.Allow(principal.RoleOperator, a) {
+		if allow(principal.RoleAgent, a) && !allow(principal.RoleOperator, a) {
 			t.Errorf("an operator may not %s, an agent may", a)
 		}
 	}
-	if principal.Allow(principal.RoleAdmin, "new.thing") {
+	if allow(principal.RoleAdmin, "new.thing") {
 		t.Error("an unknown action is allowed")
 	}
 	for _, a := range []principal.Action{principal.ActManageNodes, principal.ActTokens, principal.ActReadAllCalls, principal.ActAnyLane, principal.ActReadLedger, principal.ActReadPolicy} {
-		if principal.Allow(principal.RoleAgent, a) {
+		if allow(principal.RoleAgent, a) {
 			t.Errorf("an agent may %s", a)
 		}
 	}
@@ -245,6 +253,65 @@ func TestAllow(t *testing.T) {
 		}
 	}
 }
+
+// The role rules decide each action as the table of roles in the program did before them, which
+// testdata/roles.txt was made of: each action with the roles that may do it.
+func TestRolesDecideAsBefore(t *testing.T) {
+	text, err := os.ReadFile("testdata/roles.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := principal.Actions()
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		what, may := principal.Action(words[0]), words[1:]
+		if !slices.Contains(known, what) {
+			t.Errorf("no rule can name %s", what)
+		}
+		for _, r := range []principal.Role{"", "root", principal.RoleAgent, principal.RoleViewer, principal.RoleOperator, principal.RoleAdmin} {
+			if got, want := allow(r, what), slices.Contains(may, string(r)); got != want {
+				t.Errorf("role %q, %s: %v, and before %v", r, what, got, want)
+			}
+		}
+		known = slices.DeleteFunc(known, func(a principal.Action) bool { return a == what })
+	}
+	if len(known) > 0 {
+		t.Errorf("not in the table: %v", known)
+	}
+}
+
+// A token may do as much as the policy in force says, at once and for who it is.
+func TestAuthorityFollowsThePolicy(t *testing.T) {
+	load := func(text string) *policy.Engine {
+		t.Helper()
+		e, err := policy.Load([]policy.Source{{Name: "mine.cedar", Data: []byte(text)}}, tools{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	engine := load("")
+	set := tokens(t, principal.Options{Store: open(t, filepath.Join(t.TempDir(), "store.db")), Authority: principal.NewAuthority(func() *policy.Engine { return engine })})
+	_, secret, err := set.Create(t.Context(), principal.Site, principal.Spec{Principal: "ann", Role: principal.RoleAdmin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ann, err := set.Authenticate(secret.Reveal())
+	if err != nil || !ann.May(principal.ActTokens) {
+		t.Fatal("an admin may not make tokens", err)
+	}
+	engine = load(`forbid (principal == User::"ann", action == Action::"tokens", resource);`)
+	if _, _, err := set.Create(t.Context(), ann, principal.Spec{Principal: "bob", Role: principal.RoleAgent}); capabilities.CodeOf(err) != capabilities.CodeDeniedByPolicy {
+		t.Errorf("what the policy forbids: %v", err)
+	}
+	if !set.Is("eve", principal.RoleAdmin).May(principal.ActTokens) || ann.As("ann", principal.RoleAdmin).May(principal.ActTokens) {
+		t.Error("the rule is about ann")
+	}
+}
+
+type tools struct{}
+
+func (tools) All() []*catalog.Descriptor { return nil }
 
 func BenchmarkAuthenticate(b *testing.B) {
 	set := tokens(b, principal.Options{Store: open(b, filepath.Join(b.TempDir(), "store.db"))})

@@ -38,13 +38,17 @@ func (r Role) rank() int {
 	return 0
 }
 
+// signsIn reports whether r is a person's.
+func (r Role) signsIn() bool { return r.rank() > 0 && r != RoleAgent }
+
 // Covers reports whether r may do all that other may.
 func (r Role) Covers(other Role) bool {
 	return other.rank() > 0 && (r == other || r.rank() > other.rank())
 }
 
-// Action is one thing a surface lets callers do. Every entry point of every
-// surface names exactly one (users-and-incidents: one authorisation function).
+// Action is one thing a surface lets callers do. Every entry point of every surface names exactly
+// one (users-and-incidents: one authorisation function), and rules name them as they are called
+// here. Which role may do which is data: the role rules that ship, and those of a policy (S1-04).
 type Action string
 
 // The actions.
@@ -91,73 +95,6 @@ const (
 	ActAllMemory        Action = "memory.all"       // what anybody's does
 )
 
-// least is the smallest role that may do each action. An action that is missing
-// here is refused to everybody.
-var least = map[Action]Role{
-	ActCall:             RoleAgent,
-	ActReadTools:        RoleAgent,
-	ActReadCalls:        RoleAgent,
-	ActReadLanes:        RoleAgent,
-	ActReadArtifacts:    RoleAgent,
-	ActReadAllArtifacts: RoleOperator,
-	ActRemoveArtifacts:  RoleAgent,
-	ActReadStatus:       RoleOperator,
-	ActReadAllCalls:     RoleOperator,
-	ActCancelCalls:      RoleOperator,
-	ActAnyLane:          RoleOperator,
-	ActManageLanes:      RoleOperator,
-	ActReadApprovals:    RoleOperator,
-	ActApprove:          RoleOperator,
-	ActReadStop:         RoleOperator,
-	ActStop:             RoleOperator,
-	ActResume:           RoleOperator,
-	ActReadNodes:        RoleOperator,
-	ActManageNodes:      RoleOperator,
-	ActNameOwner:        RoleAdmin,
-	ActWatch:            RoleOperator,
-	ActTakeOver:         RoleOperator,
-	ActRecord:           RoleOperator,
-	ActReadEvents:       RoleOperator,
-	ActReadLedger:       RoleOperator,
-	ActReadMetrics:      RoleOperator,
-	ActExportLedger:     RoleAdmin,
-	ActReadAllTools:     RoleAdmin,
-	ActReadPolicy:       RoleAdmin,
-	ActActivatePolicy:   RoleAdmin,
-	ActSecrets:          RoleAdmin,
-	ActInvite:           RoleAdmin,
-	ActReadProviders:    RoleOperator,
-	ActProviders:        RoleAdmin,
-	ActDrift:            RoleAdmin,
-	ActTokens:           RoleAdmin,
-	ActSession:          RoleOperator,
-	ActSurface:          RoleOperator,
-	ActMemory:           RoleAgent,
-	ActAllMemory:        RoleAdmin,
-}
-
-// looks is all that a viewer may do.
-var looks = map[Action]bool{
-	ActReadStatus: true, ActReadCalls: true, ActReadAllCalls: true, ActReadLanes: true, ActReadApprovals: true, ActReadStop: true,
-	ActReadNodes: true, ActReadEvents: true, ActReadLedger: true, ActSession: true, ActSurface: true,
-}
-
-// Allow is the one authorisation function of the surfaces: it reports whether
-// role may do action. Unknown roles and unknown actions may not.
-func Allow(role Role, action Action) bool {
-	need, known := least[action]
-	return known && (role.Covers(need) || role == RoleViewer && looks[action])
-}
-
-// Actions returns every action, in no order; for documentation and tests.
-func Actions() []Action {
-	all := make([]Action, 0, len(least))
-	for a := range least {
-		all = append(all, a)
-	}
-	return all
-}
-
 // Identity is who a request comes from, as the token's record says.
 type Identity struct {
 	TokenID   string
@@ -165,17 +102,6 @@ type Identity struct {
 	Role      Role
 	Lane      capabilities.LaneID // the token's default lane
 	Face      Face                // how MCP lists tools where an address says nothing
-}
 
-// Require returns CodeForbidden unless the identity's role may do action.
-func (id Identity) Require(action Action) error {
-	if Allow(id.Role, action) {
-		return nil
-	}
-	need, known := least[action]
-	if !known {
-		return capabilities.Errorf(capabilities.CodeForbidden, "nobody may do that")
-	}
-	return capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s may not do that", id.Role).
-		WithHint("Use a token whose role is " + string(need) + ".")
+	authority *Authority // nil: the shipped roles
 }

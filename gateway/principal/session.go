@@ -56,7 +56,7 @@ func (t *Tokens) Login(by Identity, role Role) (code Secret, expires time.Time, 
 	if role == "" {
 		role = by.Role
 	}
-	if !by.Role.Covers(role) || !Allow(role, ActSession) {
+	if !by.Role.Covers(role) || !t.Is(by.Principal, role).May(ActSession) {
 		return Secret{}, time.Time{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s cannot open a session of role %.32q", by.Role, role)
 	}
 	now := t.opts.Now()

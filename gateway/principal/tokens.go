@@ -115,8 +115,10 @@ type Options struct {
 	Store *store.Store // required, opened with Migrations
 	// Record writes a packet in the same transaction as the change; default: none.
 	Record func(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) error // body is a packet.Token
-	Now    func() time.Time                                                             // default time.Now
-	Log    *slog.Logger                                                                 // default: discards
+	// Authority says what callers may do; default: the shipped role rules do.
+	Authority *Authority
+	Now       func() time.Time // default time.Now
+	Log       *slog.Logger     // default: discards
 }
 
 // Tokens is the set of all tokens. Its methods are safe for concurrent use.
@@ -246,7 +248,9 @@ func (t *Tokens) authenticate(prefix, token string) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	return rec.identity(), nil
+	who := rec.identity()
+	who.authority = t.opts.Authority
+	return who, nil
 }
 
 // refusalLocked says why a record lets nobody in; a session ends with the token that

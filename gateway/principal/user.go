@@ -184,7 +184,7 @@ func (t *Tokens) AddUser(ctx context.Context, by Identity, who capabilities.Prin
 	if err := capabilities.ValidateName("principal", string(who), 128); err != nil {
 		return User{}, err
 	}
-	if !Allow(role, ActSession) {
+	if !role.signsIn() {
 		return User{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "role must be viewer, operator or admin")
 	}
 	if !by.Role.Covers(role) {

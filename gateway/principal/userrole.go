@@ -14,7 +14,7 @@ func (t *Tokens) SetRole(ctx context.Context, by Identity, who capabilities.Prin
 	if err := by.Require(ActTokens); err != nil {
 		return User{}, err
 	}
-	if !Allow(role, ActSession) {
+	if !role.signsIn() {
 		return User{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "role must be viewer, operator or admin")
 	}
 	if by.Principal == who {

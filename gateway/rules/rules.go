@@ -360,7 +360,7 @@ func (b *Book) judge(active, next *policy.Engine, r Request) (Activated, error) 
 	if err != nil {
 		return Activated{}, err
 	}
-	d := active.MayActivate(policy.Request{Principal: r.By, User: true, Role: r.Role, Lane: r.Lane, Time: now})
+	d := active.MayDo(policy.Request{Principal: r.By, User: true, Role: r.Role, Lane: r.Lane, Time: now}, policy.ActivatePolicy)
 	a := Activated{
 		Version: Version{Snapshot: next.SnapshotID(), Before: active.SnapshotID(), By: r.By, Reason: r.Reason},
 		Call:    capabilities.CallID("c" + random()), Decision: d, Envelope: envelope,

@@ -10,7 +10,7 @@ import (
 
 // Owners are those whose a device can be; nil where the visitor may not say it.
 func (d deviceCard) Owners() *choice {
-	if !principal.Allow(d.who.Role, principal.ActNameOwner) {
+	if !d.who.May(principal.ActNameOwner) {
 		return nil
 	}
 	if d.owners == nil {
@@ -39,7 +39,7 @@ func (v *visit) persons() []string {
 	}
 	now := v.con.opts.Now()
 	for _, t := range list.Tokens {
-		if role, err := principal.ParseRole(t.Role); err == nil && principal.Allow(role, principal.ActApprove) && t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt)) {
+		if role, err := principal.ParseRole(t.Role); err == nil && v.who.As(t.Principal, role).May(principal.ActApprove) && t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt)) {
 			names = append(names, string(t.Principal))
 		}
 	}

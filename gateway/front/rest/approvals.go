@@ -19,7 +19,7 @@ type approvalList struct {
 // told adds what c's caller may know of a question; whole: with texts as long as they are.
 func (s *Server) told(c *visit, a consent.Approval, whole bool) api.Approval {
 	v := front.ViewApproval(&a)
-	if a.State == consent.StatePending && a.Form == nil && principal.Allow(c.who.Role, principal.ActApprove) {
+	if a.State == consent.StatePending && a.Form == nil && c.who.May(principal.ActApprove) {
 		v.Own = s.ownView(c, a)
 		if t, ok := s.opts.Consent.Told(a.ID, whole); ok {
 			if t.Frame != nil {

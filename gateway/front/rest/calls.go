@@ -268,7 +268,7 @@ func (s *Server) calls(c *visit, _ none) (callList, error) {
 	if len(q.Text) > maxSearch || state != "" && !slices.Contains(api.Outcomes(), state) {
 		return callList{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "q has at most %d bytes, and state is one of %s", maxSearch, strings.Join(api.Outcomes(), ", "))
 	}
-	if !principal.Allow(c.who.Role, principal.ActReadAllCalls) {
+	if !c.who.May(principal.ActReadAllCalls) {
 		q.Principal = c.who.Principal
 	}
 	if tip, _ := s.opts.Ledger.Tip(); q.Lane != "" || q.Tool != "" || q.Principal != "" || q.Node != "" || q.Parent != "" || q.Text != "" || state != "" {

@@ -145,7 +145,7 @@ func TestDocumentMatchesTheRoutes(t *testing.T) {
 			a.fails("", strings.ToUpper(method), at, "", capabilities.CodeUnauthenticated)
 		}
 		for role, token := range map[principal.Role]string{principal.RoleAgent: a.agent, principal.RoleOperator: a.operator} {
-			if op.Action != "" && !principal.Allow(role, op.Action) {
+			if op.Action != "" && !(principal.Identity{Role: role}).May(op.Action) {
 				a.fails(token, strings.ToUpper(method), at, bodies[name], capabilities.CodeForbidden)
 			}
 		}

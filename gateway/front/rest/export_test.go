@@ -29,3 +29,12 @@ func (s *Server) Patterns() []string {
 
 // Dark is a gateway on which nobody can watch.
 func Dark() Live { return dark{} }
+
+// Actions are the routes with the action of each.
+func (s *Server) Actions() map[string]principal.Action {
+	all := map[string]principal.Action{}
+	for _, e := range s.routes {
+		all[e.method+" "+e.path] = e.action
+	}
+	return all
+}

@@ -31,7 +31,7 @@ type cancelledView struct {
 func (s *Server) cancel(c *visit, in reasonBody) (cancelledView, error) {
 	id := capabilities.CallID(c.r.PathValue("call"))
 	_, err := s.opts.Running.Cancel(c.r.Context(), front.Caller(c.who, ""), dispatch.Cancelling{
-		Call: id, Others: principal.Allow(c.who.Role, principal.ActCancelCalls), Reason: in.Reason,
+		Call: id, Others: c.who.May(principal.ActCancelCalls), Reason: in.Reason,
 	})
 	return cancelledView{id}, err
 }

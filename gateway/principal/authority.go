@@ -1,0 +1,84 @@
+package principal
+
+import (
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+)
+
+// Authority says what callers may do: by the role rules and those of the policy in force.
+type Authority struct{ engine func() *policy.Engine }
+
+// NewAuthority makes one of the policy in force.
+func NewAuthority(engine func() *policy.Engine) *Authority { return &Authority{engine} }
+
+// noTools is a catalog without any.
+type noTools struct{}
+
+// All is empty.
+func (noTools) All() []*catalog.Descriptor { return nil }
+
+// shipped are the role rules that ship, and no others.
+var shipped = sync.OnceValue(func() *policy.Engine {
+	engine, err := policy.Load(nil, noTools{})
+	if err != nil {
+		panic(err) // nothing was read
+	}
+	return engine
+})
+
+// decide is the one authorisation function of the surfaces.
+func (id Identity) decide(what Action) policy.Decision {
+	engine := shipped
+	if id.authority != nil {
+		engine = id.authority.engine
+	}
+	return engine().MayDo(policy.Request{
+		Principal: id.Principal, User: policy.IsUser(string(id.Role)), Role: string(id.Role), Lane: id.Lane, Time: time.Now(),
+	}, string(what))
+}
+
+// May reports whether the identity may do what. Unknown roles and unknown actions may not.
+func (id Identity) May(what Action) bool { return id.decide(what).Effect == policy.Allow }
+
+// Require returns CodeForbidden if nothing permits the identity to do what, and CodeDeniedByPolicy
+// if a rule forbids it.
+func (id Identity) Require(what Action) error {
+	d := id.decide(what)
+	switch {
+	case d.Effect == policy.Allow:
+		return nil
+	case d.Code == capabilities.CodeDeniedByPolicy:
+		return capabilities.Errorf(d.Code, "%s", d.Reason)
+	}
+	refused := capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s may not do that", id.Role)
+	for _, r := range []Role{RoleAgent, RoleOperator, RoleAdmin} {
+		other := id
+		if other.Role = r; other.May(what) {
+			return refused.WithHint("Use a token whose role is " + string(r) + ".")
+		}
+	}
+	return capabilities.Errorf(capabilities.CodeForbidden, "nobody may do that")
+}
+
+// As is a principal of a role as the same policy judges them: for questions about somebody else.
+func (id Identity) As(who capabilities.PrincipalID, role Role) Identity {
+	return Identity{Principal: who, Role: role, Lane: capabilities.LaneID(who), authority: id.authority}
+}
+
+// Is is a principal of a role: for questions about what they may do.
+func (t *Tokens) Is(who capabilities.PrincipalID, role Role) Identity {
+	return Identity{authority: t.opts.Authority}.As(who, role)
+}
+
+// Actions returns every action, sorted.
+func Actions() []Action {
+	var all []Action
+	for _, name := range policy.SurfaceActions() {
+		all = append(all, Action(name))
+	}
+	return all
+}
