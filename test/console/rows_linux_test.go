@@ -16,7 +16,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/capabilities/fs"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -34,7 +33,7 @@ func (waits) Class(net bool) (capabilities.IsolationClass, error) {
 	return capabilities.ClassT1, nil
 }
 
-func (waits) Start(ctx context.Context, _ []string, _ string, _ []string, _ *egress.Way) (fs.Process, error) {
+func (waits) Start(ctx context.Context, _ fs.Command) (fs.Process, error) {
 	out, end := io.Pipe()
 	in, _ := os.Open(os.DevNull)
 	context.AfterFunc(ctx, func() { _ = end.Close() })
