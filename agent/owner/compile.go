@@ -41,7 +41,7 @@ func (f *File) compile(cat *catalog.Catalog, x facts) []byte {
 		if d.NodeCapability() == "" {
 			continue
 		}
-		switch f.Mode(d.Tool) {
+		switch f.Mode(cat, d.Tool) {
 		case ModeNever:
 			never = append(never, d.Tool)
 		case ModeAsk:
@@ -80,7 +80,7 @@ func (f *File) compile(cat *catalog.Catalog, x facts) []byte {
 		if len(q.Capabilities) > 0 {
 			tools = nil
 			for _, t := range all {
-				if q.names(t) {
+				if q.names(cat, t) {
 					tools = append(tools, t)
 				}
 			}
@@ -165,31 +165,41 @@ func hosts(list []string) string {
 	return strings.Join(parts, " || ")
 }
 
-// sensed are the families whose devices a live view uses: what the owner says of a
-// camera holds for the camera live, too.
-func sensed(t capabilities.ToolID) capabilities.ToolID {
-	switch t {
-	case "tool.live.camera":
-		return "tool.camera.live"
-	case "tool.live.microphone":
-		return "tool.audio.live"
+// capture is how the keys begin of what is taken by a device, which is a family of its own.
+const capture = "data.capture."
+
+// sensed are the tools that a tool would be in the families whose devices it uses, by the keys that
+// it cannot work without: what the owner says of a camera holds for the camera live, too.
+func sensed(cat *catalog.Catalog, t capabilities.ToolID) (all []capabilities.ToolID) {
+	d, ok := cat.Get(t)
+	if !ok {
+		return nil
 	}
-	return ""
+	for _, key := range d.Manifest.Keys() {
+		device, captures := strings.CutPrefix(key, capture)
+		if !captures || device == t.Family() || slices.Contains(d.Optional, key) {
+			continue
+		}
+		if slices.ContainsFunc(cat.All(), func(o *catalog.Descriptor) bool { return o.Tool.Family() == device }) {
+			all = append(all, capabilities.ToolID("tool."+device+"."+t.Family()))
+		}
+	}
+	return all
 }
 
 // names reports whether quiet hours name a tool, or the device that it uses.
-func (q *Quiet) names(t capabilities.ToolID) bool {
-	device := sensed(t)
+func (q *Quiet) names(cat *catalog.Catalog, t capabilities.ToolID) bool {
 	return slices.Contains(q.Capabilities, t.Family()) || slices.Contains(q.Capabilities, capabilityName(t)) ||
-		device != "" && slices.Contains(q.Capabilities, device.Family())
+		slices.ContainsFunc(sensed(cat, t), func(device capabilities.ToolID) bool { return slices.Contains(q.Capabilities, device.Family()) })
 }
 
 // Mode is what the file says about a tool, whatever its arguments and the time.
-func (f *File) Mode(t capabilities.ToolID) Mode {
-	if device := sensed(t); device != "" {
-		return stricter(f.mode(t), f.mode(device))
+func (f *File) Mode(cat *catalog.Catalog, t capabilities.ToolID) Mode {
+	m := f.mode(t)
+	for _, device := range sensed(cat, t) {
+		m = stricter(m, f.mode(device))
 	}
-	return f.mode(t)
+	return m
 }
 
 func (f *File) mode(t capabilities.ToolID) Mode {

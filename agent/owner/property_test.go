@@ -192,9 +192,9 @@ func (f *File) judge(cat *catalog.Catalog, tool capabilities.ToolID, args []byte
 		return ModeNever
 	}
 	x := f.factsOf(d, args, now, roots)
-	m := stricter(stricter(f.Mode(tool), x.app), x.folder)
+	m := stricter(stricter(f.Mode(cat, tool), x.app), x.folder)
 	for i := range f.QuietHours {
-		if x.quiet&(1<<i) != 0 && f.QuietHours[i].covers(tool) {
+		if x.quiet&(1<<i) != 0 && f.QuietHours[i].covers(cat, tool) {
 			m = stricter(m, f.QuietHours[i].Mode)
 		}
 	}

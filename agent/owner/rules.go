@@ -317,20 +317,21 @@ func (r *Rules) Setting(tool capabilities.ToolID) (Mode, string) {
 	r.mu.Lock()
 	file := r.file
 	r.mu.Unlock()
-	m := file.Mode(tool)
+	cat := r.opts.Tools()
+	m := file.Mode(cat, tool)
 	why := map[Mode]string{ModeNever: "the owner has switched it off", ModeAsk: "the owner is asked each time"}[m]
 	now := r.opts.Now().Local()
 	for i := range file.QuietHours {
 		q := &file.QuietHours[i]
-		if q.covers(tool) && q.active(now) && stricter(m, q.Mode) != m {
+		if q.covers(cat, tool) && q.active(now) && stricter(m, q.Mode) != m {
 			m, why = q.Mode, "quiet time until "+q.To
 		}
 	}
 	return m, why
 }
 
-func (q *Quiet) covers(tool capabilities.ToolID) bool {
-	return len(q.Capabilities) == 0 || q.names(tool)
+func (q *Quiet) covers(cat *catalog.Catalog, tool capabilities.ToolID) bool {
+	return len(q.Capabilities) == 0 || q.names(cat, tool)
 }
 
 // File returns the file in force. It is not to be changed.
