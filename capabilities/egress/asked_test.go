@@ -81,7 +81,7 @@ func TestAPersonIsAskedAboutAHost(t *testing.T) {
 	}
 }
 
-// What a person permitted a call ends with it, also in the middle.
+// A host that a person permitted a call ends with it, also in the middle.
 func TestWhatIsLentEnds(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()

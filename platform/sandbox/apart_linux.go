@@ -26,12 +26,12 @@ import (
 const oldRoot = "/.handrail-old"
 
 // part has this thread, which is locked, see no network and no files but the system's programs.
-// What it takes is the same for every program.
+// It is the same for every program.
 func part() error {
 	if os.Getpid() != 1 {
 		return errors.New("the runner is not the first process")
 	}
-	// What is mounted here stays here; /proc is of the processes that there are here.
+	// Mounts that are made here stay here; /proc is of the processes that there are here.
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("mounts: %w", err)
 	}

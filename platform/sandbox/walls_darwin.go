@@ -15,8 +15,9 @@ import (
 )
 
 // The walls of macOS are Seatbelt's, and rlimits. None of this was run on a Mac yet: a wall of
-// Seatbelt's stands only where it was tried before. The others are missing, so that no class stands:
-// macOS bounds the memory of no process, and a program that starts others can leave its runner.
+// Seatbelt's stands only where it was tried before. The others are missing, so that no class
+// stands: macOS bounds the memory of no process, and a program that starts others can leave its
+// runner.
 
 const sandboxExec = "/usr/bin/sandbox-exec"
 

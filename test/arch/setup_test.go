@@ -23,7 +23,7 @@ func TestSetupInstallsWhatTestsNeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The browser has its own way in .ci/setup; the rest is on every system it knows.
-	known := []string{"chromium", "sh", "env", "head"}
+	known := []string{"chromium", "sh", "env", "head", "perl"} // perl-base is essential on Debian
 	for _, field := range strings.Fields(string(setup)) {
 		if program, _, ok := strings.Cut(field, "="); ok {
 			known = append(known, path.Base(program))

@@ -45,7 +45,7 @@ func TestAManifestThatSaysT0(t *testing.T) {
 		must(t, os.WriteFile(file, []byte(manifest), 0o600))
 		return p.tries("", append([]string{"provider", "add", "command", "pure", "--manifest", file, "--json"}, more...)...)
 	}
-	// What it may reach takes another class than it says.
+	// Its reach takes another class than it says.
 	says := `{"tools":[{"name":"a","description":"Does.","argv":["true"],"class":"%s"}]}`
 	for _, c := range []struct {
 		class, takes string

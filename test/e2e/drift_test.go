@@ -199,9 +199,10 @@ func TestWhatAPageShowsIsAnEvent(t *testing.T) {
 	}
 }
 
-// A step of a call is compared, answered and counted as any call is: a violation is an event of the
-// step, which names its parent; a critical one ends the parent, too, and takes the step's tool away,
-// from steps as from calls; and each view of governance has a row for it (S1-35, S1-49 to S1-53).
+// A step of a call is compared, answered and counted as any call is: a violation is an event of
+// the step, which names its parent; a critical one ends the parent, too, and takes the step's tool
+// away, from steps as from calls; and each view of governance has a row for it (S1-35, S1-49 to
+// S1-53).
 func TestStepsDrift(t *testing.T) {
 	s := newStrays(t)
 	conduct := func(text string) capabilities.Result {

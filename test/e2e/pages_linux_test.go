@@ -72,8 +72,8 @@ func (r *reader) shell(command string) string {
 	return string(out)
 }
 
-// does what one step says. What a person types who is asked is --yes here; 'handrail up' goes on in
-// another terminal, at addresses of the test's own.
+// does what one step says. The answer of a person who is asked is --yes here; 'handrail up' goes on
+// in another terminal, at addresses of the test's own.
 func (r *reader) follow(s step) string {
 	r.t.Helper()
 	switch {
@@ -91,7 +91,7 @@ func (r *reader) follow(s step) string {
 	return r.shell(s.command + "\n" + s.below)
 }
 
-// What docs/macros.md begins with runs as it stands there: the file is written, added, approved and
+// The beginning of docs/macros.md runs as it stands there: the file is written, added, approved and
 // called, and the call shows those that it made. Its examples are taken, too.
 func TestMacrosAsTheirPageHasThem(t *testing.T) {
 	r := newReader(t, "macros.md")
@@ -140,7 +140,7 @@ func TestMacrosAsTheirPageHasThem(t *testing.T) {
 	}
 }
 
-// What docs/skills.md begins with runs as it stands there: a skill is written, listed, shown and
+// The beginning of docs/skills.md runs as it stands there: a skill is written, listed, shown and
 // loaded by a call; and its rule keeps agents from that skill and from no other.
 func TestSkillsAsTheirPageHasThem(t *testing.T) {
 	r := newReader(t, "skills.md")

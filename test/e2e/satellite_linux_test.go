@@ -16,8 +16,8 @@ import (
 )
 
 // A satellite that is cut off says so and is not called meanwhile; when it is back it is called
-// again, without a word of anybody's. One that is revoked ends, its calls are refused by their exact
-// code, and it does not come in again by its key or its code (S3-08).
+// again, without a word of anybody's. One that is revoked ends, its calls are refused by their
+// exact code, and it does not come in again by its key or its code (S3-08).
 func TestASatelliteIsCutOffAndRevoked(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the program")
