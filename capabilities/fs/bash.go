@@ -58,7 +58,8 @@ func (h *Handler) bash(ctx context.Context, inv capabilities.Invocation) (capabi
 	// The folder is a word of its own: no name of one becomes a command.
 	p, err := h.opts.Start.Start(own, Command{
 		Argv: []string{"bash", "-c", `cd -- "$1" && eval "$2" 2>&1`, "bash", filepath.Join(h.dir, rel), args.Command}, Dir: h.dir, Keys: inv.Grants, Net: net,
-		Wrote: func(path string) { inv.ReportRefused(capabilities.WriteKey(path), path) },
+		Wrote:   func(path string) { inv.ReportRefused(capabilities.WriteKey(path), path) },
+		Refused: func(socket string) { inv.ReportRefused(capabilities.KeyEgress, socket) },
 	})
 	if err != nil && own.Err() != nil && ctx.Err() == nil {
 		return h.timedOut(&inv, &output{}, began, net), nil

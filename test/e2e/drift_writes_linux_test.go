@@ -128,3 +128,37 @@ func TestWritesOutsideDrift(t *testing.T) {
 	}
 	want(t, h.Call(ctx(), site.ToolEcho, `{"text":"x"}`, ""), capabilities.StatusOK, "")
 }
+
+// Beyond the number of events of one call they are counted: sixteen are recorded, one packet says how
+// many more there were, and none is missing (S1-65).
+func TestManyWritesAreCounted(t *testing.T) {
+	h, n, admin := hosting(t)
+	h.Drifts = true
+	base := privateDir(t)
+	body, err := json.Marshal(api.AddProvider{Name: "cmd", Kind: "command", Host: n.ID, Manifest: `{"tools":[{"name":"flood","argv":["bash","-c","for ((i=0;i<100;i++)); do echo x > ` + base + `/$i; done; true"]}]}`})
+	must(t, err)
+	var added api.Provider
+	admin.ok(http.MethodPost, "/v1/providers", string(body), &added)
+	approved(t, admin, added, "allow")
+	n.AwaitReady("tyrum.cmd.flood")
+	r := h.Call(ctx(), "tool.cmd.flood", `{}`, "")
+	want(t, r, capabilities.StatusOK, "")
+	packets, err := h.Ledger.Packets(ctx(), ledger.Query{Kind: "gateway.drift.", Limit: 100})
+	must(t, err)
+	var events, uncounted int
+	for _, p := range packets {
+		switch p.Kind {
+		case ledger.KindDrift:
+			events++
+		case ledger.KindDriftUncounted:
+			var d packet.DriftUncounted
+			must(t, json.Unmarshal(p.Body, &d))
+			if uncounted += int(d.Events); d.Call != r.Call || d.Severity != drift.Violation {
+				t.Errorf("%+v", d)
+			}
+		}
+	}
+	if events != 16 || events+uncounted != 100 {
+		t.Errorf("%d events, %d more", events, uncounted)
+	}
+}
