@@ -117,6 +117,9 @@ func (t *trail) requestDraft() ledger.Draft {
 func (t *trail) decisionDraft(effect policy.Effect, code capabilities.Code) ledger.Draft {
 	body := t.decision
 	body.Effect, body.Code = effect, code
+	if t.denied && effect == policy.Deny && code != capabilities.CodeDeniedByPolicy {
+		body.Reason = string(capabilities.CodeDeniedByPolicy)
+	}
 	return t.draft(ledger.KindCallDecision, &body)
 }
 

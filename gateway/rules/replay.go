@@ -169,7 +169,8 @@ func recordedEffect(d *packet.Decision) (policy.Effect, bool) {
 	case capabilities.CodeApprovalPending, capabilities.CodeConsentDenied, capabilities.CodeConsentUnavailable:
 		return policy.Ask, true
 	}
-	return policy.Deny, false
+	// Policy may have left no node, whatever the code of the selection is.
+	return policy.Deny, d.Reason == string(capabilities.CodeDeniedByPolicy)
 }
 
 // arguments makes arguments of recorded evidence. whole is false where something

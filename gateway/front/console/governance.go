@@ -45,7 +45,7 @@ type governed struct {
 	// Changes says since when Changed counts.
 	Changes    api.Changes
 	Changed    table[api.ChangeRow]
-	Profiles   table[api.ProfileRow]
+	Profiles   table[profileRow]
 	Compliance api.Compliance // of the report alone
 	Key        string
 	Keys       []string // that a person may ask about
@@ -114,7 +114,7 @@ func (v *visit) governance(name string) {
 	g.Drift, g.Drifted = barsOf(&drift), firstOf(drift.Rows, most)
 	g.Privilege = firstOf(usedRows(byUse(privilege.Rows)), most)
 	g.Friction = firstOf(frictionRows(friction.Rows), most)
-	g.Changed, g.Profiles = firstOf(g.Changes.Rows, most), firstOf(profiles.Rows, most)
+	g.Changed, g.Profiles = firstOf(g.Changes.Rows, most), firstOf(profileRows(profiles.Rows), most)
 	v.show(page{name: name, title: "Governance", here: "/console/governance", data: g})
 }
 
@@ -144,6 +144,27 @@ type frictionRow struct{ api.FrictionRow }
 
 // Written reports whether the rule stands in a file that somebody can change.
 func (r frictionRow) Written() bool { return r.Rule != "" && !strings.Contains(r.Rule, " ") }
+
+// profileRow is a profile with its addresses as people compare them.
+type profileRow struct{ api.ProfileRow }
+
+// ShortProfile is the beginning of its address.
+func (r profileRow) ShortProfile() string { return beginning(r.Profile) }
+
+// ShortPolicy is that of the policy's.
+func (r profileRow) ShortPolicy() string { return beginning(r.Snapshot) }
+
+func beginning(address string) string {
+	return capabilities.First(strings.TrimPrefix(address, "sha256:"), 12)
+}
+
+func profileRows(list []api.ProfileRow) []profileRow {
+	var all []profileRow
+	for _, r := range list {
+		all = append(all, profileRow{r})
+	}
+	return all
+}
 
 // Edit is what opens the files at the rule.
 func (r frictionRow) Edit() string { return query("rule", r.Rule) }

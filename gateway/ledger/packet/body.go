@@ -41,9 +41,11 @@ type Request struct {
 // payload, and it is what reports and verifiers link to (S1-59).
 type Decision struct {
 	Under
-	Effect       policy.Effect         `json:"effect"`
-	Code         capabilities.Code     `json:"code,omitempty"`
-	Reason       string                `json:"reason,omitempty"`   // of Code, where policy refused an activation; or of an escalation while the call ran
+	Effect policy.Effect     `json:"effect"`
+	Code   capabilities.Code `json:"code,omitempty"`
+	// Reason is of Code: why policy refused an activation, or that it left the call no node; or of an
+	// escalation while the call ran.
+	Reason       string                `json:"reason,omitempty"`
 	Policies     []string              `json:"policies,omitempty"` // that determined it
 	LogOnly      []string              `json:"log_only,omitempty"`
 	Errors       []string              `json:"policy_errors,omitempty"`
