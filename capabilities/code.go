@@ -39,6 +39,7 @@ const (
 	CodeApprovalPending         Code = "approval_pending"
 	CodeAcknowledgementRequired Code = "acknowledgement_required"
 	CodeIsolationUnavailable    Code = "isolation_unavailable"
+	CodePolicyLocksOut          Code = "policy_locks_out"
 	CodeStopped                 Code = "stopped"
 	CodeRequestIDConflict       Code = "request_id_conflict"
 
@@ -155,6 +156,7 @@ var codeTable = map[Code]CodeInfo{
 	CodeApprovalPending:         {"A person has to approve this call.", "Repeat the identical call to wait for the answer.", true, 409, StatusPending, ""},
 	CodeAcknowledgementRequired: {"An answer has to acknowledge what is privileged or may destroy something.", "Read the question first; the answer has to say that you know it.", false, 409, StatusError, ActionAcknowledge},
 	CodeIsolationUnavailable:    {"The node cannot give the isolation this call needs.", "See details; the owner can mend the host, or policy can accept it explicitly.", false, 403, StatusDenied, ""},
+	CodePolicyLocksOut:          {"Under that policy nobody could activate another one, so it was not put in force.", "Leave at least one admin the actions policy.read and policy.activate, and activate it then.", false, 409, StatusError, ActionReviewPolicy},
 	CodeStopped:                 {"The stop switch is on.", "A person has to resume.", false, 403, StatusDenied, ""},
 	CodeRequestIDConflict:       {"This request ID was used with other arguments.", "Use a new request ID for a new request.", false, 409, StatusError, ""},
 

@@ -25,6 +25,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/chain"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/admin"
 	"github.com/handrail-dev/handrail/gateway/bus"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
@@ -143,6 +144,7 @@ type Gateway struct {
 	Selector   *Selector
 	Knowledge  *knowledge.Facts
 	Turns      *turn.Turns
+	Works      *admin.Desk
 	Governance *governance.Model
 	Drift      *events.Book
 	Skills     *skill.Shelf
@@ -223,7 +225,7 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 	}
 	var migrations []store.Migration
 	for _, room := range [][]store.Migration{
-		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(), provider.Migrations(), signin.Migrations(), bus.Migrations(), knowledge.Migrations(), turn.Migrations(), governance.Migrations(), events.Migrations(),
+		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(), provider.Migrations(), signin.Migrations(), bus.Migrations(), knowledge.Migrations(), turn.Migrations(), governance.Migrations(), events.Migrations(), admin.Migrations(),
 	} {
 		migrations = append(migrations, room...)
 	}
@@ -237,6 +239,15 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 
 // keep opens what lasts besides: policy, outcomes, artifacts, the stop switch, nodes.
 func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte) (err error) {
+	g.Tokens, err = principal.New(principal.Options{
+		Store: g.Store, Record: g.recordBy, Authority: principal.NewAuthority(func() *policy.Engine { return g.Rulebook.Engine() }), Log: g.log,
+	})
+	if err != nil {
+		return err
+	}
+	if err := g.Tokens.Load(ctx); err != nil { // policy must not lock all of them out
+		return err
+	}
 	g.Providers, err = provider.Open(ctx, provider.Options{Store: g.Store, Registry: g.Registry, Record: g.recordBy, Allow: g.allowProvider, Teller: g.teller, Log: g.log})
 	if err != nil {
 		return err
@@ -287,12 +298,6 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 
 // serve makes the pipeline and the surfaces over what keep opened.
 func (g *Gateway) serve(ctx context.Context) (err error) {
-	if g.Tokens, err = principal.New(principal.Options{Store: g.Store, Record: g.recordBy, Authority: principal.NewAuthority(g.Rulebook.Engine), Log: g.log}); err != nil {
-		return err
-	}
-	if err := g.Tokens.Load(ctx); err != nil {
-		return err
-	}
 	if g.Lanes, err = lane.New(lane.Options{Store: g.Store, Record: g.recordBy, OnClosed: g.laneClosed, Log: g.log}); err != nil {
 		return err
 	}
@@ -334,6 +339,9 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		Stop: g.Switch.Now, AwaitNodes: true, Drift: g.Drift, Program: g.program,
 		Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
 	})
+	if g.Works, err = admin.New(admin.Options{Policy: g.Rulebook.Engine, Tools: g.Registry, Store: g.Store, Ledger: g.Ledger, Log: g.log}); err != nil {
+		return err
+	}
 	if err := g.openSkills(); err != nil {
 		return err
 	}
@@ -371,7 +379,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	// A start is short and is not left half done: who wants it to end at once gets a
 	// start and an end.
 	starting := context.WithoutCancel(ctx)
-	if err := g.Dispatcher.Recover(starting); err != nil {
+	if err := errors.Join(g.Works.Recover(starting), g.Dispatcher.Recover(starting)); err != nil {
 		return err
 	}
 	if err := g.Ledger.Append(starting, ledger.Draft{Kind: ledger.KindStarted, Body: map[string]any{

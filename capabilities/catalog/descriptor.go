@@ -60,6 +60,9 @@ type Descriptor struct {
 	// Attached is true for calls that are nothing without the gateway: the node ends them
 	// when the connection that they came by is lost, where others run to their end.
 	Attached bool `json:"attached,omitempty"`
+	// Surface is the action of surfaces that the tool is a part of, such as "tokens", if it is an
+	// admin's own work: a surface makes its calls of what people ask for there, and nobody else does.
+	Surface string `json:"surface,omitempty"`
 	// Exclusive is true for calls during which the node is one person's alone: the tools
 	// of everybody else wait there until it has ended.
 	Exclusive bool `json:"exclusive,omitempty"`

@@ -300,6 +300,8 @@ func (d *Descriptor) validateManifest() error {
 		return refuse(d, "a tool that asks people is a provider's on a node, takes no steps and delivers nothing")
 	case d.TakesSteps() && (d.Delivery != nil || d.Exclusive):
 		return refuse(d, "a tool that takes steps delivers nothing and keeps no node")
+	case d.Surface != "" && (d.ModelFacing || d.Nature != NaturePlumbing || d.Provider != "" || d.Routing.Target != TargetGateway || len(d.Manifest.Privileged) == 0):
+		return refuse(d, "an admin's own work is privileged plumbing of the gateway")
 	case d.Annotations.ReadOnly && d.SideEffects != EffectsNone:
 		return refuse(d, "annotations.read_only with side_effects %s", d.SideEffects)
 	case d.Annotations.ReadOnly && d.Annotations.Destructive:

@@ -340,6 +340,9 @@ func (env *environment) seenBy(p *partition, consent bool) cedar.Request {
 // call and a list.
 func (e *Engine) judge(r Request, evaluate evaluator) Decision {
 	t, ok := e.tools[r.Tool]
+	if !ok && e.surfaces[string(r.Tool)] != nil {
+		return e.refusal(capabilities.CodeDeniedByPolicy, "It is an admin's own work, which is no call of anybody's.")
+	}
 	if !ok {
 		return e.refusal(capabilities.CodeUnknownTool, "There is no such tool.")
 	}

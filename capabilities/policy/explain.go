@@ -49,6 +49,12 @@ func (o *RuleOutcome) Says() string {
 func (e *Engine) Explain(r Request) Explanation {
 	x := Explanation{Decision: e.Decide(r), Rules: []RuleOutcome{}}
 	t, ok := e.tools[r.Tool]
+	if s := e.surfaces[string(r.Tool)]; s != nil {
+		env := e.about(&r, s.action, false)
+		env.tool = s.tool
+		x.Decision, x.Rules = e.MayDo(r, string(r.Tool)), e.outcomes(x.Rules, e.bySurface[string(r.Tool)], env)
+		return x
+	}
 	if !ok {
 		return x
 	}

@@ -173,6 +173,9 @@ func (e *Engine) Profile(id capabilities.ToolID) *Profile {
 	if t, ok := e.tools[id]; ok {
 		return t.profile()
 	}
+	if s, ok := e.surfaces[string(id)]; ok && s.tool != plainSurface {
+		return s.tool.profile()
+	}
 	return nil
 }
 

@@ -133,6 +133,7 @@ type vocabulary struct {
 	// Validators, made when they are first wanted: of typical, and of all tools.
 	few, all func() (*validate.Validator, error)
 
+	works        []work              // tools that are an admin's own work
 	surfaces     map[string]*surface // what surfaces let callers do, by name
 	surfaceRules func() (*validate.Validator, error)
 }
@@ -147,7 +148,7 @@ func newVocabulary(from Tools) (*vocabulary, error) {
 
 // with is a vocabulary of these tools, too.
 func (v *vocabulary) with(more map[capabilities.ToolID]*catalog.Descriptor) (*vocabulary, error) {
-	all := &vocabulary{tools: maps.Clone(v.tools), entities: maps.Clone(v.entities)}
+	all := &vocabulary{tools: maps.Clone(v.tools), entities: maps.Clone(v.entities), works: slices.Clone(v.works)}
 	for _, d := range more {
 		all.add(d)
 	}
@@ -156,6 +157,11 @@ func (v *vocabulary) with(more map[capabilities.ToolID]*catalog.Descriptor) (*vo
 
 func (v *vocabulary) add(d *catalog.Descriptor) {
 	t := newTool(d)
+	if d.Surface != "" {
+		t.args = noArgs
+		v.works = append(v.works, work{t, d.Surface})
+		return
+	}
 	v.tools[d.Tool] = t
 	v.entities[t.action] = cedar.Entity{UID: t.action, Parents: cedar.NewEntityUIDSet(t.groups...)}
 }
@@ -164,7 +170,9 @@ func (v *vocabulary) add(d *catalog.Descriptor) {
 func (v *vocabulary) complete() error {
 	degraded := cedar.NewEntityUID(typeAction, AcceptDegraded)
 	v.entities[degraded] = cedar.Entity{UID: degraded}
-	v.addSurfaces()
+	if err := v.addSurfaces(); err != nil {
+		return err
+	}
 	v.keys = declaredKeys(v.tools)
 	v.addKeys()
 	v.typical, v.first = typical(v.tools)

@@ -28,6 +28,9 @@ func RolesSource() []byte { return slices.Clone(rolesSource) }
 // ActivatePolicy is the action by which a policy says who may replace it.
 const ActivatePolicy = "policy.activate"
 
+// ActivationTool is the work of putting a policy in force.
+const ActivationTool capabilities.ToolID = "tool.policy.activate"
+
 // surfaceActions is what surfaces let callers do, by name. true: rules can permit it to agents,
 // too. Nothing else is ever permitted to them: an agent cannot answer for a person, nor change
 // what anybody may do.
@@ -54,11 +57,24 @@ type surface struct {
 // plainSurface is what the context of an action says that is no tool: nothing.
 var plainSurface = &tool{profile: func() *Profile { return &Profile{} }, args: noArgs}
 
-// addSurfaces adds what surfaces let callers do.
-func (v *vocabulary) addSurfaces() {
+// work is a tool that is an admin's own work, with the action that it is a part of.
+type work struct {
+	*tool
+	surface string
+}
+
+// addSurfaces adds what surfaces let callers do, and the works that are parts of it.
+func (v *vocabulary) addSurfaces() error {
 	v.surfaces = make(map[string]*surface, len(surfaceActions))
 	for name, agents := range surfaceActions {
 		v.addSurface(name, &surface{agents: agents, tool: plainSurface})
+	}
+	for _, w := range v.works {
+		group := v.surfaces[w.surface]
+		if group == nil {
+			return capabilities.Errorf(capabilities.CodeInternal, "%s is a part of %q, which surfaces do not know", w.action.ID, w.surface)
+		}
+		v.addSurface(string(w.action.ID), &surface{tool: w.tool}, group.action)
 	}
 	v.surfaceRules = sync.OnceValues(func() (*validate.Validator, error) {
 		resolved, err := resolveSchema(entityText + v.surfaceText())
@@ -67,6 +83,7 @@ func (v *vocabulary) addSurfaces() {
 		}
 		return validate.New(resolved), nil
 	})
+	return nil
 }
 
 func (v *vocabulary) addSurface(name string, s *surface, groups ...cedar.EntityUID) {
@@ -83,7 +100,11 @@ func (v *vocabulary) surfaceText() string {
 		if s.agents {
 			who = "Agent, User"
 		}
-		fmt.Fprintf(&b, "\naction %q appliesTo {\n  principal: [%s],\n  resource: [%s],\n", name, who, typeProvider)
+		groups := ""
+		for uid := range v.entities[s.action].Parents.All() {
+			groups = fmt.Sprintf(" in [%q]", string(uid.ID))
+		}
+		fmt.Fprintf(&b, "\naction %q%s appliesTo {\n  principal: [%s],\n  resource: [%s],\n", name, groups, who, typeProvider)
 		writeContext(&b, &noArgs)
 		b.WriteString("};\n")
 	}

@@ -1,6 +1,7 @@
 package principal
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -15,17 +16,23 @@ type Authority struct{ engine func() *policy.Engine }
 // NewAuthority makes one of the policy in force.
 func NewAuthority(engine func() *policy.Engine) *Authority { return &Authority{engine} }
 
-// noTools is a catalog without any.
-type noTools struct{}
+// works are the tools that are admins' own work: all that role rules speak about.
+type works struct{ *catalog.Catalog }
 
-// All is empty.
-func (noTools) All() []*catalog.Descriptor { return nil }
+// All leaves other tools out.
+func (w works) All() []*catalog.Descriptor {
+	return slices.DeleteFunc(slices.Clone(w.Catalog.All()), func(d *catalog.Descriptor) bool { return d.Surface == "" })
+}
 
 // shipped are the role rules that ship, and no others.
 var shipped = sync.OnceValue(func() *policy.Engine {
-	engine, err := policy.Load(nil, noTools{})
+	cat, err := catalog.Embedded()
 	if err != nil {
-		panic(err) // nothing was read
+		panic(err) // tests load it
+	}
+	engine, err := policy.Load(nil, works{cat})
+	if err != nil {
+		panic(err) // no rule was read
 	}
 	return engine
 })
@@ -72,6 +79,22 @@ func (id Identity) As(who capabilities.PrincipalID, role Role) Identity {
 // Is is a principal of a role: for questions about what they may do.
 func (t *Tokens) Is(who capabilities.PrincipalID, role Role) Identity {
 	return Identity{authority: t.opts.Authority}.As(who, role)
+}
+
+// Persons returns those who sign in, or call as people, each as what they may do is judged.
+func (t *Tokens) Persons() []Identity {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	var all []Identity
+	seen := map[Identity]bool{}
+	for _, rec := range t.byHash {
+		who := Identity{Principal: rec.Principal, Role: rec.Role, Lane: rec.Lane, authority: t.opts.Authority}
+		if rec.Role.signsIn() && !seen[who] && t.refusalLocked(rec) == nil {
+			seen[who] = true
+			all = append(all, who)
+		}
+	}
+	return all
 }
 
 // Actions returns every action, sorted.

@@ -147,6 +147,12 @@ func again(engine *policy.Engine, tools Tools, p *ledger.Packet, evidence map[st
 			q.Given, whole = capabilities.ClassT3, false
 		}
 	}
+	if d.Surface != "" { // whoever asks for admin work confirms it
+		would := engine.MayDo(q, string(p.Tool))
+		return Change{
+			Call: p.Call, At: p.Time(), Tool: p.Tool, Principal: p.Principal, Was: was, Would: min(would.Effect, policy.Ask), Policies: would.Determining, Reason: would.Reason,
+		}, true
+	}
 	would := engine.Decide(q)
 	unsure := !whole && would.Effect != engine.Possible(q).Effect
 	return Change{

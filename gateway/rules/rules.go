@@ -3,8 +3,6 @@ package rules
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/admin"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -72,9 +71,12 @@ type Options struct {
 	Refused func(tx *store.Tx, a Activated) error
 	// Staged does the same for a set that somebody staged; default: none.
 	Staged func(tx *store.Tx, d Draft) error
-	Files  Files
-	Now    func() time.Time // default time.Now
-	Log    *slog.Logger     // default: discards
+	// Persons are those who sign in and call, as policy judges them: a set under which none of them
+	// could activate another is refused. None: there is nobody yet.
+	Persons func() []policy.Request
+	Files   Files
+	Now     func() time.Time // default time.Now
+	Log     *slog.Logger     // default: discards
 }
 
 // Files says what becomes of the folder's files when a gateway starts. The first
@@ -97,15 +99,12 @@ type Version struct {
 	At       time.Time
 }
 
-// Activated is what is recorded of an activation, or of one that was refused: then Decision
-// is a denial, and nothing is in force that was not.
+// Activated is what is recorded of an activation, or of one that was refused: then its
+// Decision is a denial, and nothing is in force that was not.
 type Activated struct {
 	Version
-	Call     capabilities.CallID
-	Decision policy.Decision
-	Envelope *policy.Sealed // of the privileged call; nil at the start of a gateway
-	Grant    string         // the confirmation that it rests on
-	Files    []string
+	*admin.Call // the admin work that it is
+	Files       []string
 }
 
 // Book is the set in force and all sets there were. All methods are safe for
@@ -189,6 +188,12 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 	}
 	if !found || engine.SnapshotID() != last.Snapshot {
 		a := Activated{Version: Version{Snapshot: engine.SnapshotID(), Before: last.Snapshot, By: "site", Reason: "taken from the policy folder at the start"}}
+		if err := b.locksOut(engine); err != nil {
+			return nil, err
+		}
+		if a.Call, err = admin.Taken(engine, asked(&a.Version, "admin", "site"), o.Now()); err != nil {
+			return nil, err
+		}
 		if err := b.commit(ctx, engine, a); err != nil {
 			return nil, err
 		}
@@ -325,6 +330,9 @@ func (b *Book) Activate(ctx context.Context, r Request) (Version, error) {
 	if engine.SnapshotID() == active.SnapshotID() {
 		return Version{}, capabilities.Errorf(capabilities.CodeConflict, "that policy is in force already")
 	}
+	if err := b.locksOut(engine); err != nil {
+		return Version{}, err
+	}
 	a, err := b.judge(active, engine, r)
 	if err != nil {
 		return Version{}, err
@@ -350,31 +358,36 @@ func (b *Book) Activate(ctx context.Context, r Request) (Version, error) {
 
 // judge makes the envelope of an activation and has the set in force decide on it.
 func (b *Book) judge(active, next *policy.Engine, r Request) (Activated, error) {
-	now := b.opts.Now()
-	args, _ := json.Marshal([]string{r.From, r.To, r.Reason})
-	digest := sha256.Sum256(args)
-	envelope, err := policy.BuildEnvelope(policy.EnvelopeInput{
-		Profile: policy.ActivationProfile(), Principal: r.By, Role: r.Role, Lane: r.Lane, ArgsDigest: digest[:],
-		Policy: active.SnapshotID(), Created: now, Expires: now.Add(time.Minute),
-	})
-	if err != nil {
-		return Activated{}, err
-	}
-	d := active.MayDo(policy.Request{Principal: r.By, User: true, Role: r.Role, Lane: r.Lane, Time: now}, policy.ActivatePolicy)
-	a := Activated{
-		Version: Version{Snapshot: next.SnapshotID(), Before: active.SnapshotID(), By: r.By, Reason: r.Reason},
-		Call:    capabilities.CallID("c" + random()), Decision: d, Envelope: envelope,
-	}
-	if d.Effect != policy.Deny {
-		a.Grant = "g-" + random()
-	}
-	return a, nil
+	a := Activated{Version: Version{Snapshot: next.SnapshotID(), Before: active.SnapshotID(), By: r.By, Reason: r.Reason}}
+	var err error
+	a.Call, err = admin.Decide(active, asked(&a.Version, r.Role, r.Lane), b.opts.Now())
+	return a, err
 }
 
-func random() string {
-	var b [8]byte
-	rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
+// asked is an activation as the admin work that it is.
+func asked(v *Version, role string, lane capabilities.LaneID) admin.Asked {
+	return admin.Asked{
+		Tool: policy.ActivationTool, By: v.By, Role: role, Lane: lane, Surface: "policy", Touches: map[string]any{"from": v.Before, "to": v.Snapshot, "reason": v.Reason},
+	}
+}
+
+// locksOut refuses a set under which nobody could activate another, or look at it before. Whoever
+// holds the policy folder still can, by starting the gateway on its files.
+func (b *Book) locksOut(next *policy.Engine) error {
+	if b.opts.Persons == nil {
+		return nil
+	}
+	persons := b.opts.Persons()
+	for _, p := range persons {
+		p.Time = b.opts.Now()
+		if next.MayDo(p, "policy.read").Effect == policy.Allow && next.MayDo(p, string(policy.ActivationTool)).Effect == policy.Allow {
+			return nil
+		}
+	}
+	if len(persons) == 0 {
+		return nil
+	}
+	return &capabilities.Error{Code: capabilities.CodePolicyLocksOut}
 }
 
 // keptFile is a policy file as it stands in the store.

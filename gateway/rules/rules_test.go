@@ -88,7 +88,7 @@ func TestFilesAreStaged(t *testing.T) {
 	f := newFixture(t)
 	b := f.open(rules.FilesStaged)
 	first := b.Engine().SnapshotID()
-	if len(f.seen) != 1 || f.seen[0].By != "site" || f.seen[0].Envelope != nil {
+	if len(f.seen) != 1 || f.seen[0].Version.By != "site" || f.seen[0].Envelope == nil || f.seen[0].Grant == nil || f.seen[0].Grant.Via != "start" {
 		t.Fatalf("%+v", f.seen)
 	}
 	changed := b.Changed()
@@ -107,7 +107,7 @@ func TestFilesAreStaged(t *testing.T) {
 		t.Fatalf("%+v", v)
 	}
 	e := f.seen[1].Envelope
-	if e == nil || e.Verify() != nil || e.Tool != policy.ActivationTool || e.Risk != policy.RiskCritical || e.Consent != catalog.ConsentCall || f.seen[1].Grant == "" || e.Role != "admin" {
+	if e == nil || e.Verify() != nil || e.Tool != policy.ActivationTool || e.Risk != policy.RiskCritical || e.Consent != catalog.ConsentCall || f.seen[1].Grant == nil || f.seen[1].Grant.Snapshot != first || e.Role != "admin" {
 		t.Fatalf("%+v", f.seen[1])
 	}
 	f.write("extra.cedar", `permit (`)
@@ -190,9 +190,44 @@ func TestActivationIsPrivileged(t *testing.T) {
 	if len(f.seen) != 2 || b.Engine().SnapshotID() == before {
 		t.Fatal("a refused activation left something behind")
 	}
-	if len(f.not) != 1 || f.not[0].By != "eve" || f.not[0].Envelope == nil || f.not[0].Decision.Effect != policy.Deny || f.not[0].Grant != "" {
+	if len(f.not) != 1 || f.not[0].Version.By != "eve" || f.not[0].Envelope == nil || f.not[0].Decision.Effect != policy.Deny || f.not[0].Grant != nil {
 		t.Errorf("the refusal is recorded as %+v", f.not)
 	}
+	_, err = f.activate(b, nil)
+	must(t, err)
+}
+
+// A set under which nobody could activate another, or look at it before, is refused, at a start,
+// too; one that leaves somebody able is not.
+func TestNobodyIsLockedOut(t *testing.T) {
+	f := newFixture(t)
+	open := func(files rules.Files) (*rules.Book, error) {
+		return rules.Open(t.Context(), rules.Options{Dir: f.dir, Tools: f.cat, Store: f.db, Files: files, Persons: func() []policy.Request {
+			return []policy.Request{{Principal: "root", User: true, Role: "admin", Lane: "root"}, {Principal: "op", User: true, Role: "operator", Lane: "op"}}
+		}})
+	}
+	b, err := open(rules.FilesStaged)
+	must(t, err)
+	first := b.Engine().SnapshotID()
+	for name, text := range map[string]string{
+		"nobody":       `forbid (principal, action == Action::"policy.activate", resource);`,
+		"somebody new": `forbid (principal, action == Action::"tool.policy.activate", resource) unless { principal == User::"ann" };`,
+		"none to look": `forbid (principal in Role::"admin", action == Action::"policy.read", resource);`,
+	} {
+		f.write("lock.cedar", text)
+		if _, err := f.activate(b, nil); capabilities.CodeOf(err) != capabilities.CodePolicyLocksOut || b.Engine().SnapshotID() != first {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := open(rules.FilesTaken); capabilities.CodeOf(err) != capabilities.CodePolicyLocksOut {
+			t.Errorf("%s at a start: %v", name, err)
+		}
+	}
+	f.write("lock.cedar", `forbid (principal, action == Action::"policy.activate", resource) unless { principal == User::"root" };`)
+	_, err = f.activate(b, nil)
+	must(t, err)
+	// Somebody else may be the one.
+	f.write("lock.cedar", `forbid (principal == User::"root", action == Action::"policy.activate", resource);
+		permit (principal == User::"op", action in [Action::"policy.activate", Action::"policy.read"], resource);`)
 	_, err = f.activate(b, nil)
 	must(t, err)
 }

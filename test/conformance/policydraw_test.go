@@ -21,7 +21,9 @@ type drawer struct {
 }
 
 func newDrawer(cat *catalog.Catalog, seed uint64) *drawer {
-	d := &drawer{Rand: rand.New(rand.NewPCG(seed, 1)), tools: cat.All()}
+	d := &drawer{Rand: rand.New(rand.NewPCG(seed, 1)), tools: slices.DeleteFunc(slices.Clone(cat.All()), func(t *catalog.Descriptor) bool {
+		return t.Surface != "" // an admin's own work is nobody's call
+	})}
 	for _, t := range d.tools {
 		for _, k := range t.Manifest.Keys() {
 			if !slices.Contains(d.keys, k) {

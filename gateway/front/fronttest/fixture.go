@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/admin"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/lane"
@@ -76,7 +77,7 @@ func Prepare(t testing.TB) *Front {
 	}
 	db, err := store.Open(ctx, store.Options{
 		Path: filepath.Join(t.TempDir(), "store.db"), ReserveBytes: -1,
-		Migrations: slices.Concat(principal.Migrations(), lane.Migrations(), ledger.Migrations, consent.Migrations(), rules.Migrations(), outcome.Migrations),
+		Migrations: slices.Concat(principal.Migrations(), lane.Migrations(), ledger.Migrations, consent.Migrations(), admin.Migrations(), rules.Migrations(), outcome.Migrations),
 	})
 	if err != nil {
 		t.Fatal(err)

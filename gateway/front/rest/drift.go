@@ -32,9 +32,9 @@ func (s *Server) driftTable() []*endpoint {
 	return []*endpoint{
 		serveJSON(endpoint{method: get, path: "/v1/drift", action: principal.ActReadLedger, summary: "Drift events, the newest first, with quarantined runners, restricted tools and raised risks",
 			query: []param{{"open", "1: only those that nobody has resolved", "boolean"}, {"tool", "of this tool", "string"}, {"before", "the answer's before continues a list", "integer"}, limitParam}}, s.driftList),
-		serveJSON(endpoint{method: post, path: "/v1/drift/{drift}/resolve", action: principal.ActDrift, summary: "Resolve an event, with a reason; it raises no risk from then on"}, s.resolveDrift),
-		serveJSON(endpoint{method: post, path: "/v1/runners/{runner}/lift", action: principal.ActDrift, summary: "Lift the quarantine of a runner, with a reason"}, s.liftRunner),
-		serveJSON(endpoint{method: post, path: "/v1/tools/{tool}/review", action: principal.ActDrift, summary: "Let a tool be called again that critical drift restricted: names the manifest that was looked at, and a reason"}, s.reviewTool),
+		serveJSON(endpoint{method: post, path: "/v1/drift/{drift}/resolve", action: principal.ActDrift, does: "tool.admin.drift-resolve", summary: "Resolve an event, with a reason; it raises no risk from then on"}, s.resolveDrift),
+		serveJSON(endpoint{method: post, path: "/v1/runners/{runner}/lift", action: principal.ActDrift, does: "tool.admin.runner-lift", summary: "Lift the quarantine of a runner, with a reason"}, s.liftRunner),
+		serveJSON(endpoint{method: post, path: "/v1/tools/{tool}/review", action: principal.ActDrift, does: "tool.admin.tool-review", summary: "Let a tool be called again that critical drift restricted: names the manifest that was looked at, and a reason"}, s.reviewTool),
 	}
 }
 

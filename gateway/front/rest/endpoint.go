@@ -20,12 +20,15 @@ import (
 type endpoint struct {
 	method, path string
 	action       principal.Action // empty: open to everybody
-	summary      string
-	query        []param
-	in           reflect.Type // nil: no body
-	out          reflect.Type // nil: see media
-	media        string       // of the answer; default application/json
-	run          func(*visit) error
+	// does is the admin work that the endpoint is (gateway/admin): what changes rights or secrets. Its
+	// descriptor says what is recorded of a request. Empty: none.
+	does    capabilities.ToolID
+	summary string
+	query   []param
+	in      reflect.Type // nil: no body
+	out     reflect.Type // nil: see media
+	media   string       // of the answer; default application/json
+	run     func(*visit) error
 }
 
 // param is a query parameter.
@@ -40,6 +43,7 @@ type visit struct {
 	r     *http.Request
 	who   principal.Identity
 	began bool // the answer has begun: an error cannot be told any more
+	works Works
 }
 
 // none is the body of requests that have none.
@@ -58,7 +62,11 @@ func serveJSON[In, Out any](e endpoint, fn func(*visit, In) (Out, error)) *endpo
 				return err
 			}
 		}
-		out, err := fn(c, in)
+		var out Out
+		err := c.carryOut(&e, &in, func() (err error) {
+			out, err = fn(c, in)
+			return err
+		})
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,9 @@
 package rest
 
-import "github.com/handrail-dev/handrail/gateway/principal"
+import (
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/principal"
+)
 
 // Bounds of event streams.
 const (
@@ -35,6 +38,17 @@ func (s *Server) Actions() map[string]principal.Action {
 	all := map[string]principal.Action{}
 	for _, e := range s.routes {
 		all[e.method+" "+e.path] = e.action
+	}
+	return all
+}
+
+// Works are the routes that are admin work, with what it is.
+func (s *Server) Works() map[string]capabilities.ToolID {
+	all := map[string]capabilities.ToolID{}
+	for _, e := range s.routes {
+		if e.does != "" {
+			all[e.method+" "+e.path] = e.does
+		}
 	}
 	return all
 }

@@ -103,7 +103,7 @@ func (s *Server) row(route string) *endpoint {
 // show (S1-33): the table declares it, the role's policy allows it, and it maps to
 // something that carries it out.
 func (e *endpoint) visible(who principal.Identity) bool {
-	return e != nil && policy.Visible(true, e.action == "" || who.May(e.action), e.run != nil)
+	return e != nil && policy.Visible(true, e.action == "" || who.May(e.judged()), e.run != nil)
 }
 
 // answerBuffer keeps an answer that is small and JSON.

@@ -40,13 +40,13 @@ func (s *Server) providerTable() []*endpoint {
 	}
 	return append(s.signInTable(), []*endpoint{
 		serveJSON(endpoint{method: get, path: "/v1/providers", action: principal.ActReadProviders, summary: "Providers with their tools, and what waits to be looked at"}, s.providers),
-		serveJSON(endpoint{method: post, path: "/v1/providers", action: principal.ActProviders, summary: "Have a node host a provider, or take up a macro; nothing of it can be called before it is approved"}, s.addProvider),
+		serveJSON(endpoint{method: post, path: "/v1/providers", action: principal.ActProviders, does: "tool.admin.provider-add", summary: "Have a node host a provider, or take up a macro; nothing of it can be called before it is approved"}, s.addProvider),
 		serveJSON(endpoint{method: get, path: "/v1/providers/{provider}", action: principal.ActReadProviders, summary: "One provider, its tools with their schemas"}, s.provider),
-		serveJSON(endpoint{method: post, path: "/v1/providers/{provider}/check", action: principal.ActProviders, summary: "Ask its host what it offers now; what changed waits to be looked at"}, s.checkProvider),
-		serveJSON(endpoint{method: post, path: "/v1/providers/{provider}/approve", action: principal.ActProviders, summary: "Let its tools be called: names the manifest that was looked at; with preview, say which rules that puts in force, and change nothing"}, s.approveProvider),
-		serveJSON(endpoint{method: remove, path: "/v1/providers/{provider}", action: principal.ActProviders, summary: "End a provider; its tools are gone at once"}, s.removeProvider),
+		serveJSON(endpoint{method: post, path: "/v1/providers/{provider}/check", action: principal.ActProviders, does: "tool.admin.provider-check", summary: "Ask its host what it offers now; what changed waits to be looked at"}, s.checkProvider),
+		serveJSON(endpoint{method: post, path: "/v1/providers/{provider}/approve", action: principal.ActProviders, does: "tool.admin.provider-approve", summary: "Let its tools be called: names the manifest that was looked at; with preview, say which rules that puts in force, and change nothing"}, s.approveProvider),
+		serveJSON(endpoint{method: remove, path: "/v1/providers/{provider}", action: principal.ActProviders, does: "tool.admin.provider-remove", summary: "End a provider; its tools are gone at once"}, s.removeProvider),
 		serveJSON(endpoint{method: get, path: "/v1/tools/{tool}/diff", action: principal.ActReadProviders, summary: "Compare what a provider says of a tool now with what was approved, by lines"}, s.toolDiff),
-		serveJSON(endpoint{method: post, path: "/v1/tools/{tool}/state", action: principal.ActProviders, summary: "Move a provider's tool to another state of its life: names the tool's words that were looked at"}, s.toolState),
+		serveJSON(endpoint{method: post, path: "/v1/tools/{tool}/state", action: principal.ActProviders, does: "tool.admin.tool-state", summary: "Move a provider's tool to another state of its life: names the tool's words that were looked at"}, s.toolState),
 	}...)
 }
 

@@ -141,6 +141,7 @@ type Options struct {
 	Brake   Brake
 	Policy  func() *policy.Engine // the active engine
 	Rules   Rules                 // policy sets, staged, in force and past
+	Works   Works
 	Site    func() Site
 	Metrics http.Handler // default: /metrics answers not_found
 	Log     *slog.Logger // default: discards
@@ -163,7 +164,7 @@ type Server struct {
 
 // New makes the surface; it starts nothing.
 func New(o Options) (*Server, error) {
-	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil || o.Roster == nil || o.Ledger == nil || o.Selector == nil || o.Consent == nil || o.Tasks == nil || o.Running == nil || o.Drift == nil || o.Secrets == nil || o.Passkeys == nil || o.Brake == nil || o.Policy == nil || o.Rules == nil || o.Site == nil {
+	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil || o.Roster == nil || o.Ledger == nil || o.Selector == nil || o.Consent == nil || o.Tasks == nil || o.Running == nil || o.Drift == nil || o.Secrets == nil || o.Passkeys == nil || o.Brake == nil || o.Policy == nil || o.Rules == nil || o.Works == nil || o.Site == nil {
 		return nil, errors.New("rest: an Options field that is required is missing")
 	}
 	if o.Live == nil {
@@ -276,13 +277,8 @@ func (s *Server) crossing(path string) (pattern string, methods []string) {
 // serve is what every route has in common.
 func (s *Server) serve(e *endpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &visit{w: w, r: r, who: front.From(r.Context())}
-		err := error(nil)
-		if !e.visible(c.who) { // what no page shows is refused here, by the same rule
-			if err = c.who.Require(e.action); err == nil {
-				err = capabilities.Errorf(capabilities.CodeForbidden, "nobody may do that")
-			}
-		}
+		c := &visit{w: w, r: r, who: front.From(r.Context()), works: s.opts.Works}
+		err := e.admits(c.who)
 		if err == nil {
 			err = c.checkQuery(e)
 		}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/admin"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
@@ -48,6 +49,7 @@ type surface struct {
 	rest                   *rest.Server
 	files                  *front.Artifacts
 	consent                *consent.Consent
+	engine                 *policy.Engine
 	snapshot               string // of the policy
 	rules                  *rules.Book
 	policyDir              string // where files are staged
@@ -83,7 +85,13 @@ func start(t *testing.T, more ...func(*rest.Options)) *surface {
 		t.Fatal(err)
 	}
 	a.files = f.Artifacts()
+	a.engine = engine
+	works, err := admin.New(admin.Options{Policy: func() *policy.Engine { return a.engine }, Tools: f.Dispatcher.Catalog, Store: f.Store, Ledger: f.Ledger, Now: f.Clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
 	opts := rest.Options{
+		Works:     works,
 		Artifacts: a.files, Passkeys: keys, Live: &a.live, Governance: nothingCounted{},
 		Consent: a.consent, Tasks: deferred{}, Running: deferred{}, Drift: &a.drift, NodeLogs: nodeLogs, Brake: &brake{}, Secrets: noSecrets{},
 		Dispatcher: f.Dispatcher, Tools: registry.New(f.Dispatcher.Catalog, f.Log), Lanes: f.Lanes, Tokens: f.Tokens, Roster: a.roster, Ledger: f.Ledger, Selector: selections{f.Dispatcher.Catalog},

@@ -26,11 +26,11 @@ func (s *Server) satelliteTable() []*endpoint {
 	}
 	return []*endpoint{
 		serveJSON(endpoint{method: get, path: "/v1/satellites", action: principal.ActReadProviders, summary: "Satellites: who is let in, who waits, and how each is by its heartbeats"}, s.satellites),
-		serveJSON(endpoint{method: post, path: "/v1/satellites", action: principal.ActProviders, summary: "Make a one-time code for a satellite of a service; the first one starts the bus"}, s.inviteSatellite),
+		serveJSON(endpoint{method: post, path: "/v1/satellites", action: principal.ActProviders, does: "tool.admin.satellite-invite", summary: "Make a one-time code for a satellite of a service; the first one starts the bus"}, s.inviteSatellite),
 		serveJSON(endpoint{method: get, path: "/v1/satellites/{satellite}", action: principal.ActReadProviders, summary: "One satellite"}, s.satellite),
-		serveJSON(endpoint{method: post, path: "/v1/satellites/{satellite}/approve", action: principal.ActProviders, summary: "Let a satellite in; its tools are approved apart, as its provider's"}, s.decideSatellite(route.StateApproved)),
-		serveJSON(endpoint{method: post, path: "/v1/satellites/{satellite}/deny", action: principal.ActProviders, summary: "Turn away a satellite that waits"}, s.decideSatellite(route.StateDenied)),
-		serveJSON(endpoint{method: post, path: "/v1/satellites/{satellite}/revoke", action: principal.ActProviders, summary: "Put a satellite out: its connection ends at once and it stays out"}, s.decideSatellite(route.StateRevoked)),
+		serveJSON(endpoint{method: post, path: "/v1/satellites/{satellite}/approve", action: principal.ActProviders, does: "tool.admin.satellite-approve", summary: "Let a satellite in; its tools are approved apart, as its provider's"}, s.decideSatellite(route.StateApproved)),
+		serveJSON(endpoint{method: post, path: "/v1/satellites/{satellite}/deny", action: principal.ActProviders, does: "tool.admin.satellite-deny", summary: "Turn away a satellite that waits"}, s.decideSatellite(route.StateDenied)),
+		serveJSON(endpoint{method: post, path: "/v1/satellites/{satellite}/revoke", action: principal.ActProviders, does: "tool.admin.satellite-revoke", summary: "Put a satellite out: its connection ends at once and it stays out"}, s.decideSatellite(route.StateRevoked)),
 		serveJSON(endpoint{method: get, path: "/v1/bus", action: principal.ActProviders, summary: "Public keys that a NATS server elsewhere has to know"}, s.busKeys),
 	}
 }

@@ -22,9 +22,9 @@ type SignIns interface {
 func (s *Server) signInTable() []*endpoint {
 	return []*endpoint{
 		serveJSON(endpoint{method: get, path: "/v1/sign-ins", action: principal.ActReadProviders, summary: "Sign-ins at the authorization servers of MCP servers; no token is among them"}, s.signIns),
-		serveJSON(endpoint{method: post, path: "/v1/sign-ins", action: principal.ActProviders, summary: "Begin to sign in: the address where a person says yes in their browser"}, s.beginSignIn),
-		serveJSON(endpoint{method: post, path: "/v1/sign-ins/finish", action: principal.ActProviders, summary: "Finish a sign-in with what the browser was sent back with; the session that began it, once"}, s.finishSignIn),
-		serveJSON(endpoint{method: remove, path: "/v1/sign-ins/{sign_in}", action: principal.ActProviders, summary: "End a sign-in: its tokens are revoked and forgotten"}, s.removeSignIn),
+		serveJSON(endpoint{method: post, path: "/v1/sign-ins", action: principal.ActProviders, does: "tool.admin.sign-in-begin", summary: "Begin to sign in: the address where a person says yes in their browser"}, s.beginSignIn),
+		serveJSON(endpoint{method: post, path: "/v1/sign-ins/finish", action: principal.ActProviders, does: "tool.admin.sign-in-finish", summary: "Finish a sign-in with what the browser was sent back with; the session that began it, once"}, s.finishSignIn),
+		serveJSON(endpoint{method: remove, path: "/v1/sign-ins/{sign_in}", action: principal.ActProviders, does: "tool.admin.sign-in-remove", summary: "End a sign-in: its tokens are revoked and forgotten"}, s.removeSignIn),
 	}
 }
 

@@ -56,10 +56,10 @@ func (s *Server) table() []*endpoint {
 
 		serveJSON(endpoint{method: get, path: "/v1/nodes", action: principal.ActReadNodes, summary: "All nodes with what each can do, or why not"}, s.nodes),
 		serveJSON(endpoint{method: get, path: "/v1/nodes/{node}", action: principal.ActReadNodes, summary: "One node"}, s.node),
-		serveJSON(endpoint{method: post, path: "/v1/nodes/{node}/approve", action: principal.ActManageNodes, summary: "Let a pending node in"}, s.approve),
-		serveJSON(endpoint{method: post, path: "/v1/nodes/{node}/deny", action: principal.ActManageNodes, summary: "Refuse a pending node for good"}, s.deny),
-		serveJSON(endpoint{method: post, path: "/v1/nodes/{node}/revoke", action: principal.ActManageNodes, summary: "Remove a node, at once and for good"}, s.revoke),
-		serveJSON(endpoint{method: patch, path: "/v1/nodes/{node}", action: principal.ActManageNodes, summary: "Change label, trust, allowlist or labels; for admins, whose device it is"}, s.change),
+		serveJSON(endpoint{method: post, path: "/v1/nodes/{node}/approve", action: principal.ActManageNodes, does: "tool.admin.node-approve", summary: "Let a pending node in"}, s.approve),
+		serveJSON(endpoint{method: post, path: "/v1/nodes/{node}/deny", action: principal.ActManageNodes, does: "tool.admin.node-deny", summary: "Refuse a pending node for good"}, s.deny),
+		serveJSON(endpoint{method: post, path: "/v1/nodes/{node}/revoke", action: principal.ActManageNodes, does: "tool.admin.node-revoke", summary: "Remove a node, at once and for good"}, s.revoke),
+		serveJSON(endpoint{method: patch, path: "/v1/nodes/{node}", action: principal.ActManageNodes, does: "tool.admin.node-change", summary: "Change label, trust, allowlist or labels; for admins, whose device it is"}, s.change),
 
 		s.raw(endpoint{method: post, path: "/v1/live/{node}/{source}/whep", action: principal.ActWatch, media: sdpType,
 			summary: "Watch a node's screen, camera or microphone by WHEP: an SDP offer in, an SDP answer out"}, s.watch),
@@ -79,9 +79,9 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: remove, path: "/v1/recordings/{recording}", action: principal.ActRecord, summary: "Stop a recording; its file is kept"}, s.stopRecording),
 		serveJSON(endpoint{method: get, path: "/v1/live/{node}", action: principal.ActReadNodes, summary: "List those who watch a node now"}, s.watching),
 
-		serveJSON(endpoint{method: post, path: "/v1/invites", action: principal.ActInvite, summary: "Make a pairing code; it is shown once"}, s.invite),
+		serveJSON(endpoint{method: post, path: "/v1/invites", action: principal.ActInvite, does: "tool.admin.invite-create", summary: "Make a pairing code; it is shown once"}, s.invite),
 		serveJSON(endpoint{method: get, path: "/v1/invites", action: principal.ActInvite, summary: "Invitations and who used them, without their secrets"}, s.invites),
-		serveJSON(endpoint{method: remove, path: "/v1/invites/{invite}", action: principal.ActInvite, summary: "Withdraw an invitation"}, s.withdraw),
+		serveJSON(endpoint{method: remove, path: "/v1/invites/{invite}", action: principal.ActInvite, does: "tool.admin.invite-withdraw", summary: "Withdraw an invitation"}, s.withdraw),
 
 		serveJSON(endpoint{method: get, path: "/v1/lanes", action: principal.ActReadLanes, summary: "Lanes with their nodes, one's own or, for operators, all"}, s.lanes),
 		serveJSON(endpoint{method: put, path: "/v1/lanes/{lane}/nodes/{node}", action: principal.ActManageLanes, summary: "Attach a node to a lane"}, s.attach),
@@ -116,15 +116,15 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: post, path: "/v1/resume", action: principal.ActResume, summary: "Let calls run again; what was granted before stays revoked"}, s.resume),
 
 		serveJSON(endpoint{method: get, path: "/v1/secrets", action: principal.ActSecrets, summary: "Secrets and who may use them; never a value"}, s.secrets),
-		serveJSON(endpoint{method: put, path: "/v1/secrets/{secret}", action: principal.ActSecrets, summary: "Keep a value under a name, in place of the one before"}, s.setSecret),
-		serveJSON(endpoint{method: post, path: "/v1/secrets/{secret}/references", action: principal.ActSecrets, summary: "Let an agent have a secret delivered"}, s.allowSecret),
-		serveJSON(endpoint{method: remove, path: "/v1/secrets/{secret}", action: principal.ActSecrets, summary: "Remove a secret with its references, or one reference"}, s.removeSecret),
+		serveJSON(endpoint{method: put, path: "/v1/secrets/{secret}", action: principal.ActSecrets, does: "tool.admin.secret-set", summary: "Keep a value under a name, in place of the one before"}, s.setSecret),
+		serveJSON(endpoint{method: post, path: "/v1/secrets/{secret}/references", action: principal.ActSecrets, does: "tool.admin.secret-allow", summary: "Let an agent have a secret delivered"}, s.allowSecret),
+		serveJSON(endpoint{method: remove, path: "/v1/secrets/{secret}", action: principal.ActSecrets, does: "tool.admin.secret-remove", summary: "Remove a secret with its references, or one reference"}, s.removeSecret),
 
-		serveJSON(endpoint{method: post, path: "/v1/tokens", action: principal.ActTokens, summary: "Make a token; it is shown once"}, s.createToken),
+		serveJSON(endpoint{method: post, path: "/v1/tokens", action: principal.ActTokens, does: "tool.admin.token-create", summary: "Make a token; it is shown once"}, s.createToken),
 		serveJSON(endpoint{method: get, path: "/v1/tokens", action: principal.ActTokens, summary: "Tokens, without their secrets"}, s.tokens),
-		serveJSON(endpoint{method: remove, path: "/v1/tokens/{token}", action: principal.ActTokens, summary: "Revoke a token, at once and for good"}, s.revokeToken),
+		serveJSON(endpoint{method: remove, path: "/v1/tokens/{token}", action: principal.ActTokens, does: "tool.admin.token-revoke", summary: "Revoke a token, at once and for good"}, s.revokeToken),
 
-		serveJSON(endpoint{method: post, path: "/v1/logins", action: principal.ActSession, summary: "Make a one-time link into the console, for oneself and at most one's own role"}, s.login),
+		serveJSON(endpoint{method: post, path: "/v1/logins", action: principal.ActSession, does: "tool.admin.own-link", summary: "Make a one-time link into the console, for oneself and at most one's own role"}, s.login),
 		serveJSON(endpoint{method: get, path: "/v1/whoami", action: principal.ActReadCalls, summary: "Whose token this is"}, s.whoami),
 
 		serveJSON(endpoint{method: get, path: "/v1/ledger/packets", action: principal.ActReadLedger,
@@ -148,7 +148,7 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: get, path: "/v1/policy/history", action: principal.ActReadPolicy,
 			summary: "Which policies were in force, newest first", query: []param{limitParam}}, s.policyHistory),
 		serveJSON(endpoint{method: get, path: "/v1/policy/drafts", action: principal.ActReadPolicy, summary: "Policies that were staged here and are not in force, newest first"}, s.policyDrafts),
-		serveJSON(endpoint{method: post, path: "/v1/policy/drafts", action: principal.ActActivatePolicy,
+		serveJSON(endpoint{method: post, path: "/v1/policy/drafts", action: principal.ActActivatePolicy, does: "tool.admin.policy-stage",
 			summary: "Stage a changed policy under its hash; nothing is in force by it"}, s.stagePolicy),
 		serveJSON(endpoint{method: post, path: "/v1/policy/activate", action: principal.ActActivatePolicy,
 			summary: "Put a policy in force; names the hash that was looked at and the one it replaces"}, s.activatePolicy),
