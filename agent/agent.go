@@ -58,6 +58,8 @@ type Options struct {
 	// person has just begun to work with this node; default: with the first call.
 	Warm   bool
 	HotKey string // the stop keys, in words for people; default: there are none
+	// Runners stand ready for what calls start; default: none do.
+	Runners Runners
 	// HearAnswers calls heard each time that the person says yes or no by keys of this
 	// device, until ctx ends; the error says why that cannot be heard. Yes and No are those
 	// keys, in words. Default: nobody is asked here.
@@ -66,6 +68,15 @@ type Options struct {
 	OnState     func(link.State)     // told each change of the connection; default: nobody
 	OnQuestion  func(owner.Question) // told each question that waits for the person; default: nobody
 	Log         *slog.Logger         // default: discards
+}
+
+// Runners are the processes that programs start in.
+type Runners interface {
+	// Run keeps some ready until ctx ends, and returns after they ended.
+	Run(ctx context.Context) error
+	// Ready says how many stand ready for a class, and how many programs since the start found one and
+	// did not.
+	Ready(capabilities.IsolationClass) (standing uint32, warm, cold uint64)
 }
 
 // Agent is one node agent, put together.
@@ -143,7 +154,12 @@ func New(o Options) (a *Agent, err error) {
 	if err != nil {
 		return nil, errors.Join(err, a.spool.Close(), a.journal.Close())
 	}
+	var ready func(capabilities.IsolationClass) (uint32, uint64, uint64)
+	if o.Runners != nil {
+		ready = o.Runners.Ready
+	}
 	a.runner, err = runner.New(runner.Options{
+		Ready:      ready,
 		Deliveries: open, KeepDeliveries: keepDeliveries(filepath.Join(o.Dir, deliveriesFile)),
 		Handlers: o.Handlers, Catalog: o.Catalog, Hosted: o.hosted(), Guard: a.guard,
 		Journal: shownJournal{a.journal, a.board, a.runs}, Spool: a.spool, Refused: a.refused, Log: o.Log,
@@ -245,6 +261,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.heedRules(groupCtx) })
 	group.Go(func() error { return a.sweepSpool(groupCtx) })
 	group.Go(func() error { return a.heedQuestions(groupCtx) })
+	if a.opts.Runners != nil {
+		group.Go(func() error { return a.opts.Runners.Run(groupCtx) })
+	}
 	if a.opts.Warm {
 		group.Go(func() error { a.warm(groupCtx); return nil })
 	}

@@ -210,7 +210,9 @@ func (s *session) beatLocked(addrs [][]byte) error {
 		Seq: s.beat, Active: uint32(s.l.active.Load()), UptimeS: uint64(time.Since(s.l.started).Seconds()), Head: s.l.opts.Head(), Addrs: addrs,
 	}
 	if s.l.opts.Pools != nil {
-		m.Pools = slices.DeleteFunc(s.l.opts.Pools(), func(p wire.Pool) bool { return p.Running == 0 && p.Waiting == 0 && p.Refused == 0 })
+		m.Pools = slices.DeleteFunc(s.l.opts.Pools(), func(p wire.Pool) bool {
+			return p.Running == 0 && p.Waiting == 0 && p.Refused == 0 && p.Ready == 0 && p.Warm == 0 && p.Cold == 0
+		})
 	}
 	return s.send(&m)
 }

@@ -130,9 +130,13 @@ func (r *Runner) Pools() []wire.Pool {
 	list := make([]wire.Pool, 0, len(classes))
 	for _, class := range classes {
 		p := r.pools[class]
-		list = append(list, wire.Pool{
+		says := wire.Pool{
 			Class: class, Running: uint32(len(p.places)), Most: uint32(cap(p.places)), Waiting: uint32(max(0, p.waiting.Load())), Queue: uint32(p.queue), Refused: p.refused.Load(),
-		})
+		}
+		if r.opts.Ready != nil {
+			says.Ready, says.Warm, says.Cold = r.opts.Ready(class)
+		}
+		list = append(list, says)
 	}
 	return list
 }

@@ -85,7 +85,9 @@ type Options struct {
 	Refused func(t *wire.Ticket, e *capabilities.Error)
 	// Places bound the calls of each class; default: those of this package.
 	Places map[capabilities.IsolationClass]Places
-	Log    *slog.Logger // default: discards
+	// Ready says how the programs of each class found their runners; default: nothing is said.
+	Ready func(capabilities.IsolationClass) (standing uint32, warm, cold uint64)
+	Log   *slog.Logger // default: discards
 }
 
 // Runner dispatches tickets to handlers. All methods are safe for concurrent use.

@@ -82,7 +82,7 @@ type Heartbeat struct {
 	Head    *Head  `cbor:"4,keyasint,omitempty"`
 	// Addrs are those of Hello, where they have changed since they were last said.
 	Addrs [][]byte `cbor:"5,keyasint,omitempty"`
-	// Pools are those in which calls run or wait, or were refused.
+	// Pools are those in which calls run or wait or were refused, or programs started.
 	Pools []Pool `cbor:"6,keyasint,omitempty"`
 }
 
@@ -97,6 +97,9 @@ type Pool struct {
 	Waiting uint32                      `cbor:"4,keyasint,omitempty"`
 	Queue   uint32                      `cbor:"5,keyasint,omitempty"` // that may wait
 	Refused uint64                      `cbor:"6,keyasint,omitempty"` // since the node's start, since the queue was full
+	Ready   uint32                      `cbor:"7,keyasint,omitempty"` // runners that stand ready
+	Warm    uint64                      `cbor:"8,keyasint,omitempty"` // programs since the node's start that found one
+	Cold    uint64                      `cbor:"9,keyasint,omitempty"` // programs that found none
 }
 
 // HeartbeatAck answers a Heartbeat with its sequence.

@@ -162,7 +162,7 @@ func nodeFindings(n nodeView) []finding {
 	findings := []finding{{Part: "node", Name: name, OK: true, Detail: n.ready() + " capabilities ready"}}
 	for _, p := range n.Pools {
 		findings = append(findings, finding{Part: "node", Name: name + " calls of class " + string(p.Class), OK: true,
-			Detail: fmt.Sprintf("%d of %d run, %d of %d wait, %d were refused", p.Running, p.Most, p.Waiting, p.Queue, p.Refused)})
+			Detail: fmt.Sprintf("%d of %d run, %d of %d wait, %d were refused; %d runners stand ready, which %d programs found and %d did not", p.Running, p.Most, p.Waiting, p.Queue, p.Refused, p.Ready, p.Warm, p.Cold)})
 	}
 	for _, group := range alike(n.Capabilities) {
 		c, what := group[0], name+" "+toolsOf(group)

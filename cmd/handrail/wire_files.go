@@ -8,18 +8,17 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/folder"
 	"github.com/handrail-dev/handrail/capabilities/fs"
 	"github.com/handrail-dev/handrail/capabilities/web"
-	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
 // openFiles makes the handler of files over the workspace, which may be none, and of commands that
 // may reach those hosts.
-func openFiles(workspace string, hosts []string, owner ownerFolders, launcher platform.Launcher) (*fs.Handler, error) {
+func openFiles(workspace string, hosts []string, owner ownerFolders, box *sandbox.Sandbox) (*fs.Handler, error) {
 	class := capabilities.ClassT1
 	if len(hosts) > 0 {
 		class = capabilities.ClassT2
 	}
-	return fs.New(fs.Options{Workspace: workspace, Hosts: hosts, Check: owner.read, Whole: owner.whole, Start: shell{sandbox.New(launcher), class}})
+	return fs.New(fs.Options{Workspace: workspace, Hosts: hosts, Check: owner.read, Whole: owner.whole, Start: shell{box, class}})
 }
 
 // openWeb makes the handler that fetches pages. The owner's word about the browser's ways holds

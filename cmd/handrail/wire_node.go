@@ -22,6 +22,7 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/platform/procguard"
+	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
 // nodeConfig is node.json: what the owner of this device settled.
@@ -300,11 +301,12 @@ func openNode(data dataDir, flags nodeFlags, addrs, gateway []string, warm bool,
 		return nil, err
 	}
 	hear, yes, no := config.Desktop.answers(hs)
-	hosted, hostedChanged, err := openProviders(data, *flags.hostProviders, config.owner, procguard.New(procguard.Options{Log: log}), log)
+	box := sandbox.New(procguard.New(procguard.Options{Log: log}))
+	hosted, hostedChanged, err := openProviders(data, *flags.hostProviders, config.owner, box, log)
 	if err != nil {
 		return nil, err
 	}
-	files, err := openFiles(*flags.workspace, *flags.workspaceNet, config.owner, procguard.New(procguard.Options{Log: log}))
+	files, err := openFiles(*flags.workspace, *flags.workspaceNet, config.owner, box)
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +315,7 @@ func openNode(data dataDir, flags nodeFlags, addrs, gateway []string, warm bool,
 		return nil, err
 	}
 	hs = append(hs, hosted, files, pages)
-	a, err := agent.New(agent.Options{Dir: data.node(), Handlers: hs, Hosted: hosted, HostedChanged: hostedChanged, HearAnswers: hear, Yes: yes, No: no, Addrs: addrs, Version: programVersion(), UploadRoots: config.Browser.UploadRoots, OnState: onState, Warm: warm, Log: log, Notifier: localNotices(config.Desktop, log), HotKey: config.Desktop.hotKey()})
+	a, err := agent.New(agent.Options{Dir: data.node(), Handlers: hs, Hosted: hosted, HostedChanged: hostedChanged, Runners: box, HearAnswers: hear, Yes: yes, No: no, Addrs: addrs, Version: programVersion(), UploadRoots: config.Browser.UploadRoots, OnState: onState, Warm: warm, Log: log, Notifier: localNotices(config.Desktop, log), HotKey: config.Desktop.hotKey()})
 	if err != nil {
 		return nil, err
 	}

@@ -49,6 +49,9 @@ type Pool struct {
 	Waiting uint32                      `json:"waiting"`
 	Queue   uint32                      `json:"queue"`   // that may wait
 	Refused uint64                      `json:"refused"` // since the node's start: the queue was full
+	Ready   uint32                      `json:"ready"`   // runners that stand ready for programs
+	Warm    uint64                      `json:"warm"`    // programs since the node's start that found one
+	Cold    uint64                      `json:"cold"`    // programs that waited for one of their own
 }
 
 // Capability is the one truth about a capability of a node: ready, or a reason and a fix.

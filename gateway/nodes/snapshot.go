@@ -80,6 +80,7 @@ func (n *Nodes) Pools() map[capabilities.IsolationClass]wire.Pool {
 		for _, p := range *last {
 			sum := sums[p.Class]
 			sum.Running, sum.Waiting, sum.Refused = sum.Running+p.Running, sum.Waiting+p.Waiting, sum.Refused+p.Refused
+			sum.Ready, sum.Warm, sum.Cold = sum.Ready+p.Ready, sum.Warm+p.Warm, sum.Cold+p.Cold
 			sums[p.Class] = sum
 		}
 	}

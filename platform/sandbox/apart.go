@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"sync"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // A system may have namespaces and refuse what they are for, and says so only once they are there.
 // So a runner tries it, once for this process.
 
-var tried struct {
+var trial struct {
 	mu   sync.Mutex
 	done bool
 	err  error
@@ -26,34 +28,24 @@ func (s *Sandbox) apart(ctx context.Context) error {
 	case s.launcher == nil:
 		return errors.New("there is nobody to try them")
 	}
-	tried.mu.Lock()
-	defer tried.mu.Unlock()
-	if tried.done {
-		return tried.err
+	trial.mu.Lock()
+	defer trial.mu.Unlock()
+	if trial.done {
+		return trial.err
 	}
 	err := s.try(ctx)
 	if ctx.Err() == nil { // else it is not known yet
-		tried.done, tried.err = true, err
+		trial.done, trial.err = true, err
 	}
 	return err
 }
 
 // try starts a runner in namespaces of its own and hears how it fares.
 func (s *Sandbox) try(ctx context.Context) error {
-	child, err := s.runner(ctx, true)
+	child, err := s.runner(ctx, capabilities.ClassT0, true)
 	if err != nil {
 		return err
 	}
 	defer child.Close()
-	stop := context.AfterFunc(ctx, func() { _ = child.Close() })
-	defer stop()
-	switch kind, data, err := readFrame(child.Out(), make([]byte, maxFrame)); {
-	case err != nil:
-		return err
-	case kind == frameWall:
-		return errors.New(string(data))
-	case kind != frameReady:
-		return errors.New("the runner said something else")
-	}
-	return nil
+	return heard(ctx, child)
 }

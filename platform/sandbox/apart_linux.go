@@ -22,8 +22,11 @@ import (
 // where they were: the keeper makes connections, and so the program's sockets, in the machine's
 // network.
 
-// oldRoot is where the machine's files are until the program's are laid.
-const oldRoot = "/.handrail-old"
+// oldRoot is where the machine's files are until the program's are laid; noRoot is an empty folder.
+const (
+	oldRoot = "/.handrail-old"
+	noRoot  = "/.handrail-none"
+)
 
 // part has this thread, which is locked, see no network and no files but the system's programs.
 // It is the same for every program.
@@ -45,7 +48,7 @@ func part() error {
 	if err := unix.Mount("handrail", base, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=1m"); err != nil {
 		return fmt.Errorf("a root: %w", err)
 	}
-	if err := os.Mkdir(base+oldRoot, 0o700); err != nil {
+	if err := errors.Join(os.Mkdir(base+oldRoot, 0o700), os.Mkdir(base+noRoot, 0o700)); err != nil {
 		return err
 	}
 	if err := unix.PivotRoot(base, base+oldRoot); err != nil {
@@ -105,10 +108,9 @@ func furnish(o *order) error {
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return err
 	}
-	if err := unix.Unmount(oldRoot, unix.MNT_DETACH); err != nil {
-		return err
-	}
-	if err := os.Remove(oldRoot); err != nil {
+	// A folder that is mounted over cannot be reached. To take the machine's mounts away would wait,
+	// in the kernel, until every processor has passed by.
+	if err := unix.Mount(noRoot, oldRoot, "", unix.MS_BIND, ""); err != nil {
 		return err
 	}
 	return restrict("/", unix.MOUNT_ATTR_RDONLY, 0)

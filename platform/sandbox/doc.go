@@ -4,12 +4,12 @@
 // on; the guard of package procguard holds both.
 //
 // The story in the order of reading: sandbox.go (a program and what carries it), class.go (the
-// walls and limits of each isolation class), keys.go (what a call's keys change of them),
-// runner.go (the process behind the walls), frame.go (what the two say to each other),
-// walls_linux.go (the walls: Landlock, seccomp, privileges, limits), apart.go and apart_linux.go
-// (namespaces behind them, where the system has them), keeper_linux.go and processes_linux.go (what
-// the runner does in its program's place), writes_linux.go (what the program would write and may
-// not).
+// walls and limits of each isolation class), keys.go (what a call's keys change of them), pool.go
+// (runners that stand ready), runner.go (the process behind the walls), frame.go (what the two say
+// to each other), walls_linux.go (the walls: Landlock, seccomp, privileges, limits), apart.go and
+// apart_linux.go (namespaces behind them, where the system has them), keeper_linux.go and
+// processes_linux.go (what the runner does in its program's place), writes_linux.go (what the
+// program would write and may not).
 //
 // Promises: no program starts while a wall that was asked for is missing, and the error names
 // it; a program and all that it started end with the call, with this process, or when they are

@@ -10,30 +10,34 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"sync"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // Main turns this process into a runner if it was started as one, and then does not return.
 // Call it in main, after procguard.Main, and in TestMain of packages that start programs.
 func Main() {
-	if len(os.Args) == 2 && (os.Args[1] == runnerWord || os.Args[1] == apartWord) {
+	if len(os.Args) == 4 && (os.Args[1] == runnerWord || os.Args[1] == apartWord) {
 		// The program must not have them: what it wrote there would be the runner's word.
 		keepFromProgram(3)
 		keepFromProgram(4)
 		// The walls stand around a thread that is not the process's first, whom signals are for: the
 		// program has none for its runner.
 		runtime.LockOSThread()
+		landlock, _ := strconv.Atoi(os.Args[3])
 		code := make(chan int)
 		go func() {
 			runtime.LockOSThread()
-			code <- runner(os.NewFile(3, "orders"), os.NewFile(4, "reports"), os.Args[1] == apartWord)
+			code <- runner(os.NewFile(3, "orders"), os.NewFile(4, "reports"), capabilities.IsolationClass(os.Args[2]), landlock, os.Args[1] == apartWord)
 		}()
 		os.Exit(<-code)
 	}
 }
 
 // runner puts the walls up, runs the program and reports. Its thread is locked.
-func runner(in io.Reader, out io.Writer, apart bool) int {
+func runner(in io.Reader, out io.Writer, class capabilities.IsolationClass, landlock int, apart bool) int {
 	report := &frames{w: out}
 	fail := func(err error) int {
 		_ = report.write(frameWall, []byte(err.Error()))
@@ -45,10 +49,17 @@ func runner(in io.Reader, out io.Writer, apart bool) int {
 			return fail(fmt.Errorf("namespaces: %w", err))
 		}
 	}
+	fence, err := newFence(landlock)
+	if err != nil {
+		return fail(fmt.Errorf("Landlock: %w", err))
+	}
 	_ = report.write(frameReady, nil)
 	o, err := readOrder(in)
 	if err != nil {
 		return fail(err)
+	}
+	if o.Class != class {
+		return fail(fmt.Errorf("a runner of class %s has an order of class %s", class, o.Class))
 	}
 	o.Apart = apart
 	cmd := &exec.Cmd{Path: o.Path, Args: o.Argv, Env: o.Env, Dir: o.Dir, SysProcAttr: attributes()}
@@ -62,7 +73,7 @@ func runner(in io.Reader, out io.Writer, apart bool) int {
 	// nobody can take its processor or stop it: it needs one of its own, and no collection.
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	collect := debug.SetGCPercent(-1)
-	keeper, err := raise(o)
+	keeper, err := raise(o, fence)
 	if err != nil {
 		return fail(err)
 	}

@@ -66,6 +66,7 @@ type Door interface {
 type Sandbox struct {
 	launcher platform.Launcher
 	host     host
+	pools    *pools
 }
 
 // host is what is used of this system.
@@ -76,19 +77,19 @@ type host struct {
 
 // New makes a Sandbox; it starts nothing. The launcher's binary calls Main first.
 func New(launcher platform.Launcher) *Sandbox {
-	return &Sandbox{launcher: launcher, host: host{landlock: newestLandlock}}
+	return &Sandbox{launcher: launcher, host: host{landlock: newestLandlock}, pools: newPools()}
 }
 
 // HeldTo returns a Sandbox that uses no newer version of Landlock than this one, as on an older
 // kernel. Nothing else about it is weaker.
 func (s *Sandbox) HeldTo(landlock int) *Sandbox {
-	return &Sandbox{launcher: s.launcher, host: host{landlock: min(landlock, newestLandlock), whole: s.host.whole}}
+	return &Sandbox{launcher: s.launcher, host: host{landlock: min(landlock, newestLandlock), whole: s.host.whole}, pools: newPools()}
 }
 
 // WithoutNamespaces returns a Sandbox that uses none, as on a system that refuses them. All other
 // walls are the same.
 func (s *Sandbox) WithoutNamespaces() *Sandbox {
-	return &Sandbox{launcher: s.launcher, host: host{landlock: s.host.landlock, whole: true}}
+	return &Sandbox{launcher: s.launcher, host: host{landlock: s.host.landlock, whole: true}, pools: newPools()}
 }
 
 // newestLandlock is the newest version that is used: the first that scopes signals.
@@ -117,8 +118,6 @@ type order struct {
 	Limits Limits                      `json:"limits"`
 	Read   []string                    `json:"read"`
 	Write  []string                    `json:"write"`
-	// Landlock is the newest version of it that is used.
-	Landlock int `json:"landlock"`
 	// Door is the address of its way to the network, Direct what it connects to without a proxy.
 	Door   netip.AddrPort   `json:"door,omitzero"`
 	Direct []netip.AddrPort `json:"direct,omitempty"`
@@ -126,7 +125,8 @@ type order struct {
 	Apart bool `json:"-"`
 }
 
-// The first argument of a runner, and of one in namespaces of its own.
+// The first argument of a runner, and of one in namespaces of its own. The second is its class,
+// the third the newest version of Landlock that is used.
 const (
 	runnerWord = "sandbox-runner"
 	apartWord  = "sandbox-runner-apart"
@@ -165,13 +165,13 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 	if err != nil {
 		return nil, capabilities.Errorf(capabilities.CodeNotFound, "there is no program %.128q", p.Argv[0]).WithHint("Install it on the device, or name it with its folder.")
 	}
-	child, err := s.runner(ctx, s.apart(ctx) == nil && !slices.Contains(append(slices.Clone(p.Read), p.Write...), "/"))
+	child, err := s.runnerFor(ctx, &p)
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program could not be started.")
 	}
 	o := order{
 		Path: path, Argv: p.Argv, Env: environment(child.Scratch(), p.Door, p.Env), Dir: p.Dir, Read: p.Read, Write: append(slices.Clone(p.Write), child.Scratch()),
-		Class: p.Class, Limits: p.Limits.over(row), Landlock: s.host.landlock,
+		Class: p.Class, Limits: p.Limits.over(row),
 	}
 	if o.Dir == "" {
 		o.Dir = child.Scratch()
@@ -187,8 +187,20 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 	return process, nil
 }
 
-// runner starts a runner, which waits for its order.
-func (s *Sandbox) runner(ctx context.Context, apart bool) (platform.Process, error) {
+// runnerFor returns a runner for the program: one of its class that stands ready, or a new one.
+func (s *Sandbox) runnerFor(ctx context.Context, p *Program) (platform.Process, error) {
+	if slices.Contains(append(slices.Clone(p.Read), p.Write...), "/") {
+		return s.runner(ctx, p.Class, false) // a folder that is everything hides nothing
+	}
+	apart := s.apart(ctx) == nil
+	if child := s.pools.take(p.Class); child != nil {
+		return child, nil
+	}
+	return s.runner(ctx, p.Class, apart)
+}
+
+// runner starts a runner of a class, which waits for its order.
+func (s *Sandbox) runner(ctx context.Context, class capabilities.IsolationClass, apart bool) (platform.Process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -200,7 +212,7 @@ func (s *Sandbox) runner(ctx context.Context, apart bool) (platform.Process, err
 	return s.launcher.Start(ctx, platform.Command{
 		Path: self, Name: "runner", Apart: apart,
 		Build: func(scratch string) (args, env []string) {
-			return []string{word}, []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + scratch}
+			return []string{word, string(class), strconv.Itoa(s.host.landlock)}, []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + scratch}
 		},
 	})
 }

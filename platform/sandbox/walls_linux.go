@@ -93,7 +93,7 @@ func landlockVersion() int {
 // raise puts the walls up around this process, for good: limits, privileges, files, system calls.
 // The thread is locked for good, and the program is started by it. The keeper, who answers what the
 // program's calls ask, runs on other threads, which no wall is around but the limits.
-func raise(o *order) (*keeper, error) {
+func raise(o *order, f *fence) (*keeper, error) {
 	if o.Door.IsValid() && !o.Door.Addr().Is4() {
 		return nil, errors.New("the door has no IPv4 address")
 	}
@@ -127,12 +127,11 @@ func raise(o *order) (*keeper, error) {
 	if err := unprivileged(); err != nil {
 		return nil, fmt.Errorf("privileges: %w", err)
 	}
-	scoped := min(o.Landlock, landlockVersion()) >= scopedLandlock
-	if err := fence(o, scoped); err != nil {
+	if err := f.around(o); err != nil {
 		return nil, fmt.Errorf("Landlock: %w", err)
 	}
 	var err error
-	k.listener, err = filter(o.Door.IsValid(), o.Apart, !scoped, k.alone)
+	k.listener, err = filter(o.Door.IsValid(), o.Apart, !f.scoped, k.alone)
 	return k, err
 }
 
@@ -203,58 +202,73 @@ type rulesetAttr struct{ fs, net, scoped uint64 }
 // pathAttr is struct landlock_path_beneath_attr, which is packed.
 type pathAttr [12]byte
 
-// fence restricts this thread to the files of o.
-func fence(o *order, scoped bool) error {
-	handled := uint64(everything | unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_TRUNCATE)
+// fence is what Landlock lets a thread use.
+type fence struct {
+	set    int
+	scoped bool // signals and abstract sockets stay inside, too
+}
+
+// handled is all that Landlock is asked to know about files.
+const handled = uint64(everything | unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_TRUNCATE)
+
+// newFence makes one around the system's programs, which each program may use, by Landlock up to
+// that version.
+func newFence(landlock int) (*fence, error) {
+	f := &fence{scoped: min(landlock, landlockVersion()) >= scopedLandlock}
 	attr := rulesetAttr{fs: handled, net: unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP}
-	if scoped {
+	if f.scoped {
 		attr.scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
 	if errno != 0 {
-		return errno
+		return nil, errno
 	}
-	defer unix.Close(int(fd))
-	add := func(path string, access uint64) error {
-		beneath, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		defer unix.Close(beneath)
-		var st unix.Stat_t
-		if err := unix.Fstat(beneath, &st); err != nil {
-			return err
-		}
-		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-			access &= readFile | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
-		}
-		var rule pathAttr
-		*(*uint64)(unsafe.Pointer(&rule[0])) = access & handled
-		*(*int32)(unsafe.Pointer(&rule[8])) = int32(beneath)
-		if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, fd, unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
-			return fmt.Errorf("%s: %w", path, errno)
-		}
-		return nil
-	}
+	f.set = int(fd)
 	for _, path := range systemFolders {
-		if err := add(path, readAll); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
+		if err := f.add(path, readAll); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
 		}
 	}
-	if err := add("/dev/null", readFile|unix.LANDLOCK_ACCESS_FS_WRITE_FILE); err != nil {
+	return f, f.add("/dev/null", readFile|unix.LANDLOCK_ACCESS_FS_WRITE_FILE)
+}
+
+// add lets a file or folder be used so.
+func (f *fence) add(path string, access uint64) error {
+	beneath, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	defer unix.Close(beneath)
+	var st unix.Stat_t
+	if err := unix.Fstat(beneath, &st); err != nil {
 		return err
 	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		access &= readFile | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	}
+	var rule pathAttr
+	*(*uint64)(unsafe.Pointer(&rule[0])) = access & handled
+	*(*int32)(unsafe.Pointer(&rule[8])) = int32(beneath)
+	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(f.set), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
+		return fmt.Errorf("%s: %w", path, errno)
+	}
+	return nil
+}
+
+// around restricts this thread to the system's programs and the files of o.
+func (f *fence) around(o *order) error {
+	defer unix.Close(f.set)
 	for _, path := range append(programFiles(o.Path), o.Read...) {
-		if err := add(path, readAll); err != nil {
+		if err := f.add(path, readAll); err != nil {
 			return err
 		}
 	}
 	for _, path := range o.Write {
-		if err := add(path, writeAll|unix.LANDLOCK_ACCESS_FS_REFER|unix.LANDLOCK_ACCESS_FS_TRUNCATE); err != nil {
+		if err := f.add(path, writeAll|unix.LANDLOCK_ACCESS_FS_REFER|unix.LANDLOCK_ACCESS_FS_TRUNCATE); err != nil {
 			return err
 		}
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(f.set), 0, 0); errno != 0 {
 		return errno
 	}
 	return nil

@@ -18,7 +18,11 @@ func (host) stands(Wall) (by, fix string, err error) {
 
 func keepFromProgram(int) {}
 
-func raise(*order) (*keeper, error) { return nil, errNoWalls }
+func raise(*order, *fence) (*keeper, error) { return nil, errNoWalls }
+
+type fence struct{}
+
+func newFence(int) (*fence, error) { return nil, errNoWalls }
 
 type keeper struct{}
 
