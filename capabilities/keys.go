@@ -20,6 +20,9 @@ const NarrowDomains = "network.egress.domain_allowlist:"
 // KeyEgress is the capability key of what reaches hosts through the egress proxy of its node.
 const KeyEgress = "network.egress.https"
 
+// KeySecret is the capability key of what a secret is handed out by.
+const KeySecret = "privileged.secret.read"
+
 // FitsHost reports whether a host fits a key after NarrowDomains, as Readiness.Hosts are: a name,
 // "*." before one, an IPv4 address, each with or without a port.
 func FitsHost(host string) bool {

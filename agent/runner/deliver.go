@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"slices"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/sealed"
@@ -31,6 +32,11 @@ func (s *started) delivering(do handle) handle {
 // recorded: only now does the gateway resolve it, sealed to a key of this call alone.
 // inv goes on with it.
 func (s *started) receive(ctx context.Context, inv *capabilities.Invocation) *capabilities.Error {
+	reference, _ := s.tool.Delivery.Selector(s.t.Args)
+	if !slices.Contains(s.t.Grants, capabilities.KeySecret) { // it is not asked for (S1-46)
+		s.recorder.Refused(capabilities.KeySecret, reference)
+		return capabilities.Errorf(capabilities.CodeDriftCritical, "The call wanted a secret that it was never granted. It was ended.")
+	}
 	key, err := sealed.NewKey()
 	if err != nil {
 		return capabilities.AsError(err)
@@ -43,6 +49,7 @@ func (s *started) receive(ctx context.Context, inv *capabilities.Invocation) *ca
 	if err != nil {
 		return capabilities.AsError(err)
 	}
+	s.recorder.Observe(capabilities.KeySecret, reference)
 	inv.Args, inv.Secret, inv.Cleared = s.tool.Delivery.Carried(s.t.Args), secret, func() {}
 	if !s.tool.Delivery.Clipboard {
 		return nil

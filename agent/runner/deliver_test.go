@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -35,7 +36,7 @@ func TestOnlyTheCallsOwnSecretIsCarriedOut(t *testing.T) {
 	ticket := func() *wire.Ticket {
 		return &wire.Ticket{
 			Call: "c1", Tool: "tool.secret.copy-to-node-clipboard", Capability: "tyrum.desktop.clipboard-write", Lane: "l", Node: "n1",
-			Args: []byte(`{"secret_ref_id":"sec1"}`), Envelope: []byte("e"), Grants: []string{"data.write.clipboard"}, LifetimeMS: 60000, DeadlineMS: 60000,
+			Args: []byte(`{"secret_ref_id":"sec1"}`), Envelope: []byte("e"), Grants: []string{"data.write.clipboard", capabilities.KeySecret}, LifetimeMS: 60000, DeadlineMS: 60000,
 		}
 	}
 	right := func(t *wire.Ticket) sealed.Binding {
@@ -92,5 +93,28 @@ func TestOnlyTheCallsOwnSecretIsCarriedOut(t *testing.T) {
 		if len(j.said) != 2 || j.said[1] != "finished "+string(c.code) {
 			t.Errorf("%s: journal %v", name, j.said)
 		}
+		seen := slices.ContainsFunc(a.Observed, func(o wire.Observation) bool {
+			return o.Key == capabilities.KeySecret && o.Detail == "sec1" && !o.Refused
+		})
+		if seen != (c.code == "") {
+			t.Errorf("%s: observed %+v", name, a.Observed)
+		}
+	}
+
+	// A call that was not granted secrets does not even ask, and the gateway hears of it (S1-46, S1-51).
+	h := &handler{offers: []capabilities.CapabilityID{"tyrum.desktop.clipboard-write"}, handle: ok}
+	r, err := New(Options{Handlers: []capabilities.Handler{h}, Catalog: cat, Guard: guardFunc(admit), Journal: &memory{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sink{seal: func([]byte) (*wire.Sealed, error) {
+		t.Error("it asked")
+		return nil, &capabilities.Error{Code: capabilities.CodeInternal}
+	}}
+	less := ticket()
+	less.Grants = []string{"data.write.clipboard"}
+	r.Serve(t.Context(), less, s)
+	if a := s.answers[0]; a.Code != capabilities.CodeDriftCritical || len(a.Observed) != 1 || a.Observed[0].Key != capabilities.KeySecret || !a.Observed[0].Refused {
+		t.Errorf("%+v", a)
 	}
 }

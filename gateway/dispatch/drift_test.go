@@ -14,6 +14,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
+	"github.com/handrail-dev/handrail/gateway/opencalls"
 )
 
 // Each difference between the node's observations and the grants leaves an event with the call's
@@ -59,6 +60,33 @@ func TestDriftIsRecorded(t *testing.T) {
 				t.Errorf("%v", last)
 			}
 		})
+	}
+}
+
+// What the broker of secrets was asked for is compared like what nodes see, also where its node says
+// nothing: a secret that the envelope does not grant is not given out, and critical (S1-46, S1-50).
+func TestTheBrokerSeesSecrets(t *testing.T) {
+	for name, c := range map[string]struct {
+		grants []string
+		refuse bool
+		events int
+	}{
+		"granted":     {[]string{capabilities.KeySecret}, false, 0},
+		"not granted": {[]string{"data.write.clipboard"}, true, 1},
+	} {
+		one := &openCall{trail: &trail{wanted: &wanted{}, sealed: &policy.Sealed{Envelope: policy.Envelope{Grants: c.grants, Isolation: capabilities.ClassT3}}}}
+		no := one.brokers("sec1")
+		if (no != nil) != c.refuse {
+			t.Errorf("%s: %v", name, no)
+		}
+		end := opencalls.End{Answer: wire.Answer{Status: capabilities.StatusOK, Output: []byte("{}"), Observed: one.alsoBrokered(nil)}}
+		if no != nil {
+			end = opencalls.End{Err: no}
+		}
+		one.conclude(end)
+		if events := one.drift.Events; len(events) != c.events || c.events > 0 && (events[0].Severity != drift.Critical || events[0].Signal != drift.Secret || events[0].Evidence != "sec1") {
+			t.Errorf("%s: %+v", name, events)
+		}
 	}
 }
 

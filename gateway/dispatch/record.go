@@ -176,6 +176,9 @@ func (c *openCall) conclude(e opencalls.End) (r capabilities.Result) {
 		}
 	}()
 	if e.Err != nil {
+		if len(c.brokered) > 0 { // it is known without a word of the node's
+			c.drifted(&wire.Answer{Observed: c.brokered})
+		}
 		if e.Cut {
 			return c.failure(c.afterStart(e.Err))
 		}

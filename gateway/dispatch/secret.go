@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -62,11 +63,14 @@ func (q *resolved) shown(evidence map[string]any) map[string]any {
 // sealed to the node's key of this call, and forgotten here.
 func (d *Dispatcher) deliver(ctx context.Context, c *committed, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 	o, t := c.Of(), d.ticket(c)
-	return d.opts.Nodes.Deliver(ctx, o.node.ID, t, progress, func(key []byte) ([]byte, error) {
+	answer, blobs, err := d.opts.Nodes.Deliver(ctx, o.node.ID, t, progress, func(key []byte) ([]byte, error) {
 		// It may have been taken back while somebody was asked.
 		ref, err := d.opts.Secrets.Find(o.principal, o.desc.Tool, o.secret.ID, "")
 		if err != nil {
 			return nil, err
+		}
+		if no := o.brokers(ref.ID); no != nil {
+			return nil, no
 		}
 		err = d.opts.Ledger.Append(ctx, o.draft(ledger.KindSecretResolved, &packet.Resolved{
 			Reference: ref.ID, Alias: ref.Alias, Envelope: o.sealed.HashHex(), Grant: o.permit.Grant,
@@ -81,6 +85,31 @@ func (d *Dispatcher) deliver(ctx context.Context, c *committed, progress func(ca
 		defer value.Wipe()
 		return sealed.Seal(key, sealed.Binding{Node: t.Node, Call: t.Call, Tool: t.Tool, Envelope: t.Envelope, Grants: t.Grants}, value)
 	})
+	answer.Observed = o.alsoBrokered(answer.Observed)
+	return answer, blobs, err
+}
+
+// brokers notes that a node asked for a secret, and refuses one that the envelope does not grant:
+// what the broker sees is compared like what nodes see (S1-46).
+func (t *trail) brokers(reference string) *capabilities.Error {
+	seen := wire.Observation{Key: capabilities.KeySecret, Detail: reference, Count: 1, Refused: !slices.Contains(t.sealed.Grants, capabilities.KeySecret)}
+	t.brokered = append(t.brokered, seen)
+	if !seen.Refused {
+		return nil
+	}
+	return capabilities.Errorf(capabilities.CodeDriftCritical, "The node asked for a secret that the call was never granted, and did not get it.")
+}
+
+// alsoBrokered adds what the broker saw to what a node says, unless it says so itself.
+func (t *trail) alsoBrokered(list []wire.Observation) []wire.Observation {
+	for _, seen := range t.brokered {
+		if !slices.ContainsFunc(list, func(o wire.Observation) bool {
+			return o.Key == seen.Key && o.Detail == seen.Detail && o.Refused == seen.Refused
+		}) {
+			list = append(list, seen)
+		}
+	}
+	return list
 }
 
 // acknowledge says of a delivery what the gateway knows, whatever the node says

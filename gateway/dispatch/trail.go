@@ -6,6 +6,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/opencalls"
@@ -35,6 +36,8 @@ type trail struct {
 	sealed   *policy.Sealed
 	denied   bool    // no node is left only because policy denies this call
 	wanted   *wanted // nil: of a call of an earlier process
+	// brokered is what the broker of secrets saw: what it was asked for and gave out, or did not.
+	brokered []wire.Observation
 }
 
 func newTrail(r *Request, now time.Time) *trail {
