@@ -25,9 +25,9 @@ const (
 	frameOrder   = 7  // a piece of the order
 	frameGo      = 8  // the order is whole
 	frameConnect = 9  // the program is about to be connected to its door, or was refused
-	frameReady   = 12 // the runner waits for its order: whatever takes no order is done
 	frameSocket  = 10 // the program wanted a socket and was refused: its family, uint16
 	frameWrite   = 11 // the program would write outside its folders and is refused: the path
+	frameReady   = 12 // the runner waits for its order: whatever takes no order is done
 )
 
 // maxOrder bounds an order, which holds a command's words.
