@@ -99,6 +99,11 @@ func (r *Recorder) Refused(key, detail string, among ...capabilities.CallID) {
 	}
 }
 
+// Earlier notes that a call which has ended did something without a grant for it.
+func (r *Recorder) Earlier(key, detail string, call capabilities.CallID) {
+	r.add(noted{key: key, detail: detail[:min(len(detail), maxDetail)], among: string(call)}, SeverityViolation, call)
+}
+
 func (r *Recorder) add(id noted, severity Severity, among ...capabilities.CallID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

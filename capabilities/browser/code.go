@@ -172,7 +172,7 @@ func sentence(s string) string {
 
 // step carries out a step of a script, in the script's own turn.
 func (c *call) step(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
-	defer c.lane.observeStep(inv.Observe, inv.Grants)()
+	defer c.lane.observeStep(&inv)()
 	if hosts := egress.Granted(inv.Grants); hosts != nil {
 		whole := c.lane.granted()
 		if err := c.lane.narrow(egress.Both(whole, hosts)); err != nil {

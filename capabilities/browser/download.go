@@ -140,6 +140,9 @@ func (t *tab) downloadBegan(params []byte) {
 	d.id = "d" + strconv.Itoa(len(ds.list))
 	ds.changeLocked()
 	ds.mu.Unlock()
+	if d.state == downloadRuns {
+		l.sawDownload(l.hider().text("download " + d.name))
+	}
 	t.network.became(plainURL(e.URL), d.id)
 	c.mu.Lock()
 	if d.state == downloadRuns {
@@ -208,9 +211,6 @@ func (d *download) finish() {
 	if err != nil {
 		state = downloadFailed
 		d.chrome.h.log.Info("browser.download.failed", "download", d.id, "error", err)
-	}
-	if err == nil {
-		d.lane.saw(observedDownload, d.lane.hider().text("download "+d.name))
 	}
 	ds := &d.lane.downloads
 	ds.mu.Lock()

@@ -375,7 +375,7 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 	c := newCall(ctx, h, l, inv, l.leave)
 	defer func() { c.unbind() }()
 	defer func() { c.release() }()
-	defer l.observeInto(inv.Observe, inv.Grants)()
+	defer l.observeInto(&inv)()
 	if err := l.narrow(egress.Granted(inv.Grants)); err != nil {
 		c.release()
 		return capabilities.Output{}, capabilities.AsError(err)

@@ -44,6 +44,8 @@ type lane struct {
 	uploads  int    // batches of files that were copied for its pages
 	uploaded int64  // their bytes
 	observer *observer
+	cause    *observer   // of the latest call that could have a page leave a file; it may have ended
+	late     []lateFile  // whose call had ended
 	origins  []string    // whose documents it had, for its storage state
 	unseen   [][2]string // what happened while no call was there to be told
 

@@ -15,22 +15,34 @@ const observedDownload = "data.write.temp"
 
 // observer takes what happens during one call.
 type observer struct {
+	call   capabilities.CallID
 	grants []string // of its call; none: unknown
+	acts   bool     // its tool can have a page leave a file
+	// earlier takes what another call of the lane did, which has ended; nil: nobody does.
+	earlier func(key, detail string, call capabilities.CallID)
 
 	mu      sync.Mutex
 	observe func(key, detail string) // nil once the call is over
 }
 
-// takes reports whether an observation is for this call. A download ends when it
-// ends: one that an earlier call began is none of a call that only reads.
-func (o *observer) takes(key string) bool {
-	return o != nil && (key != observedDownload || len(o.grants) == 0 || slices.Contains(o.grants, key))
+// reads are the tools that have no page leave a file, whatever it does meanwhile.
+var reads = []capabilities.CapabilityID{
+	"tyrum.browser.launch", "tyrum.browser.snapshot", "tyrum.browser.screenshot", "tyrum.browser.wait-for", "tyrum.browser.upload-file",
+	"tyrum.browser.console-messages", "tyrum.browser.network-requests", "tyrum.browser.resize", "tyrum.browser.close",
 }
 
-// tell returns the call an observation; it reports false if it is over, or has no
-// part in it.
+func newObserver(inv *capabilities.Invocation) *observer {
+	return &observer{call: inv.Call, grants: inv.Grants, acts: !slices.Contains(reads, inv.Capability), observe: inv.Observe, earlier: inv.Earlier}
+}
+
+// granted reports whether its call was granted a key.
+func (o *observer) granted(key string) bool {
+	return len(o.grants) == 0 || slices.Contains(o.grants, key)
+}
+
+// tell returns the call an observation; it reports false if it is over.
 func (o *observer) tell(key, detail string) bool {
-	if !o.takes(key) {
+	if o == nil {
 		return false
 	}
 	o.mu.Lock()
@@ -55,13 +67,21 @@ const maxUnseen = 64
 
 // observeInto makes what happens from now on, and what happened since the last
 // call, a matter of this one, until done.
-func (l *lane) observeInto(observe func(key, detail string), grants []string) (done func()) {
-	o := &observer{observe: observe, grants: grants}
+func (l *lane) observeInto(inv *capabilities.Invocation) (done func()) {
+	o := newObserver(inv)
 	l.mu.Lock()
 	l.observer = o
-	waiting := l.unseen
-	l.unseen = nil
+	if o.acts {
+		l.cause = o
+	}
+	waiting, late := l.unseen, l.late
+	l.unseen, l.late = nil, nil
 	l.mu.Unlock()
+	for _, one := range late {
+		if o.earlier != nil {
+			o.earlier(observedDownload, one.name, one.cause.call)
+		}
+	}
 	for _, saw := range waiting {
 		l.saw(saw[0], saw[1])
 	}
@@ -77,16 +97,22 @@ func (l *lane) observeInto(observe func(key, detail string), grants []string) (d
 
 // observeStep is observeInto for a step of a call: what the step has no part in is its
 // call's.
-func (l *lane) observeStep(observe func(key, detail string), grants []string) (done func()) {
-	o := &observer{observe: observe, grants: grants}
+func (l *lane) observeStep(inv *capabilities.Invocation) (done func()) {
+	o := newObserver(inv)
 	l.mu.Lock()
 	before := l.observer
 	l.observer = o
+	if o.acts {
+		l.cause = o
+	}
 	l.mu.Unlock()
 	return func() {
 		l.mu.Lock()
 		if l.observer == o {
 			l.observer = before
+		}
+		if l.cause == o && before != nil && before.acts { // the script goes on
+			l.cause = before
 		}
 		waiting := l.unseen
 		l.unseen = nil
@@ -94,6 +120,31 @@ func (l *lane) observeStep(observe func(key, detail string), grants []string) (d
 		o.end()
 		for _, saw := range waiting {
 			l.saw(saw[0], saw[1])
+		}
+	}
+}
+
+// lateFile is a download that began when the call that caused it had ended, without a grant for it.
+type lateFile struct {
+	name  string
+	cause *observer
+}
+
+// sawDownload tells of a download that begins. It is of the latest call that could cause it,
+// whether that call still runs or not, and never of a later one (S1-45).
+func (l *lane) sawDownload(name string) {
+	l.mu.Lock()
+	o := l.cause
+	l.mu.Unlock()
+	switch {
+	case o == nil: // nobody did anything in this lane
+		l.saw(observedDownload, name)
+	case o.tell(observedDownload, name), o.granted(observedDownload):
+	default: // whoever is there next carries the news, under the name of the call that did it
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.late) < maxUnseen {
+			l.late = append(l.late, lateFile{name, o})
 		}
 	}
 }

@@ -5,33 +5,51 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// A download is told to a call that may start one, not to the reading call during
-// which it happens to end; everything else is told to whoever is there.
+// A download is told to the call that caused it: not to the reading call during which it begins,
+// and to no later one that may, also when its own has ended. Everything else is told to whoever is
+// there (S1-45).
 func TestObservationsFindTheirCall(t *testing.T) {
 	l := newLane(nil, "lane")
 	var told []string
-	into := func(call string) func(key, detail string) {
-		return func(key, detail string) { told = append(told, call+" "+key+" "+detail) }
+	begin := func(call string, tool capabilities.CapabilityID, grants ...string) (done func()) {
+		return l.observeInto(&capabilities.Invocation{
+			Call: capabilities.CallID(call), Capability: tool, Grants: append(grants, observedKey),
+			Observe: func(key, detail string) { told = append(told, call+" "+key+" "+detail) },
+			Earlier: func(key, detail string, of capabilities.CallID) {
+				told = append(told, call+" tells that "+string(of)+" "+key+" "+detail)
+			},
+		})
 	}
-	reading, acting := []string{observedKey}, []string{observedDownload, observedKey}
-	done := l.observeInto(into("read"), reading)
-	l.saw(observedDownload, "a.pdf")
+	const acting, reading = "tyrum.browser.click", "tyrum.browser.snapshot"
+	done := begin("may", acting, observedDownload)
+	l.sawDownload("a.pdf")
+	done()
+	l.sawDownload("b.pdf") // late, and granted to the call that caused it
+	done = begin("read", reading)
+	l.sawDownload("c.pdf")
 	l.sawHost("example.org")
 	done()
 	l.sawHost("example.net")
-	done = l.observeInto(into("act"), acting)
-	l.saw(observedDownload, "b.pdf")
+	done = begin("may-not", acting)
+	l.sawDownload("d.pdf")
+	done()
+	l.sawDownload("e.pdf")
+	done = begin("later", acting, observedDownload)
+	l.sawDownload("f.pdf")
 	done()
 	want := []string{
-		"read " + observedKey + " example.org", "act " + observedDownload + " a.pdf",
-		"act " + observedKey + " example.net", "act " + observedDownload + " b.pdf",
+		"may " + observedDownload + " a.pdf", "read " + observedKey + " example.org",
+		"may-not " + observedKey + " example.net", "may-not " + observedDownload + " d.pdf",
+		"later tells that may-not " + observedDownload + " e.pdf", "later " + observedDownload + " f.pdf",
 	}
 	if !slices.Equal(told, want) {
 		t.Errorf("%q\nwant %q", told, want)
 	}
-	l.observeInto(into("nothing"), acting)()
+	begin("nothing", acting)()
 	if len(told) != len(want) {
 		t.Errorf("told twice: %q", told)
 	}
@@ -56,11 +74,11 @@ func TestObservationsAtTheTurnOfCalls(t *testing.T) {
 	}
 	go func() { sources.Wait(); close(step) }()
 	for more := true; more; { // a call for every two or less, so none is left out
-		done := l.observeInto(tell, nil)
+		done := l.observeInto(&capabilities.Invocation{Observe: tell})
 		_, more = <-step
 		done()
 	}
-	l.observeInto(tell, nil)()
+	l.observeInto(&capabilities.Invocation{Observe: tell})()
 	if len(told) != 2*hosts {
 		t.Errorf("%d of %d observations were told", len(told), 2*hosts)
 	}
@@ -80,7 +98,7 @@ func TestObservationsAreBounded(t *testing.T) {
 	}
 	l.saw(observedDownload, "a.pdf")
 	told := map[string]int{}
-	l.observeInto(func(key, detail string) { told[key+" "+detail]++ }, nil)()
+	l.observeInto(&capabilities.Invocation{Observe: func(key, detail string) { told[key+" "+detail]++ }})()
 	if len(told) != maxUnseen+1 || told[observedDownload+" a.pdf"] != 1 || told[observedKey+" same"] != 1 {
 		t.Errorf("%d observations: %v", len(told), told)
 	}

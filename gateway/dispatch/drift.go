@@ -86,7 +86,11 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 // evidence is what was seen, in words.
 func evidence(u *drift.Use) string {
 	text := strings.ToValidUTF8(u.Detail, "\uFFFD")
-	if u.Among != "" {
+	switch {
+	case u.Among == "":
+	case !strings.Contains(u.Among, " "):
+		text += " (after the call had ended)"
+	default:
 		text += " (one of the calls " + u.Among + ", which their provider carried out at once)"
 	}
 	return text

@@ -63,14 +63,14 @@ func Observed(s Seen) []Difference {
 	}
 	var all []Difference
 	for _, u := range s.Uses {
-		if u.Key == "" || granted(u.Key) {
+		if u.Key == "" || granted(u.Key) && u.Among == "" { // of another call its node compared
 			continue
 		}
 		d := Difference{Use: u, Signal: signalOf(u.Key), Severity: Violation, Declared: slices.Contains(s.Declared, u.Key)}
 		switch other := alike[u.Key]; {
 		case strings.HasPrefix(u.Key, "privileged."):
 			d.Severity = Critical
-		case other != "" && granted(other):
+		case other != "" && granted(other) && u.Among == "":
 			d.Severity = Warning
 		}
 		all = append(all, d)

@@ -75,3 +75,12 @@ func TestObservedIsExact(t *testing.T) {
 		}
 	})
 }
+
+// A file that a page left after the call that caused it had ended is drift of that call, also where
+// the call that tells of it may leave files (S1-45).
+func TestOfACallThatHadEnded(t *testing.T) {
+	s := Seen{Grants: []string{"data.write.temp"}, Uses: []Use{{Key: "data.write.temp", Detail: "a.pdf", Count: 1, Among: "call_1"}, {Key: "data.write.temp", Detail: "b.pdf", Count: 1}}}
+	if got := Observed(s); len(got) != 1 || got[0].Detail != "a.pdf" || got[0].Severity != Violation || got[0].Signal != Write {
+		t.Errorf("%+v", got)
+	}
+}

@@ -82,7 +82,11 @@ func (b *Book) answers(tx *store.Tx, e *Ended) ([]ledger.Draft, error) {
 			d.Response = drift.Recorded
 		}
 		event := draft(ledger.KindDrift, d)
-		if len(d.Among) > 0 {
+		switch len(d.Among) {
+		case 0:
+		case 1: // a call that had ended
+			event.Call = d.Among[0]
+		default:
 			event.Call = ""
 		}
 		drafts = append(drafts, event)

@@ -21,7 +21,7 @@ type Drift struct {
 	Count        uint32         `json:"count,omitempty"`              // how often
 	Response     drift.Response `json:"response"`
 	// Among are the calls that its provider was carrying out, of which one did it; the packet names
-	// none then. None: the packet's call did.
+	// none then. None: the packet's call did; one: it had ended by then.
 	Among []capabilities.CallID `json:"open_calls,omitempty"`
 }
 
