@@ -129,8 +129,8 @@ func TestWritesOutsideDrift(t *testing.T) {
 	want(t, h.Call(ctx(), site.ToolEcho, `{"text":"x"}`, ""), capabilities.StatusOK, "")
 }
 
-// Beyond the number of events of one call they are counted: sixteen are recorded, one packet says how
-// many more there were, and none is missing (S1-65).
+// Beyond the number of events of one call they are counted: sixteen are recorded, one packet says
+// how many more there were, and none is missing (S1-65).
 func TestManyWritesAreCounted(t *testing.T) {
 	h, n, admin := hosting(t)
 	h.Drifts = true

@@ -11,7 +11,6 @@ Each notes in DIR/began what it began to do, with its process ID, before it does
 
 import json
 import os
-import socket
 import sys
 import time
 
@@ -36,6 +35,8 @@ def stays(what):
 
 def strays(what):
     """Does what nobody granted; the walls are there for that."""
+    import socket
+
     try:
         if what == "reach":
             socket.create_connection(("127.0.0.1", 1), 5).close()
