@@ -103,7 +103,9 @@ func TestWritesOutsideAreTold(t *testing.T) {
 			for _, path := range c.told {
 				want = append(want, filepath.Join(base, path))
 			}
-			if got := w.all(); !slices.Equal(got, want) {
+			// Refused in one way, some programs try another: mv copies and removes.
+			got := w.all()
+			if len(got) < len(want) || !slices.Equal(slices.Compact(slices.Clone(got)), slices.Compact(slices.Clone(want))) {
 				t.Errorf("%s (Landlock %d): told of %q, want %q; it said %s", name, landlock, got, want, child.Stderr())
 			}
 		}
