@@ -26,6 +26,10 @@ func TestAdminWorkIsACall(t *testing.T) {
 		t.Fatalf("%+v", packets)
 	}
 	h.wantStory(packets[0].Call, "request", "decision", "dispatch", "result")
+	var result capabilities.Result // nobody calls it as a tool
+	if admin.ok(http.MethodPost, "/v1/calls", `{"tool":"tool.admin.token-create","args":{}}`, &result); result.Code != capabilities.CodeUnknownTool {
+		t.Errorf("%+v", result)
+	}
 
 	must(t, os.WriteFile(filepath.Join(h.Dir, "policy", "mine.cedar"), []byte(`@id("only-eve") forbid (principal, action == Action::"tokens", resource) unless { principal == User::"eve" };
 @id("hands-off") forbid (principal, action == Action::"live.control", resource);`), 0o600))

@@ -22,7 +22,9 @@ type endpoint struct {
 	action       principal.Action // empty: open to everybody
 	// does is the admin work that the endpoint is (gateway/admin): what changes rights or secrets. Its
 	// descriptor says what is recorded of a request. Empty: none.
-	does    capabilities.ToolID
+	does capabilities.ToolID
+	// decides says that its work asks policy by itself, and records what that denies.
+	decides bool
 	summary string
 	query   []param
 	in      reflect.Type // nil: no body

@@ -150,7 +150,7 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: get, path: "/v1/policy/drafts", action: principal.ActReadPolicy, summary: "Policies that were staged here and are not in force, newest first"}, s.policyDrafts),
 		serveJSON(endpoint{method: post, path: "/v1/policy/drafts", action: principal.ActActivatePolicy, does: "tool.admin.policy-stage",
 			summary: "Stage a changed policy under its hash; nothing is in force by it"}, s.stagePolicy),
-		serveJSON(endpoint{method: post, path: "/v1/policy/activate", action: principal.ActActivatePolicy,
+		serveJSON(endpoint{method: post, path: "/v1/policy/activate", action: principal.ActActivatePolicy, decides: true,
 			summary: "Put a policy in force; names the hash that was looked at and the one it replaces"}, s.activatePolicy),
 		serveJSON(endpoint{method: post, path: "/v1/policy/replay", action: principal.ActReadPolicy,
 			summary: "Replay the recorded calls: what a policy would have decided"}, s.replayPolicy),

@@ -60,7 +60,7 @@ func (e *endpoint) admits(who principal.Identity) error {
 	if err == nil {
 		err = capabilities.Errorf(capabilities.CodeForbidden, "nobody may do that")
 	}
-	if e.does != "" && capabilities.CodeOf(err) == capabilities.CodeDeniedByPolicy {
+	if (e.does != "" || e.decides) && capabilities.CodeOf(err) == capabilities.CodeDeniedByPolicy {
 		return nil
 	}
 	return err
