@@ -13,6 +13,7 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
 )
 
 // RolesName is the file of the role rules: a set that has a file of this name is without the
@@ -157,6 +158,30 @@ var shippedRoles = sync.OnceValue(func() []*rule {
 	}
 	return rules
 })
+
+// works are the tools of a catalog that are admins' own work: all that role rules speak about.
+type works struct{ *catalog.Catalog }
+
+// All leaves other tools out.
+func (w works) All() []*catalog.Descriptor {
+	return slices.DeleteFunc(slices.Clone(w.Catalog.All()), func(d *catalog.Descriptor) bool { return d.Surface == "" })
+}
+
+// roles is the engine of Roles.
+var roles = sync.OnceValue(func() *Engine {
+	cat, err := catalog.Embedded()
+	if err != nil {
+		panic(err) // tests load it
+	}
+	engine, err := Load(nil, works{cat})
+	if err != nil {
+		panic(err) // no rule was read
+	}
+	return engine
+})
+
+// Roles is an engine of the shipped role rules and no others. It is made once.
+func Roles() *Engine { return roles() }
 
 // indexSurfaces finds the rules of each action of surfaces. Only those count that name it.
 func (e *Engine) indexSurfaces(s *scopeIndex) {

@@ -1,12 +1,9 @@
 package principal
 
 import (
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 )
 
@@ -16,30 +13,9 @@ type Authority struct{ engine func() *policy.Engine }
 // NewAuthority makes one of the policy in force.
 func NewAuthority(engine func() *policy.Engine) *Authority { return &Authority{engine} }
 
-// works are the tools that are admins' own work: all that role rules speak about.
-type works struct{ *catalog.Catalog }
-
-// All leaves other tools out.
-func (w works) All() []*catalog.Descriptor {
-	return slices.DeleteFunc(slices.Clone(w.Catalog.All()), func(d *catalog.Descriptor) bool { return d.Surface == "" })
-}
-
-// shipped are the role rules that ship, and no others.
-var shipped = sync.OnceValue(func() *policy.Engine {
-	cat, err := catalog.Embedded()
-	if err != nil {
-		panic(err) // tests load it
-	}
-	engine, err := policy.Load(nil, works{cat})
-	if err != nil {
-		panic(err) // no rule was read
-	}
-	return engine
-})
-
 // decide is the one authorisation function of the surfaces.
 func (id Identity) decide(what Action) policy.Decision {
-	engine := shipped
+	engine := policy.Roles
 	if id.authority != nil {
 		engine = id.authority.engine
 	}
