@@ -101,7 +101,7 @@ func TestOnlyTheCallsOwnSecretIsCarriedOut(t *testing.T) {
 		}
 	}
 
-	// A call that was not granted secrets does not even ask, and the gateway hears of it (S1-46, S1-51).
+	// A call that was not granted secrets does not even ask, and the gateway hears of it (S1-46).
 	h := &handler{offers: []capabilities.CapabilityID{"tyrum.desktop.clipboard-write"}, handle: ok}
 	r, err := New(Options{Handlers: []capabilities.Handler{h}, Catalog: cat, Guard: guardFunc(admit), Journal: &memory{}})
 	if err != nil {

@@ -81,7 +81,7 @@ func TestAPersonIsAskedAboutAHost(t *testing.T) {
 	}
 }
 
-// A host that a person permitted a call ends with it, also in the middle.
+// A connection that a person permitted ends with its call, also in the middle.
 func TestWhatIsLentEnds(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()

@@ -63,8 +63,9 @@ func TestDriftIsRecorded(t *testing.T) {
 	}
 }
 
-// What the broker of secrets was asked for is compared like what nodes see, also where its node says
-// nothing: a secret that the envelope does not grant is not given out, and critical (S1-46, S1-50).
+// Secrets that the broker is asked for are compared like all that nodes see, also where the node
+// says nothing: one that the envelope does not grant is not handed out, and critical (S1-46,
+// S1-50).
 func TestTheBrokerSeesSecrets(t *testing.T) {
 	for name, c := range map[string]struct {
 		grants []string
