@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
@@ -26,6 +27,7 @@ type HostAsk struct {
 	Args      []byte         // canonical, of the call; kept while the question is open
 	Evidence  map[string]any // those that may be recorded
 	Purpose   string
+	Within    time.Duration // how long the call goes on; 0: it is not known
 	Risk      string
 	Snapshot  string
 	Envelope  *policy.Summary // of the call as it runs
@@ -75,13 +77,17 @@ func (c *Consent) AskHost(ctx context.Context, h HostAsk) (HostSaid, error) {
 // openHost opens the question about a host; nil: a person said no to it a moment ago.
 func (c *Consent) openHost(ctx context.Context, h *HostAsk) (*approval, error) {
 	now := c.opts.Now()
+	expires := now.Add(approvalLife)
+	if h.Within > 0 && h.Within < approvalLife {
+		expires = now.Add(h.Within)
+	}
 	key := strings.Join([]string{"host", string(h.Principal), string(h.Tool), string(h.Node), string(h.Lane), h.Snapshot, h.Target}, "\x00")
 	// No call has such arguments: the grant covers none but the one that waits here.
 	args := c.digest([]byte("host\x00" + string(h.Call) + "\x00" + h.Target + "\x00" + newID("")))
 	p := &approval{key: key, args: args, hosts: []string{h.Target}, done: make(chan struct{}), raw: keepArgs(h.Args), purpose: h.Purpose, Approval: Approval{
 		ID: newID("a-"), State: StatePending, Principal: h.Principal, Role: h.Role, Tool: h.Tool, Title: h.Title, Node: h.Node, NodeLabel: h.NodeLabel, Lane: h.Lane,
 		Arguments: shown(h.Evidence), Hosts: []string{Plain(h.Target)}, Wants: Plain(h.Target), Risk: h.Risk, Keys: keysOf(h), Escalated: []string{h.Key}, Envelope: h.Envelope,
-		Longest: KindCall, Choices: choices(KindCall), Snapshot: h.Snapshot, Created: now, Expires: now.Add(approvalLife),
+		Longest: KindCall, Choices: choices(KindCall), Snapshot: h.Snapshot, Created: now, Expires: expires,
 	}}
 	c.mu.Lock()
 	c.expireLocked(now)
@@ -100,7 +106,7 @@ func (c *Consent) openHost(ctx context.Context, h *HostAsk) (*approval, error) {
 	c.opts.Log.Info("consent.asks_host", "approval", p.ID, "call", h.Call, "tool", h.Tool, "host", h.Target, "principal", h.Principal, "node", h.Node, "lane", h.Lane)
 	err := c.opts.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
 		return c.opts.Record(tx, "gateway.approval.asked", h.Principal, map[string]any{
-			"approval": p.ID, "call": h.Call, "tool": h.Tool, "node": h.Node, "lane": h.Lane, "host": h.Target, "risk": h.Risk, "escalated_keys": p.Escalated, "expires_at": now.Add(approvalLife),
+			"approval": p.ID, "call": h.Call, "tool": h.Tool, "node": h.Node, "lane": h.Lane, "host": h.Target, "risk": h.Risk, "escalated_keys": p.Escalated, "expires_at": expires,
 			"policy_snapshot_id": h.Snapshot, "envelope_hash": h.Envelope.Hash,
 		})
 	})
