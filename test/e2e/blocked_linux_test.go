@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -61,10 +60,7 @@ func newBlocked(t *testing.T, up ...string) *blocked {
 	for _, at := range []string{public + "1:80", public + "2:80", public + "4:80"} {
 		l, err := net.Listen("tcp", at)
 		must(t, err)
-		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "text/plain")
-			_, _ = io.WriteString(w, r.Host+" is here")
-		})}
+		s := &http.Server{Handler: http.HandlerFunc(stock)}
 		go func() { _ = s.Serve(l) }()
 		t.Cleanup(func() { _ = s.Close() })
 	}
