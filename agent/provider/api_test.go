@@ -228,7 +228,7 @@ func TestAnAPIFails(t *testing.T) {
 			t.Errorf("%s: %d bytes of details: %v", what, len(text), err)
 		}
 	}
-	// A proxy before the API says nothing of what the API did; the API itself does.
+	// A proxy's word says nothing of what the API did; the API's own does.
 	for what, code := range map[string]capabilities.Code{"500": capabilities.CodeExecutionFailed, "502": capabilities.CodeUnknownOutcome, "503": capabilities.CodeExecutionFailed, "504": capabilities.CodeUnknownOutcome} {
 		out, err := ask(h, "post", what)
 		e := capabilities.AsError(err)

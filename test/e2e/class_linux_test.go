@@ -10,7 +10,6 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
-	"github.com/handrail-dev/handrail/test/desk"
 	"github.com/handrail-dev/handrail/test/site"
 )
 
@@ -34,7 +33,6 @@ func TestAManifestThatSaysT0(t *testing.T) {
 	if _, err := site.NewWalls(); err != nil {
 		t.Skip(err)
 	}
-	desk.Need(t, "perl")
 	home := privateDir(t)
 	p := &person{t: t, program: filepath.Join(home, "handrail"), env: append(os.Environ(), "HOME="+home, "HANDRAIL_DATA="+filepath.Join(home, "site"))}
 	site.Program(t, p.program)
@@ -45,7 +43,7 @@ func TestAManifestThatSaysT0(t *testing.T) {
 		must(t, os.WriteFile(file, []byte(manifest), 0o600))
 		return p.tries("", append([]string{"provider", "add", "command", "pure", "--manifest", file, "--json"}, more...)...)
 	}
-	// Its reach takes another class than it says.
+	// A class that is not the one that its reach takes is refused.
 	says := `{"tools":[{"name":"a","description":"Does.","argv":["true"],"class":"%s"}]}`
 	for _, c := range []struct {
 		class, takes string

@@ -72,8 +72,8 @@ func (r *reader) shell(command string) string {
 	return string(out)
 }
 
-// does what one step says. The answer of a person who is asked is --yes here; 'handrail up' goes on
-// in another terminal, at addresses of the test's own.
+// follow does as one step says, and returns what it printed. The answer of a person who is asked is
+// --yes here; 'handrail up' goes on in another terminal, at addresses of the test's own.
 func (r *reader) follow(s step) string {
 	r.t.Helper()
 	switch {

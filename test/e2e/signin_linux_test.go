@@ -171,7 +171,7 @@ func (s *signer) await(what string, there func() bool) {
 	}
 }
 
-// approvedTwice hands the provider its token, and lets its tools be called.
+// approvedTwice approves the provider with its token, and then its tools.
 func (s *signer) approvedTwice() {
 	s.t.Helper()
 	s.does("provider", "approve", "wiki", "--yes")
@@ -180,10 +180,10 @@ func (s *signer) approvedTwice() {
 	s.await("the tool", func() bool { return s.shown().Ready })
 }
 
-// A server that wants a sign-in is called in the end, by the command line and a browser, in the
-// order in which a person finds out: added, signed in, approved, called; refreshed before the
-// token ends; revoked by the authorization server, which the provider says, with what to do;
-// signed in again; signed out.
+// From a server that wants a sign-in to calls of its tools, by the command line and a browser, in
+// the order in which a person finds out: added, signed in, approved, called; refreshed before the
+// token ends; revoked by the authorization server, which the provider says, with what to do; signed
+// in again; signed out.
 func TestFromSignInToCalls(t *testing.T) {
 	s := newSigner(t)
 	const life = 61 // a second more than is left for refreshing

@@ -236,8 +236,8 @@ func retryAfter(text string) (int, bool) {
 	return min(max(int(time.Until(at).Seconds()), 0), mostRetry), true
 }
 
-// ErrBroken is in the error of an answer that began and did not come to its end, or that is
-// another's word that the API answered nothing.
+// ErrBroken is in the error of an answer that began and did not come to its end, or that is a
+// proxy's word of an API that answered nothing.
 var ErrBroken = errors.New("the answer broke off")
 
 // Failed is the error of a request that got no answer. A client's own error holds the address, in
