@@ -194,7 +194,8 @@ const (
 // files there.
 var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
 	"/etc/alternatives", "/etc/fonts", "/etc/ssl", "/etc/ca-certificates", "/etc/pki", "/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group",
-	"/etc/hosts", "/etc/resolv.conf", "/etc/os-release", "/etc/debian_version", "/etc/mime.types", "/etc/magic", "/etc/ImageMagick-6", "/etc/ImageMagick-7", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat",
+	"/etc/hosts", "/etc/resolv.conf", "/etc/os-release", "/etc/debian_version", "/etc/mime.types", "/etc/magic", "/etc/ImageMagick-6", "/etc/ImageMagick-7",
+	"/proc/meminfo", "/proc/cpuinfo", "/proc/stat",
 	"/proc/version", "/proc/sys/vm/overcommit_memory", "/sys/devices/system/cpu", "/sys/fs/cgroup", "/dev/urandom", "/dev/random", "/dev/zero"}
 
 type rulesetAttr struct{ fs, net, scoped uint64 }
