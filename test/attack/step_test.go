@@ -151,7 +151,7 @@ func TestStepsAreListedUnderTheirCall(t *testing.T) {
 		}
 		return page.Calls
 	}
-	if all := list(""); len(all) != 1 || all[0].Call != r.Call || all[0].Parent != "" {
+	if all := list("?principal=agent"); len(all) != 1 || all[0].Call != r.Call || all[0].Parent != "" {
 		t.Errorf("all calls: %+v", all)
 	}
 	under := list("?parent=" + string(r.Call))
