@@ -18,6 +18,7 @@ type Query struct {
 	Call      capabilities.CallID
 	Kind      Kind // a kind, or the beginning of one that ends with "."
 	Tool      capabilities.ToolID
+	Without   []string // beginnings of IDs of tools that are left out
 	Principal capabilities.PrincipalID
 	Lane      capabilities.LaneID
 	Node      capabilities.NodeID
@@ -80,6 +81,10 @@ func (q *Query) sql() (tail string, args []any) {
 		if f.value != "" {
 			add(f.cond, f.value)
 		}
+	}
+	for _, tools := range q.Without {
+		args = append(args, tools)
+		where = append(where, fmt.Sprintf("substr(tool_id, 1, length($%[1]d)) <> $%[1]d", len(args)))
 	}
 	if q.Parent != "" {
 		add(hasParent+" AND "+parentOf+" = $%d", string(q.Parent)) // as the index wants it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/netip"
 	"os"
@@ -201,6 +202,10 @@ func (s *Sandbox) runnerFor(ctx context.Context, p *Program) (platform.Process, 
 
 // runner starts a runner of a class, which waits for its order.
 func (s *Sandbox) runner(ctx context.Context, class capabilities.IsolationClass, apart bool) (platform.Process, error) {
+	if !called {
+		// Started as a runner, this binary would do what it does otherwise: a test binary its tests.
+		return nil, errors.New("sandbox.Main was not called first in main")
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err

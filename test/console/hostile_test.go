@@ -97,11 +97,13 @@ func (d *desk) visitedNothingElse() {
 func (d *desk) pages(names map[string]string) []string {
 	d.t.Helper()
 	names["place"] = "0123456789abcdef" // of a sign-in that nobody began
+	names["tool"] = string(site.ToolEcho)
 	param := regexp.MustCompile(`\{([a-z]+)\}`)
 	var list []string
 	for _, r := range d.Front.Routes() {
 		path, get := strings.CutPrefix(r.Pattern, "GET ")
-		if !get || r.Access != front.Session || path == "/console/events" || strings.HasSuffix(path, "/watching") || strings.HasSuffix(path, "/frame") || path == "/console/ledger/export" || strings.HasPrefix(path, "/console/governance/csv/") || strings.HasPrefix(path, "/console/recordings/") || strings.HasPrefix(path, "/console/artifacts/") {
+		if !get || r.Access != front.Session || path == "/console/events" || strings.HasSuffix(path, "/watching") || strings.HasSuffix(path, "/frame") || path == "/console/ledger/export" || strings.HasPrefix(path, "/console/governance/csv/") ||
+			strings.HasPrefix(path, "/console/governance/json/") || strings.HasPrefix(path, "/console/recordings/") || strings.HasPrefix(path, "/console/artifacts/") {
 			continue // files, and what scripts read
 		}
 		path = strings.TrimSuffix(path, "{$}")

@@ -245,6 +245,10 @@ const (
 	maxLookBack = 50_000
 )
 
+// adminTools are those of admin work, which is calls, too, and many of them: a list has them where
+// it is narrowed to their tool or text, and the ledger has them all.
+var adminTools = []string{"tool.admin.", "tool.policy."}
+
 func (s *Server) calls(c *visit, _ none) (callList, error) {
 	limit, err := c.number("limit", 50, maxCalls)
 	if err != nil {
@@ -259,6 +263,9 @@ func (s *Server) calls(c *visit, _ none) (callList, error) {
 		if err := capabilities.ValidateName("parent", string(q.Parent), maxCallID); err != nil {
 			return callList{}, err
 		}
+	}
+	if q.Tool == "" && q.Text == "" {
+		q.Without = adminTools
 	}
 	q.Whole = q.Parent == "" && q.Text == "" // steps are listed below their call, and found by what they say
 	if q.Before, err = c.number("before", 0, math.MaxInt64); err != nil {
