@@ -161,13 +161,6 @@ func (s *site) pages(t testing.TB, path, page string) {
 	s.served[path] = page
 }
 
-// forget begins to count anew.
-func (s *site) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.hits)
-}
-
 func (s *site) count(path string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

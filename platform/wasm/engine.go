@@ -23,8 +23,9 @@ const maxKept = 16
 type Engine struct {
 	places  chan struct{} // held by each run
 	running sync.WaitGroup
-	over    context.Context // done when the engine is closed
-	stop    context.CancelFunc
+	//lint:ignore containedctx the life of the engine
+	over context.Context // done when it is closed
+	stop context.CancelFunc
 
 	compiling sync.Mutex // held while the compiler works; above mu
 	mu        sync.Mutex // above what follows

@@ -17,6 +17,7 @@ import (
 
 // Process is a module that runs. Its methods are safe for concurrent use.
 type Process struct {
+	//lint:ignore containedctx the life of the module
 	ctx    context.Context // done when it is to end
 	cancel context.CancelFunc
 	in     *io.PipeReader

@@ -65,7 +65,7 @@ func TestAdminWorkIsRecorded(t *testing.T) {
 		t.Errorf("%s", kinds(all))
 	}
 	a.do(a.admin, "PUT", "/v1/secrets/bank", `{"value":"hunter2hunter2"}`)
-	if all := a.packetsOf("tool.admin.secret-set"); len(all) != 4 || strings.Contains(fmt.Sprintf("%s", all[0].Body), "hunter2") || !strings.Contains(string(all[0].Body), "bank") {
+	if all := a.packetsOf("tool.admin.secret-set"); len(all) != 4 || strings.Contains(string(all[0].Body), "hunter2") || !strings.Contains(string(all[0].Body), "bank") {
 		t.Errorf("%s", kinds(all))
 	}
 	a.fails(a.agent, "POST", "/v1/tokens", `{"principal":"bob","role":"agent"}`, capabilities.CodeForbidden)
