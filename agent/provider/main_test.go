@@ -6,7 +6,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// A session of the SDK's server, which is the other side here, ends some time after its client went.
+// A session of the SDK's server, the other side here, ends some time after its client went.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/modelcontextprotocol/go-sdk/mcp.(*streamableServerConn).Read"))
 }
