@@ -330,9 +330,6 @@ func (b *Book) Activate(ctx context.Context, r Request) (Version, error) {
 	if engine.SnapshotID() == active.SnapshotID() {
 		return Version{}, capabilities.Errorf(capabilities.CodeConflict, "that policy is in force already")
 	}
-	if err := b.locksOut(engine); err != nil {
-		return Version{}, err
-	}
 	a, err := b.judge(active, engine, r)
 	if err != nil {
 		return Version{}, err
@@ -342,6 +339,9 @@ func (b *Book) Activate(ctx context.Context, r Request) (Version, error) {
 			return Version{}, err
 		}
 		return Version{}, capabilities.Errorf(d.Code, "%s", d.Reason)
+	}
+	if err := b.locksOut(engine); err != nil {
+		return Version{}, err
 	}
 	if err := b.commit(ctx, engine, a); err != nil {
 		return Version{}, err

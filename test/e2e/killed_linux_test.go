@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,7 +24,7 @@ func TestAProviderIsKilledInACall(t *testing.T) {
 		code       capabilities.Code
 		kill       func(pid int)
 	}
-	program := func(pid int) { kill(t, pid) }
+	program := func(pid int) { kill(t, outside(t, pid, "bad.py")) }
 	api := func(int) {
 		kill(t, b.api.Process.Pid)
 		_ = b.api.Wait()
@@ -44,7 +47,8 @@ func TestAProviderIsKilledInACall(t *testing.T) {
 		{tool: "tool.api.stay", provider: "api", what: "stay", code: capabilities.CodeUnknownOutcome, kill: api},
 		{tool: "tool.api.half", provider: "api", what: "half", code: capabilities.CodeUnknownOutcome, kill: api},
 		{tool: "tool.api.look", provider: "api", what: "look", code: capabilities.CodeExecutionFailed, kill: api},
-		{tool: "tool.fs.bash", args: `{"command":"echo begins; echo stay $$ >> began; exec sleep 600"}`, provider: "files", what: "stay", code: capabilities.CodeUnknownOutcome, kill: program},
+		{tool: "tool.fs.bash", args: `{"command":"echo begins; echo stay $$ >> began; exec sleep 600"}`, provider: "files", what: "stay", code: capabilities.CodeUnknownOutcome,
+			kill: func(pid int) { kill(t, outside(t, pid, "sleep")) }},
 	} {
 		t.Run(strings.TrimPrefix(k.tool, "tool."), func(t *testing.T) {
 			b.t = t
@@ -102,7 +106,7 @@ func TestAProviderIsKilledInACall(t *testing.T) {
 			done <- r
 		}()
 		b.await("the child", func() bool { return len(b.began("files", "child")) > 0 })
-		kill(t, b.began("files", "child")[0])
+		kill(t, outside(t, b.began("files", "child")[0], "sleep"))
 		// The shell is there to tell, so nothing is unknown.
 		r := await(t, "the call's end", done)
 		want(t, r, capabilities.StatusOK, "")
@@ -110,4 +114,35 @@ func TestAProviderIsKilledInACall(t *testing.T) {
 			t.Errorf("%s", r.Output)
 		}
 	})
+}
+
+// outside returns the number that a program has on this machine, of the one that it has in
+// namespaces of its own, if it has any: the newest whose words have that one among them.
+func outside(t *testing.T, pid int, word string) (found int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/status")
+	must(t, err)
+	began := -1
+	for _, file := range files {
+		status, _ := os.ReadFile(file) // of what ended meanwhile there is none
+		words, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
+		stat, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "stat"))
+		_, numbers, _ := strings.Cut(string(status), "\nNSpid:")
+		numbers, _, _ = strings.Cut(numbers, "\n")
+		ns := strings.Fields(numbers)
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		fields := strings.Fields(rest)
+		if len(ns) == 0 || len(fields) < 20 || ns[len(ns)-1] != strconv.Itoa(pid) || !strings.Contains(string(words), word) {
+			continue
+		}
+		if start, err := strconv.Atoi(fields[19]); err == nil && start > began {
+			began = start
+			found, err = strconv.Atoi(ns[0])
+			must(t, err)
+		}
+	}
+	if found == 0 {
+		t.Fatalf("no program here has the number %d", pid)
+	}
+	return found
 }
