@@ -77,15 +77,41 @@ func (c *call) reachRef(r reaching, prefix, ref string) (world, error) {
 	if prefix == "" {
 		return c.tab.ask(c.ctx, r.function, r.ask(known), r.into)
 	}
-	c.tab.everyFrame(c.ctx, func(f *frame) bool {
-		again, failed := c.tab.askFrame(c.ctx, f, r.function, r.ask(known), r.into)
-		if failed == nil || !isCode(failed, capabilities.CodeStaleRef) {
-			w, err = again, failed
-			return true
+	return c.reachAgain(r, known, err)
+}
+
+// reachAgain looks in every foreign frame for the element that a ref was of. It waits, for
+// a while, for frames of a page that still loads: after going back they come one by one.
+// gone says that the ref's own frame is gone.
+func (c *call) reachAgain(r reaching, known *was, gone error) (w world, err error) {
+	bounded, cancel := context.WithTimeout(c.ctx, frameLoadWait)
+	defer cancel()
+	for {
+		loading, changed := c.tab.loadingFrames()
+		before, _ := c.tab.look()
+		err = gone
+		c.tab.everyFrame(c.ctx, func(f *frame) bool {
+			again, failed := c.tab.askFrame(c.ctx, f, r.function, r.ask(known), r.into)
+			if failed == nil || !isCode(failed, capabilities.CodeStaleRef) {
+				w, err = again, failed
+				return true
+			}
+			return false
+		})
+		if c.ctx.Err() != nil || !isCode(err, capabilities.CodeStaleRef) {
+			return w, err
 		}
-		return false
-	})
-	return w, err
+		now, _ := c.tab.look()
+		if before.loaded && !loading && now.frameDocuments == before.frameDocuments && !c.tab.framesAwaited(c.ctx) {
+			return w, err
+		}
+		if now.frameDocuments == before.frameDocuments {
+			c.tab.pause(bounded, changed, nil)
+		}
+		if bounded.Err() != nil {
+			return w, err
+		}
+	}
 }
 
 // byPrefix returns the foreign frame whose document issued refs of that prefix, looked
