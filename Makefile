@@ -52,7 +52,8 @@ test-long: ## the tests at length of browsers and desktops, and those of the mea
 
 # The scripts' engine and the database's are C made into Go; watched for races, the one is twenty
 # times slower and fits no bound on memory, and the other takes a third of what tests of the ledger do.
-UNWATCHED = $(addsuffix =-race=false,$(addprefix -gcflags=modernc.org/,libquickjs sqlite/lib libc/... memory))
+# What compiles modules of users is a library, too, whose every access to their memory would be watched.
+UNWATCHED = $(addsuffix =-race=false,$(addprefix -gcflags=modernc.org/,libquickjs sqlite/lib libc/... memory) -gcflags=github.com/tetratelabs/wazero/...)
 
 test-race: ## all tests of packages with goroutines, those at length too, by the race detector; not of those that drive browsers or desktops
 	@.ci/setup test

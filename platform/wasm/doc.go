@@ -3,7 +3,7 @@
 // no other way to anything.
 //
 // The story in the order of reading: engine.go (modules that are compiled, and those that run),
-// module.go (what a module may be), process.go (one that runs).
+// module.go (what a module may be), process.go (one that runs), memory.go (what it has for memory).
 //
 // Promises: a module imports nothing of the host but WASI's preview 1, in which no folder and no
 // socket is open, the clock stands still between two looks at it and random numbers are the same in

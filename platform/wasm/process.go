@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -102,9 +103,14 @@ func (e *Engine) run(p *Process, program Program) (code int, err error) {
 			code, err = -1, capabilities.Wrap(capabilities.CodeExecutionFailed, fmt.Errorf("%v", r), "The engine of modules failed.")
 		}
 	}()
+	linear, err := reserve()
+	if err != nil {
+		return -1, capabilities.Wrap(capabilities.CodeOverloaded, err, "")
+	}
+	defer linear.release()
 	// Nothing of this configuration opens a folder or a socket. Clocks and random numbers are the
 	// library's own, which are alike in each run.
-	m, err := e.runtime.InstantiateModule(ctx, c.module, wazero.NewModuleConfig().WithName("").WithArgs(program.Args...).WithStartFunctions(begins).
+	m, err := e.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, linear), c.module, wazero.NewModuleConfig().WithName("").WithArgs(program.Args...).WithStartFunctions(begins).
 		WithStdin(p.in).WithStdout(p.out).WithStderr(&p.stderr))
 	if m != nil {
 		_ = m.Close(context.Background())

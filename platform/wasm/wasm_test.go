@@ -231,7 +231,7 @@ func TestHostileModules(t *testing.T) {
 		"loops before its start":   {small{body: forever, begin: true}, capabilities.CodeDeadlineExceeded, "ran longer than 5s"},
 		"fills its memory forever": {small{memory: []byte{0, 16}, body: []byte{0x03, 0x40, 0x41, 0, 0x41, 1, 0x41, 0x80, 0x80, 0xc0, 0, 0xfc, 11, 0, 0x0c, 0, 0x0b}}, capabilities.CodeDeadlineExceeded, ""},
 		"takes all memory": {small{body: []byte{
-			0x03, 0x40, 0x41, 0x80, 1, 0x40, 0, 0x41, 0x7f, 0x47, 0x0d, 0, 0x0b, // while memory.grow(128) != -1
+			0x03, 0x40, 0x41, 1, 0x40, 0, 0x41, 0x7f, 0x47, 0x0d, 0, 0x0b, // while memory.grow(1) != -1
 			0x3f, 0, 0x41, 0x80, 16, 0x4b, 0x04, 0x40, 0x00, 0x0b, // if memory.size > 2048, unreachable
 		}}, "", ""},
 		"begins with too much memory":   {small{memory: append([]byte{0}, leb(2049)...)}, capabilities.CodeInvalidRequest, "2048 pages"},
