@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -9,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+
+	"github.com/handrail-dev/handrail/capabilities/sse"
 )
 
 // maxEvent bounds one event, in bytes.
@@ -52,41 +53,22 @@ func (c *Client) Events(ctx context.Context, after uint64, began func() error, f
 	return err
 }
 
-// readEvents reads server-sent events (WHATWG HTML) of the gateway's own: one data
-// line each.
+// readEvents reads a gateway's events.
 func readEvents(r io.Reader, fn func(Event) error) error {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 16<<10), maxEvent)
-	var e Event
-	var data []byte
-	for lines.Scan() {
-		line := bytes.TrimSuffix(lines.Bytes(), []byte("\r"))
-		if len(line) == 0 {
-			if e.Name != "" && json.Valid(data) {
-				e.Data = json.RawMessage(bytes.Clone(data))
-				if err := fn(e); err != nil {
-					return err
-				}
-			}
-			e, data = Event{}, data[:0]
-			continue
+	var own error
+	err := sse.Read(r, maxEvent, func(e sse.Event) error {
+		if e.Name == "" || !json.Valid(e.Data) {
+			return nil
 		}
-		field, value, _ := bytes.Cut(line, []byte(":"))
-		value = bytes.TrimPrefix(value, []byte(" "))
-		switch string(field) {
-		case "event":
-			e.Name = string(value)
-		case "id":
-			e.Seq, _ = strconv.ParseUint(string(value), 10, 64) // another's stream has other IDs
-		case "data":
-			if len(data)+len(value) > maxEvent {
-				return ErrEventTooLarge
-			}
-			data = append(data, value...)
-		}
-	}
-	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		seq, _ := strconv.ParseUint(e.ID, 10, 64) // another's stream has other IDs
+		own = fn(Event{e.Name, seq, json.RawMessage(bytes.Clone(e.Data))})
+		return own
+	})
+	switch {
+	case own != nil:
+		return own
+	case errors.Is(err, sse.ErrTooLarge):
 		return ErrEventTooLarge
 	}
-	return io.EOF
+	return io.EOF // also of a connection that broke: both go on after the last Seq
 }

@@ -13,7 +13,7 @@ import (
 // language are the packages both sides of the wire speak; all without I/O.
 var language = []string{
 	"capabilities", "capabilities/canonical", "capabilities/catalog", "capabilities/wire", "capabilities/policy", "capabilities/chain", "capabilities/sealed", "capabilities/artifact",
-	"capabilities/address", "capabilities/fact", "capabilities/turn", "capabilities/form", "capabilities/mask", "capabilities/canonical/yaml", "capabilities/catalog/tools",
+	"capabilities/address", "capabilities/fact", "capabilities/turn", "capabilities/sse", "capabilities/form", "capabilities/mask", "capabilities/canonical/yaml", "capabilities/catalog/tools",
 	"capabilities/catalog/tools/remote",
 }
 
@@ -50,8 +50,9 @@ var rooms = []room{
 		why: "what a message may use is decided by a table, and by nobody who could be talked to"},
 	{dir: "agent/worker/router", may: []string{"agent/worker/intent"}, why: "what says what a message wants knows no tool"},
 	{dir: "agent/worker/memory", may: []string{"capabilities/fact"}, std: true, why: "what finds wishes in a conversation keeps nothing"},
-	{dir: "agent/worker/model", may: []string{"agent/worker", "agent/worker/intent", "agent/worker/router", "capabilities", "capabilities/address"}, tests: []string{"agent/worker/model/modeltest"},
+	{dir: "agent/worker/model", may: []string{"agent/worker", "agent/worker/intent", "agent/worker/router", "agent/worker/model/endpoint", "capabilities", "capabilities/address"}, std: true, tests: []string{"agent/worker/model/modeltest"},
 		why: "a harness has no way to a tool"},
+	{dir: "agent/worker/model/endpoint", may: []string{"capabilities", "capabilities/sse"}, why: "what sends requests knows neither turns nor tools"},
 	{dir: "agent/worker/model/modeltest", std: true, why: "an endpoint for tests knows nothing of workers"},
 	{dir: "agent/worker/template", may: []string{"agent/worker", "agent/worker/intent", "capabilities"}, std: true, why: "a harness has no way to a tool"},
 	{dir: "agent/worker", may: []string{"agent/worker/**", "capabilities", "capabilities/canonical", "capabilities/fact", "capabilities/turn"}, std: true, why: "a worker reaches tools by what cmd hands it"},
@@ -64,7 +65,7 @@ var rooms = []room{
 	{dir: "gateway/naming", std: true, why: "what a person means is found alike by the command line and the console, from values"},
 	{dir: "gateway/api", may: []string{"capabilities", "capabilities/turn"}, std: true,
 		why: "what is on the wire of the API is types alone, for other people's programs, too"},
-	{dir: "gateway/client", may: []string{"capabilities", "capabilities/turn", "gateway/api"}, std: true, tests: []string{"gateway/**", "test/site"},
+	{dir: "gateway/client", may: []string{"capabilities", "capabilities/sse", "capabilities/turn", "gateway/api"}, std: true, tests: []string{"gateway/**", "test/site"},
 		why: "other people's programs link it: the standard library and the vocabulary, nothing of the gateway"},
 	{dir: "gateway/skill", may: []string{"capabilities", "capabilities/canonical", "capabilities/canonical/yaml", "gateway/registry"}, std: true, tests: []string{"capabilities/catalog"},
 		why: "a skill is text from a folder, and grants nothing"},
@@ -103,6 +104,7 @@ var rooms = []room{
 	{dir: "capabilities/sensor", may: []string{"capabilities", "capabilities/sensor/**", "platform"}, tests: []string{"platform/**", "capabilities/catalog", "capabilities/browser/**"},
 		why: "the family gets its backends handed in; its tests hold answers of the real ones against the real schemas"},
 	{dir: "capabilities/form", may: []string{"capabilities", "capabilities/canonical"}, std: true, why: "both sides judge a foreign form by the same small code"},
+	{dir: "capabilities/sse", std: true, why: "what reads a stream's events is one small thing for both sides, and fuzzed whole"},
 	{dir: "capabilities/mask", std: true, why: "what takes personal data out of texts is one pure thing for both sides, and fuzzed whole"},
 	{dir: "capabilities/folder", std: true, why: "what keeps files apart is small, and read by auditors"},
 	{dir: "capabilities/fs", may: []string{"capabilities", "capabilities/egress", "capabilities/folder"}, std: true, tests: []string{"platform/**", "capabilities/catalog"},

@@ -9,11 +9,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/responses"
-
 	"github.com/handrail-dev/handrail/agent/worker"
+	"github.com/handrail-dev/handrail/agent/worker/model/endpoint"
 	"github.com/handrail-dev/handrail/agent/worker/router"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/address"
@@ -23,7 +20,6 @@ import (
 const (
 	MaxAnswer  = 1 << 20         // bytes of text and arguments that one answer may have
 	MaxSilence = 2 * time.Minute // without a byte from the endpoint
-	tries      = 2               // more, of a request that the endpoint refused before it began
 )
 
 // API is what an endpoint speaks.
@@ -49,9 +45,8 @@ type Options struct {
 
 // Model is one model at one endpoint. It is safe for concurrent use, but for what Tell sees.
 type Model struct {
-	opts   Options
-	client openai.Client
-	idle   func()
+	opts Options
+	at   *endpoint.Endpoint
 }
 
 var (
@@ -85,26 +80,11 @@ func New(o Options) (*Model, error) {
 	if o.Tell == nil {
 		o.Tell = func(string) {}
 	}
-	// Nothing of it comes from the environment: a key for one endpoint is not for another.
-	client := openai.Client{}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	client.Options = []option.RequestOption{
-		option.WithBaseURL(o.Endpoint), option.WithMaxRetries(tries),
-		option.WithHTTPClient(&http.Client{
-			Transport:     transport,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("the endpoint names another address") },
-		}),
-	}
-	if !o.Key.IsZero() {
-		client.Options = append(client.Options, option.WithAPIKey(string(o.Key.Reveal())))
-	}
-	client.Chat = openai.NewChatService(client.Options...)
-	client.Responses = responses.NewResponseService(client.Options...)
-	return &Model{o, client, transport.CloseIdleConnections}, nil
+	return &Model{o, endpoint.Open(o.Endpoint, o.Key)}, nil
 }
 
 // Close ends connections that wait for another request.
-func (m *Model) Close() { m.idle() }
+func (m *Model) Close() { m.at.Close() }
 
 // Next asks for the next step of a turn. Its errors are execution_failed, unauthenticated,
 // result_too_large and the context's.
@@ -117,16 +97,12 @@ func (m *Model) Next(ctx context.Context, t worker.Turn) (worker.Answer, error) 
 
 // Classify asks for an answer by a schema, without tools. It returns the answer's text.
 func (m *Model) Classify(ctx context.Context, instructions, message string, schema json.RawMessage) ([]byte, error) {
-	var form map[string]any
-	if err := json.Unmarshal(schema, &form); err != nil {
-		return nil, err
-	}
 	ctx, over := context.WithTimeout(ctx, m.opts.Silence)
 	defer over()
 	if m.opts.API == Responses {
-		return m.classifyByResponse(ctx, instructions, message, form)
+		return m.classifyByResponse(ctx, instructions, message, schema)
 	}
-	return m.classifyByChat(ctx, instructions, message, form)
+	return m.classifyByChat(ctx, instructions, message, schema)
 }
 
 // watch returns a context that ends when heard is not called for the time of silence.
@@ -141,27 +117,44 @@ func (m *Model) watch(ctx context.Context) (_ context.Context, heard func(), ove
 // failed words why there is no answer.
 func (m *Model) failed(ctx context.Context, err error) error {
 	var known *capabilities.Error
-	var answered *openai.Error
+	var refused *endpoint.Error
 	switch {
 	case errors.As(context.Cause(ctx), &known):
 		return known
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.As(err, &known):
-		return known
-	case errors.As(err, &answered) && (answered.StatusCode == http.StatusUnauthorized || answered.StatusCode == http.StatusForbidden):
-		return capabilities.Errorf(capabilities.CodeUnauthenticated, "the model's endpoint refuses the key: %s", said(answered))
-	case errors.As(err, &answered):
-		return capabilities.Errorf(capabilities.CodeExecutionFailed, "the model's endpoint answered %d: %s", answered.StatusCode, said(answered))
+		said := *known
+		said.Message = m.at.Without(said.Message) // the endpoint's words may be in it
+		return &said
+	case errors.As(err, &refused) && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden):
+		return capabilities.Errorf(capabilities.CodeUnauthenticated, "the model's endpoint refuses the key: %s", said(refused)).
+			WithHint("Give the key that this endpoint takes, or the endpoint that the key is for.")
+	case errors.As(err, &refused):
+		return capabilities.Errorf(capabilities.CodeExecutionFailed, "the model's endpoint answered %d: %s", refused.Status, said(refused)).
+			WithHint("See that the endpoint's address ends where /chat/completions or /responses begins, and that it has a model of this name.")
+	case errors.Is(err, endpoint.ErrTooLarge):
+		return tooLong()
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return brokenOff()
+	case isForm(err):
+		return capabilities.Errorf(capabilities.CodeExecutionFailed, "the model's endpoint wrote what is none of its API's forms").
+			WithHint("See that the endpoint speaks the API that it is asked by.")
 	}
-	return capabilities.Errorf(capabilities.CodeExecutionFailed, "the model's endpoint cannot be asked: %s", capabilities.Clip(err.Error(), 300))
+	return capabilities.Errorf(capabilities.CodeExecutionFailed, "the model's endpoint cannot be asked: %s", capabilities.Clip(err.Error(), 300)).
+		WithHint("See that the model's program runs, and that its address is right.")
 }
 
-func said(e *openai.Error) string {
+// isForm reports whether err is of a text that has not the form of an answer.
+func isForm(err error) bool {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	return errors.As(err, &syntax) || errors.As(err, &kind)
+}
+
+func said(e *endpoint.Error) string {
 	if e.Message == "" {
-		return http.StatusText(e.StatusCode)
+		return http.StatusText(e.Status)
 	}
 	return capabilities.Clip(e.Message, 300)
 }
@@ -197,10 +190,10 @@ func (n names) tool(name string) capabilities.ToolID {
 // callID names a call within one request: the n-th of the turn.
 func callID(n int) string { return fmt.Sprintf("call_%d", n) }
 
-func schemaOf(t worker.Tool) map[string]any {
-	var schema map[string]any
+func schemaOf(t worker.Tool) json.RawMessage {
+	var schema map[string]json.RawMessage
 	if json.Unmarshal(t.Input, &schema) != nil || schema == nil {
-		return map[string]any{"type": "object"}
+		return json.RawMessage(`{"type":"object"}`)
 	}
-	return schema
+	return t.Input
 }

@@ -3,100 +3,174 @@ package model
 import (
 	"context"
 	"encoding/json"
-
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/responses"
+	"strings"
 
 	"github.com/handrail-dev/handrail/agent/worker"
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// respond asks by Responses. Nothing of the conversation is kept at the endpoint.
+// The forms of a question by Responses, as far as they are used here. Store is always false:
+// nothing of the conversation is kept at the endpoint.
+type (
+	responsesAsk struct {
+		Model        string          `json:"model"`
+		Instructions string          `json:"instructions"`
+		Input        any             `json:"input"`
+		Store        bool            `json:"store"`
+		Stream       bool            `json:"stream,omitempty"`
+		Tools        []responsesTool `json:"tools,omitempty"`
+		Text         any             `json:"text,omitempty"`
+	}
+	responsesTool struct {
+		Type string `json:"type"`
+		toolDefinition
+		Strict bool `json:"strict"`
+	}
+	responsesItem struct {
+		Type      string  `json:"type,omitempty"`
+		Role      string  `json:"role,omitempty"`
+		Content   string  `json:"content,omitempty"`
+		CallID    string  `json:"call_id,omitempty"`
+		Name      string  `json:"name,omitempty"`
+		Arguments string  `json:"arguments,omitempty"`
+		Output    *string `json:"output,omitempty"`
+	}
+)
+
+// response is an answer, whole.
+type response struct {
+	Status string `json:"status"`
+	Output []struct {
+		Type      string `json:"type"`
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+		Content   []struct {
+			Type    string `json:"type"`
+			Text    string `json:"text"`
+			Refusal string `json:"refusal"`
+		} `json:"content"`
+	} `json:"output"`
+	Usage struct {
+		Total int `json:"total_tokens"`
+	} `json:"usage"`
+	Error json.RawMessage `json:"error"`
+}
+
+// text returns the text of the answer; if it has none, what the model said instead.
+func (r *response) text() string {
+	var text, refusal strings.Builder
+	for _, item := range r.Output {
+		for _, c := range item.Content {
+			if c.Type == "output_text" {
+				text.WriteString(c.Text)
+			}
+			refusal.WriteString(c.Refusal)
+		}
+	}
+	if text.Len() == 0 {
+		return refusal.String()
+	}
+	return text.String()
+}
+
+// respond asks by Responses.
 func (m *Model) respond(ctx context.Context, t worker.Turn) (worker.Answer, error) {
 	ctx, heard, over := m.watch(ctx)
 	defer over()
-	params := responses.ResponseNewParams{
-		Model: m.opts.Model, Instructions: openai.String(instructions(t)), Store: openai.Bool(false),
-		Input: responses.ResponseNewParamsInputUnion{OfInputItemList: responseItems(t)},
-	}
+	ask := responsesAsk{Model: m.opts.Model, Instructions: instructions(t), Input: responsesItems(t), Stream: true}
 	for _, tool := range t.Tools {
-		params.Tools = append(params.Tools, responses.ToolUnionParam{OfFunction: &responses.FunctionToolParam{
-			Name: tool.ID.WireName(), Description: openai.String(tool.Description), Parameters: schemaOf(tool), Strict: openai.Bool(false),
-		}})
+		ask.Tools = append(ask.Tools, responsesTool{"function", toolDefinition{tool.ID.WireName(), tool.Description, schemaOf(tool)}, false})
 	}
-	stream := m.client.Responses.NewStreaming(ctx, params)
-	defer stream.Close()
-	var ended *responses.Response
+	var ended *response
 	size := 0
-	for stream.Next() {
+	if err := m.at.Stream(ctx, "/responses", ask, func(data []byte) error {
 		heard()
-		e := stream.Current()
-		size += len(e.Delta)
-		if size > MaxAnswer {
-			return worker.Answer{}, tooLong()
+		if string(data) == "[DONE]" {
+			return nil
+		}
+		// Only what is read is decoded: other events have a delta of another form.
+		var e struct {
+			Type     string          `json:"type"`
+			Delta    json.RawMessage `json:"delta"`
+			Response response        `json:"response"`
+		}
+		if err := json.Unmarshal(data, &e); err != nil {
+			return err
+		}
+		if size += len(e.Delta); size > MaxAnswer {
+			return tooLong()
 		}
 		switch e.Type {
 		case "response.output_text.delta":
-			m.opts.Tell(e.Delta)
+			var text string
+			if err := json.Unmarshal(e.Delta, &text); err != nil {
+				return err
+			}
+			m.opts.Tell(text)
 		case "response.completed", "response.incomplete":
-			r := e.Response
-			ended = &r
+			ended = &e.Response
 		case "response.failed":
-			return worker.Answer{}, refused(e.Response.Error.Message)
+			return gaveUp(e.Response.Error)
 		case "error":
-			return worker.Answer{}, refused(e.Message)
+			return gaveUp(data)
 		}
-	}
-	if err := stream.Err(); err != nil {
+		return nil
+	}); err != nil {
 		return worker.Answer{}, m.failed(ctx, err)
 	}
 	if ended == nil {
 		return worker.Answer{}, m.failed(ctx, brokenOff())
 	}
-	a := worker.Answer{Text: ended.OutputText(), Tokens: int(ended.Usage.TotalTokens), Cut: ended.Status == "incomplete"}
+	a := worker.Answer{Text: ended.text(), Tokens: ended.Usage.Total, Cut: ended.Status == "incomplete"}
+	if len(a.Text) > MaxAnswer {
+		return worker.Answer{}, tooLong()
+	}
+	if a.Cut {
+		return a, nil // arguments that break off are none
+	}
 	known := namesOf(t.Tools)
 	for _, item := range ended.Output {
-		if item.Type == "function_call" && !a.Cut {
-			call := item.AsFunctionCall()
-			a.Calls = append(a.Calls, worker.ToolCall{Tool: known.tool(call.Name), Args: json.RawMessage(orObject(call.Arguments))})
+		if item.Type == "function_call" {
+			a.Calls = append(a.Calls, worker.ToolCall{Tool: known.tool(item.Name), Args: json.RawMessage(orObject(item.Arguments))})
 		}
 	}
 	return a, nil
 }
 
-func refused(why string) error {
+// gaveUp words an error that the endpoint tells in its stream: a text, or an object with a message.
+func gaveUp(told json.RawMessage) error {
+	var form struct {
+		Message string `json:"message"`
+	}
+	why := string(told)
+	if json.Unmarshal(told, &form) == nil && form.Message != "" {
+		why = form.Message
+	}
 	return capabilities.Errorf(capabilities.CodeExecutionFailed, "the model's endpoint gave up: %s", capabilities.Clip(why, 300))
 }
 
-func responseItems(t worker.Turn) responses.ResponseInputParam {
-	var list responses.ResponseInputParam
+func responsesItems(t worker.Turn) []responsesItem {
+	var list []responsesItem
 	for _, s := range t.Before {
-		role := responses.EasyInputMessageRoleAssistant
-		if s.Person {
-			role = responses.EasyInputMessageRoleUser
-		}
-		list = append(list, responses.ResponseInputItemParamOfMessage(s.Text, role))
+		list = append(list, responsesItem{Role: roleOf(s), Content: s.Text})
 	}
-	list = append(list, responses.ResponseInputItemParamOfMessage(t.Messages[0].Text, responses.EasyInputMessageRoleUser))
+	list = append(list, responsesItem{Role: "user", Content: t.Messages[0].Text})
 	for n := 1; n < len(t.Messages); n++ {
-		call := t.Messages[n].Call
-		result := responses.ResponseInputItemParamOfFunctionCallOutput(shown(t.Messages[n].Result))
-		result.OfFunctionCallOutput.CallID = openai.String(callID(n))
-		list = append(list, responses.ResponseInputItemParamOfFunctionCall(arguments(call.Args), callID(n), call.Tool.WireName()), result)
+		call, result := t.Messages[n].Call, shown(t.Messages[n].Result)
+		list = append(list,
+			responsesItem{Type: "function_call", CallID: callID(n), Name: call.Tool.WireName(), Arguments: arguments(call.Args)},
+			responsesItem{Type: "function_call_output", CallID: callID(n), Output: &result})
 	}
 	return list
 }
 
-func (m *Model) classifyByResponse(ctx context.Context, instructions, message string, schema map[string]any) ([]byte, error) {
-	r, err := m.client.Responses.New(ctx, responses.ResponseNewParams{
-		Model: m.opts.Model, Instructions: openai.String(instructions), Store: openai.Bool(false),
-		Input: responses.ResponseNewParamsInputUnion{OfString: openai.String(message)},
-		Text: responses.ResponseTextConfigParam{Format: responses.ResponseFormatTextConfigUnionParam{
-			OfJSONSchema: &responses.ResponseFormatTextJSONSchemaConfigParam{Name: "intent", Strict: openai.Bool(true), Schema: schema},
-		}},
-	})
-	if err != nil {
+func (m *Model) classifyByResponse(ctx context.Context, instructions, message string, schema json.RawMessage) ([]byte, error) {
+	var r response
+	if err := m.at.Ask(ctx, "/responses", responsesAsk{
+		Model: m.opts.Model, Instructions: instructions, Input: message,
+		Text: map[string]any{"format": map[string]any{"type": "json_schema", "name": "intent", "strict": true, "schema": schema}},
+	}, &r); err != nil {
 		return nil, m.failed(ctx, err)
 	}
-	return []byte(r.OutputText()), nil
+	return []byte(r.text()), nil
 }
