@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/client"
 )
@@ -37,7 +39,7 @@ func newApprovalsCmd() *cobra.Command {
 		return completeApprovals(cmd, nil, typed)
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
@@ -54,19 +56,19 @@ func newApprovalsCmd() *cobra.Command {
 }
 
 // showApproval prints one question whole.
-func showApproval(cmd *cobra.Command, c *remote, text string, rules bool) error {
+func showApproval(cmd *cobra.Command, c *remote.Gateway, text string, rules bool) error {
 	id, err := text, error(nil)
 	if len(text) < approvalIDLength {
-		if id, err = c.listedID(cmd, "approval", text, "approvals", "approvals", "approval"); err != nil {
+		if id, err = c.ListedID(cmd, "approval", text, "approvals", "approvals", "approval"); err != nil {
 			return err
 		}
 	}
 	var raw json.RawMessage
-	if err := c.get(cmd.Context(), query(path("approvals", id), "args", "1"), &raw); err != nil {
+	if err := c.Get(cmd.Context(), remote.Query(remote.Path("approvals", id), "args", "1"), &raw); err != nil {
 		return err
 	}
-	if commonOf(cmd).json {
-		return printJSON(cmd.OutOrStdout(), raw)
+	if terminal.FlagsOf(cmd).JSON {
+		return terminal.PrintJSON(cmd.OutOrStdout(), raw)
 	}
 	var a approvalView
 	if err := json.Unmarshal(raw, &a); err != nil {
@@ -77,28 +79,28 @@ func showApproval(cmd *cobra.Command, c *remote, text string, rules bool) error 
 }
 
 // printApprovals prints those that wait and were not printed before.
-func printApprovals(cmd *cobra.Command, c *remote, seen map[string]bool, rules bool) error {
+func printApprovals(cmd *cobra.Command, c *remote.Gateway, seen map[string]bool, rules bool) error {
 	first := len(seen) == 0
-	raw, err := c.list(cmd, path("approvals"), "approvals")
+	raw, err := c.List(cmd, remote.Path("approvals"), "approvals")
 	if err != nil {
 		return err
 	}
-	all, err := decodeAll[approvalView](raw)
+	all, err := remote.DecodeAll[approvalView](raw)
 	if err != nil {
 		return err
 	}
 	together(all, raw)
 	out := cmd.OutOrStdout()
 	for i := range all {
-		if i > 0 && all[i].task() == all[i-1].task() && !seen[all[i].ID] && !commonOf(cmd).json {
-			fmt.Fprintf(out, "-- of the same task as %s\n", plain(all[i-1].ID))
+		if i > 0 && all[i].task() == all[i-1].task() && !seen[all[i].ID] && !terminal.FlagsOf(cmd).JSON {
+			fmt.Fprintf(out, "-- of the same task as %s\n", terminal.Plain(all[i-1].ID))
 		}
 		if seen[all[i].ID] {
 			continue
 		}
 		seen[all[i].ID] = true
-		if commonOf(cmd).json {
-			if err := printItems(out, raw[i:i+1]); err != nil {
+		if terminal.FlagsOf(cmd).JSON {
+			if err := terminal.PrintItems(out, raw[i:i+1]); err != nil {
 				return err
 			}
 			continue
@@ -108,7 +110,7 @@ func printApprovals(cmd *cobra.Command, c *remote, seen map[string]bool, rules b
 			printTask(out, all[:i+1])
 		}
 	}
-	if len(all) == 0 && first && !commonOf(cmd).json {
+	if len(all) == 0 && first && !terminal.FlagsOf(cmd).JSON {
 		fmt.Fprintln(out, "No approvals pending.")
 	}
 	return nil
@@ -128,10 +130,10 @@ func printTask(out io.Writer, all []approvalView) {
 	var ids []string
 	bound, own := false, false
 	for _, a := range task {
-		ids = append(ids, plain(a.ID))
+		ids = append(ids, terminal.Plain(a.ID))
 		bound, own = bound || a.Longest == "call", own || a.cannot() != ""
 	}
-	fmt.Fprintf(out, "-- %d questions of %s in lane %s\n", len(task), plain(string(last.Principal)), plain(string(last.Lane)))
+	fmt.Fprintf(out, "-- %d questions of %s in lane %s\n", len(task), terminal.Plain(string(last.Principal)), terminal.Plain(string(last.Lane)))
 	if own {
 		fmt.Fprintf(out, "    handrail deny %s\n", strings.Join(ids, " "))
 		return
@@ -167,7 +169,7 @@ func together(all []approvalView, raw []json.RawMessage) {
 }
 
 // print writes what a person needs to decide, the risk first. The gateway has
-// escaped what came from the agent; plain does it once more for this terminal.
+// escaped what came from the agent; Plain does it once more for this terminal.
 func (a *approvalView) print(out io.Writer, rules, whole bool) {
 	where := cmp.Or(a.NodeLabel, string(a.Node), "the gateway")
 	if a.Form != nil {
@@ -175,17 +177,17 @@ func (a *approvalView) print(out io.Writer, rules, whole bool) {
 		return
 	}
 	if a.Wants != "" {
-		fmt.Fprintf(out, "%s  %s risk: a call of %s's wants %s\n    it runs %s (%s); an answer is for this call and this host alone\n", plain(a.ID), plain(a.Risk), plain(string(a.Principal)), plain(a.Wants), plain(string(a.Tool)), plain(a.Title))
+		fmt.Fprintf(out, "%s  %s risk: a call of %s's wants %s\n    it runs %s (%s); an answer is for this call and this host alone\n", terminal.Plain(a.ID), terminal.Plain(a.Risk), terminal.Plain(string(a.Principal)), terminal.Plain(a.Wants), terminal.Plain(string(a.Tool)), terminal.Plain(a.Title))
 	} else {
-		fmt.Fprintf(out, "%s  %s risk: %s wants %s (%s)\n", plain(a.ID), plain(a.Risk), plain(string(a.Principal)), plain(string(a.Tool)), plain(a.Title))
+		fmt.Fprintf(out, "%s  %s risk: %s wants %s (%s)\n", terminal.Plain(a.ID), terminal.Plain(a.Risk), terminal.Plain(string(a.Principal)), terminal.Plain(string(a.Tool)), terminal.Plain(a.Title))
 	}
-	fmt.Fprintf(out, "    on %s, lane %s, asked %s, open until %s\n", plain(where), plain(string(a.Lane)), ago(time.Now(), a.Created), a.Expires.Local().Format(clock))
+	fmt.Fprintf(out, "    on %s, lane %s, asked %s, open until %s\n", terminal.Plain(where), terminal.Plain(string(a.Lane)), terminal.Ago(time.Now(), a.Created), a.Expires.Local().Format(terminal.Clock))
 	if a.State != "" && a.State != "pending" {
-		fmt.Fprintf(out, "    %s\n", plain(strings.TrimSuffix(a.State+": "+a.Closed, ": ")))
+		fmt.Fprintf(out, "    %s\n", terminal.Plain(strings.TrimSuffix(a.State+": "+a.Closed, ": ")))
 		return
 	}
 	if len(a.Through) > 0 {
-		fmt.Fprintf(out, "    through: %s\n", plain(strings.Join(a.Through, "; ")))
+		fmt.Fprintf(out, "    through: %s\n", terminal.Plain(strings.Join(a.Through, "; ")))
 	}
 	for _, line := range toldLines(a.Question, whole) {
 		fmt.Fprintf(out, "    %s\n", line)
@@ -198,7 +200,7 @@ func (a *approvalView) print(out io.Writer, rules, whole bool) {
 	}
 	for _, k := range slices.Sorted(keysOf(a.Arguments)) {
 		if !told[k] {
-			fmt.Fprintf(out, "    %s: %s\n", plain(k), plain(fmt.Sprint(a.Arguments[k])))
+			fmt.Fprintf(out, "    %s: %s\n", terminal.Plain(k), terminal.Plain(fmt.Sprint(a.Arguments[k])))
 		}
 	}
 	fmt.Fprintf(out, "    %s\n", waits(a.Waiting, a.MayReturn))
@@ -207,11 +209,11 @@ func (a *approvalView) print(out io.Writer, rules, whole bool) {
 		list []string
 	}{{"mode", a.Surface.Words()}, {"hosts", a.Hosts}, {"paths", a.Paths}, {"touches", a.Keys}, {"only with your approval, this once", a.Escalated}, {"because", append(a.Why, a.Policies...)}} {
 		if text := strings.Join(part.list, ", "); text != "" {
-			fmt.Fprintf(out, "    %s: %s\n", part.name, plain(text))
+			fmt.Fprintf(out, "    %s: %s\n", part.name, terminal.Plain(text))
 		}
 	}
 	if text := a.cannot(); text != "" {
-		fmt.Fprintf(out, "    %s\n    handrail deny %s\n", plain(text), plain(a.ID))
+		fmt.Fprintf(out, "    %s\n    handrail deny %s\n", terminal.Plain(text), terminal.Plain(a.ID))
 	} else {
 		a.printAnswers(out, where)
 	}
@@ -219,12 +221,12 @@ func (a *approvalView) print(out io.Writer, rules, whole bool) {
 		return
 	}
 	for _, o := range a.Overrides {
-		fmt.Fprintf(out, "    a rule that would %s it for good:\n", plain(o.Effect))
+		fmt.Fprintf(out, "    a rule that would %s it for good:\n", terminal.Plain(o.Effect))
 		if o.Note != "" {
-			fmt.Fprintf(out, "      // %s\n", plain(o.Note))
+			fmt.Fprintf(out, "      // %s\n", terminal.Plain(o.Note))
 		}
 		for line := range strings.Lines(o.Cedar) {
-			fmt.Fprintf(out, "      %s\n", plain(strings.TrimRight(line, "\n")))
+			fmt.Fprintf(out, "      %s\n", terminal.Plain(strings.TrimRight(line, "\n")))
 		}
 	}
 }
@@ -241,9 +243,9 @@ func (a *approvalView) printAnswers(out io.Writer, where string) {
 	if len(a.Surface.Acknowledge) > 0 {
 		acknowledge = " --acknowledge"
 	}
-	fmt.Fprintf(out, "    handrail approve %s%s (%s) | handrail deny %s\n", plain(a.ID), acknowledge, choices, plain(a.ID))
+	fmt.Fprintf(out, "    handrail approve %s%s (%s) | handrail deny %s\n", terminal.Plain(a.ID), acknowledge, choices, terminal.Plain(a.ID))
 	if text := lending(a.Hands && a.Longest != "call", where); text != "" {
-		fmt.Fprintf(out, "    %s\n", plain(text))
+		fmt.Fprintf(out, "    %s\n", terminal.Plain(text))
 	}
 }
 
@@ -278,7 +280,7 @@ func familyOf(tool string) string {
 
 // watchApprovals calls show at once and after each event about approvals, until
 // the command is ended.
-func watchApprovals(cmd *cobra.Command, c *remote, show func() error) error {
+func watchApprovals(cmd *cobra.Command, c *remote.Gateway, show func() error) error {
 	ctx := cmd.Context()
 	for {
 		// At its beginning, so that nothing falls between the list and the stream.
@@ -292,7 +294,7 @@ func watchApprovals(cmd *cobra.Command, c *remote, show func() error) error {
 			return nil
 		}
 		if !errors.Is(err, io.EOF) {
-			return told(err)
+			return remote.Told(err)
 		}
 		select { // the gateway ended the stream, or went away: it may come back
 		case <-ctx.Done():

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -68,21 +70,21 @@ func completeApprovals(cmd *cobra.Command, args []string, _ string) ([]string, c
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	c, err := newClient(cmd)
+	c, err := remote.Find(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	raw, err := c.list(cmd, path("approvals"), "approvals")
+	raw, err := c.List(cmd, remote.Path("approvals"), "approvals")
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	all, err := decodeAll[approvalView](raw)
+	all, err := remote.DecodeAll[approvalView](raw)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var ids []string
 	for _, a := range all {
-		ids = append(ids, a.ID+"\t"+plain(string(a.Tool)))
+		ids = append(ids, a.ID+"\t"+terminal.Plain(string(a.Tool)))
 	}
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
@@ -114,7 +116,7 @@ func newApproveCmd() *cobra.Command {
 		switch {
 		case cmd.Flags().Changed("for"):
 			if *lasts < time.Second {
-				return errShort("--for")
+				return terminal.TooShort("--for")
 			}
 			kind = "lease"
 		case *session:
@@ -123,9 +125,9 @@ func newApproveCmd() *cobra.Command {
 			kind = "always"
 		}
 		if *family && kind != "lease" {
-			return usageError("--family goes with --for")
+			return terminal.UsageError("--family goes with --for")
 		}
-		request := body("answer", "allow", "kind", kind, "reason", *reason, "seconds", int(lasts.Seconds()))
+		request := remote.Body("answer", "allow", "kind", kind, "reason", *reason, "seconds", int(lasts.Seconds()))
 		if *family {
 			request["family"] = true
 		}
@@ -137,14 +139,14 @@ func newApproveCmd() *cobra.Command {
 			for _, pair := range *fill {
 				name, value, ok := strings.Cut(pair, "=")
 				if !ok || name == "" {
-					return usageError("--set wants NAME=VALUE")
+					return terminal.UsageError("--set wants NAME=VALUE")
 				}
 				content[name] = value
 			}
 			request["content"] = content
 		}
 		if narrow.into(request) && kind == "call" {
-			return usageError("one call is as narrow as can be; --domain, --app, --path and --uses go with --for, --session or --always")
+			return terminal.UsageError("one call is as narrow as can be; --domain, --app, --path and --uses go with --for, --session or --always")
 		}
 		terms := map[string]string{"call": "once", "lease": "for " + capabilities.Spoken(*lasts), "session": "until you revoke it", "always": "while this policy is in force"}[kind]
 		return answerApproval(cmd, args, request, "allowed", terms)
@@ -163,9 +165,9 @@ func newDenyCmd() *cobra.Command {
 	dismiss := cmd.Flags().Bool("dismiss", false, "of what a provider asks: close it without an answer, where a no would be one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *dismiss {
-			return answerApproval(cmd, args, body("answer", "dismiss", "reason", *reason), "dismissed", "")
+			return answerApproval(cmd, args, remote.Body("answer", "dismiss", "reason", *reason), "dismissed", "")
 		}
-		return answerApproval(cmd, args, body("answer", "deny", "reason", *reason), "denied", "")
+		return answerApproval(cmd, args, remote.Body("answer", "deny", "reason", *reason), "denied", "")
 	}
 	return cmd
 }
@@ -175,10 +177,10 @@ func newDenyCmd() *cobra.Command {
 func acknowledging(cmd *cobra.Command, request map[string]any, post func() error) error {
 	err := post()
 	var e *capabilities.Error
-	if !errors.As(err, &e) || e.Code != capabilities.CodeAcknowledgementRequired || !isTerminal(cmd.InOrStdin()) {
+	if !errors.As(err, &e) || e.Code != capabilities.CodeAcknowledgementRequired || !terminal.Interactive(cmd.InOrStdin()) {
 		return err
 	}
-	if err := confirm(cmd, plain(e.PublicMessage())+" Allow it?", "nothing was allowed"); err != nil {
+	if err := terminal.Confirm(cmd, terminal.Plain(e.PublicMessage())+" Allow it?", "nothing was allowed"); err != nil {
 		return err
 	}
 	request["acknowledged"] = true
@@ -187,7 +189,7 @@ func acknowledging(cmd *cobra.Command, request map[string]any, post func() error
 
 // answerApproval answers questions, and says what they were about.
 func answerApproval(cmd *cobra.Command, texts []string, request map[string]any, done, terms string) error {
-	c, err := newClient(cmd)
+	c, err := remote.Find(cmd)
 	if err != nil {
 		return err
 	}
@@ -195,7 +197,7 @@ func answerApproval(cmd *cobra.Command, texts []string, request map[string]any, 
 	for _, text := range texts {
 		id := text
 		if len(text) < approvalIDLength { // a whole one may be of a question that is closed: the gateway says so
-			if id, err = c.listedID(cmd, "approval", text, "approvals", "approvals", "approval"); err != nil {
+			if id, err = c.ListedID(cmd, "approval", text, "approvals", "approvals", "approval"); err != nil {
 				return err
 			}
 		}
@@ -221,11 +223,13 @@ func answerApproval(cmd *cobra.Command, texts []string, request map[string]any, 
 	}
 	if len(ids) == 1 {
 		var raw json.RawMessage
-		post := func() error { return c.do(cmd.Context(), http.MethodPost, path("approvals", ids[0]), request, &raw) }
+		post := func() error {
+			return c.Ask(cmd.Context(), http.MethodPost, remote.Path("approvals", ids[0]), request, &raw)
+		}
 		if err := acknowledging(cmd, request, post); err != nil {
 			return err
 		}
-		return confirmed(cmd, raw, "%s %s%s", done, ids[0], about(raw))
+		return remote.Confirmed(cmd, raw, "%s %s%s", done, ids[0], about(raw))
 	}
 	request["approvals"] = ids
 	var answer struct {
@@ -235,14 +239,14 @@ func answerApproval(cmd *cobra.Command, texts []string, request map[string]any, 
 			Error    api.Error `json:"error"`
 		} `json:"failed"`
 	}
-	post := func() error { return c.do(cmd.Context(), http.MethodPost, path("approvals"), request, &answer) }
+	post := func() error { return c.Ask(cmd.Context(), http.MethodPost, remote.Path("approvals"), request, &answer) }
 	if err := acknowledging(cmd, request, post); err != nil {
 		return err
 	}
 	for _, raw := range answer.Approvals {
 		var a approvalView
 		_ = json.Unmarshal(raw, &a)
-		if err := confirmed(cmd, raw, "%s %s%s", done, a.ID, about(raw)); err != nil {
+		if err := remote.Confirmed(cmd, raw, "%s %s%s", done, a.ID, about(raw)); err != nil {
 			return err
 		}
 	}
@@ -274,11 +278,11 @@ func newGrantListCmd() *cobra.Command {
 		Short: "List the grants that are good now",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
-			all, done, err := listed[api.Grant](cmd, c, path("grants"), "grants")
+			all, done, err := remote.Listed[api.Grant](cmd, c, remote.Path("grants"), "grants")
 			if done || err != nil {
 				return err
 			}
@@ -287,8 +291,8 @@ func newGrantListCmd() *cobra.Command {
 				fmt.Fprintln(out, "No grants.")
 				return nil
 			}
-			names := c.nodeNames(cmd)
-			t := newTable(out, "GRANT", "KIND", "PRINCIPAL", "TOOLS", "NODE", "LANE", "ONLY", "USED", "UNTIL")
+			names := c.NodeNames(cmd)
+			t := terminal.NewTable(out, "GRANT", "KIND", "PRINCIPAL", "TOOLS", "NODE", "LANE", "ONLY", "USED", "UNTIL")
 			for _, g := range all {
 				used := fmt.Sprint(g.Used)
 				if g.MaxUses > 0 {
@@ -300,15 +304,15 @@ func newGrantListCmd() *cobra.Command {
 				}
 				only := strings.Join(slices.Concat(g.Scope.Domains, g.Scope.Apps, g.Scope.Paths), ", ")
 				if !g.Scope.Starts.IsZero() {
-					only = strings.TrimLeft(only+" from "+g.Scope.Starts.Local().Format(clock), " ")
+					only = strings.TrimLeft(only+" from "+g.Scope.Starts.Local().Format(terminal.Clock), " ")
 				}
-				until := clock
+				until := terminal.Clock
 				if time.Until(g.Expires) > 24*time.Hour {
 					until = time.DateOnly
 				}
-				t.row(g.ID, g.Kind, string(g.Principal), strings.Join(g.Tools, ", "), cmp.Or(names[string(g.Node)], string(g.Node)), lane, only, used, g.Expires.Local().Format(until))
+				t.Row(g.ID, g.Kind, string(g.Principal), strings.Join(g.Tools, ", "), cmp.Or(names[string(g.Node)], string(g.Node)), lane, only, used, g.Expires.Local().Format(until))
 			}
-			t.flush()
+			t.Flush()
 			return nil
 		},
 	}
@@ -332,20 +336,20 @@ func newGrantGiveCmd() *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("lane", "any-lane")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *lasts < time.Second {
-			return errShort("--for")
+			return terminal.TooShort("--for")
 		}
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
-		on, err := c.nodeID(cmd, *node)
+		on, err := c.NodeID(cmd, *node)
 		if err == nil && on == "" {
-			on, err = c.soleNode(cmd)
+			on, err = c.SoleNode(cmd)
 		}
 		if err != nil {
 			return err
 		}
-		request := body("principal", args[0], "node", on, "lane", *lane, "seconds", int(lasts.Seconds()), "reason", *reason)
+		request := remote.Body("principal", args[0], "node", on, "lane", *lane, "seconds", int(lasts.Seconds()), "reason", *reason)
 		request["tools"] = args[1:]
 		narrow.into(request)
 		if *starts > 0 {
@@ -360,7 +364,7 @@ func newGrantGiveCmd() *cobra.Command {
 			request["any_lane"] = true
 		}
 		var raw json.RawMessage
-		if err := c.do(cmd.Context(), http.MethodPost, path("grants"), request, &raw); err != nil {
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("grants"), request, &raw); err != nil {
 			return err
 		}
 		var made api.Grant
@@ -371,11 +375,11 @@ func newGrantGiveCmd() *cobra.Command {
 		if made.Lane != "" {
 			where = "in lane " + string(made.Lane)
 		}
-		if err := confirmed(cmd, raw, "grant %s: %s may use %s on %s %s for %s", made.ID, args[0], strings.Join(args[1:], ", "), cmp.Or(c.nodeNames(cmd)[on], on), where, capabilities.Spoken(*lasts)); err != nil {
+		if err := remote.Confirmed(cmd, raw, "grant %s: %s may use %s on %s %s for %s", made.ID, args[0], strings.Join(args[1:], ", "), cmp.Or(c.NodeNames(cmd)[on], on), where, capabilities.Spoken(*lasts)); err != nil {
 			return err
 		}
 		if made.Lane != "" && *lane == "" {
-			c.noteOtherLane(cmd, args[0], made.Lane)
+			noteOtherLane(cmd, c, args[0], made.Lane)
 		}
 		return nil
 	}
@@ -384,11 +388,11 @@ func newGrantGiveCmd() *cobra.Command {
 
 // noteOtherLane says where a principal works now, if that is not the lane of a grant that
 // was made for it: a client that 'handrail connect' set up has a lane of its own each time.
-func (c *remote) noteOtherLane(cmd *cobra.Command, principal string, lane capabilities.LaneID) {
+func noteOtherLane(cmd *cobra.Command, c *remote.Gateway, principal string, lane capabilities.LaneID) {
 	var answer struct {
 		Lanes []api.Lane `json:"lanes"`
 	}
-	if c.get(cmd.Context(), path("lanes"), &answer) != nil {
+	if c.Get(cmd.Context(), remote.Path("lanes"), &answer) != nil {
 		return
 	}
 	latest, at := capabilities.LaneID(""), time.Time{}
@@ -398,7 +402,7 @@ func (c *remote) noteOtherLane(cmd *cobra.Command, principal string, lane capabi
 		}
 	}
 	if latest != "" && latest != lane {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s last worked in lane %s, which this grant is not for: --lane names it, --any-lane covers every lane of the caller.\n", plain(principal), plain(string(latest)))
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s last worked in lane %s, which this grant is not for: --lane names it, --any-lane covers every lane of the caller.\n", terminal.Plain(principal), terminal.Plain(string(latest)))
 	}
 }
 
@@ -408,15 +412,15 @@ func newGrantRevokeCmd() *cobra.Command {
 		Short: "End a grant at once",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
-			id, err := c.listedID(cmd, "grant", args[0], "grants", "grants", "grant")
+			id, err := c.ListedID(cmd, "grant", args[0], "grants", "grants", "grant")
 			if err != nil {
 				return err
 			}
-			return c.change(cmd, http.MethodDelete, path("grants", id), nil, "grant %s has ended", id)
+			return c.Change(cmd, http.MethodDelete, remote.Path("grants", id), nil, "grant %s has ended", id)
 		},
 	}
 }

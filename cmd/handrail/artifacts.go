@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -34,11 +36,11 @@ func newArtifactsListCmd() *cobra.Command {
 	}
 	call := cmd.Flags().String("call", "", "only those of this call")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
-		all, done, err := listed[api.Artifact](cmd, c, query(path("artifacts"), "call", *call), "artifacts")
+		all, done, err := remote.Listed[api.Artifact](cmd, c, remote.Query(remote.Path("artifacts"), "call", *call), "artifacts")
 		if done || err != nil {
 			return err
 		}
@@ -47,11 +49,11 @@ func newArtifactsListCmd() *cobra.Command {
 			fmt.Fprintln(out, "No files are kept.")
 			return nil
 		}
-		t := newTable(out, "ARTIFACT", "NAME", "TYPE", "BYTES", "TOOL", "PRINCIPAL", "UNTIL")
+		t := terminal.NewTable(out, "ARTIFACT", "NAME", "TYPE", "BYTES", "TOOL", "PRINCIPAL", "UNTIL")
 		for _, v := range all {
-			t.row(string(v.ID), v.Name, v.MIME, fmt.Sprint(v.Size), string(v.Tool), string(v.Principal), v.ExpiresAt.Local().Format(dayClock))
+			t.Row(string(v.ID), v.Name, v.MIME, fmt.Sprint(v.Size), string(v.Tool), string(v.Principal), v.ExpiresAt.Local().Format(terminal.DayClock))
 		}
-		t.flush()
+		t.Flush()
 		return nil
 	}
 	return cmd
@@ -66,11 +68,11 @@ func newArtifactsGetCmd() *cobra.Command {
 	}
 	out := cmd.Flags().String("out", ".", "file to write, or a directory for a name of its own")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
-		name, err := c.fileID(cmd, args[0])
+		name, err := artifactMeant(cmd, c, args[0])
 		if err != nil {
 			return err
 		}
@@ -86,21 +88,21 @@ func newArtifactsGetCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return confirmed(cmd, raw, "saved as %s", file)
+		return remote.Confirmed(cmd, raw, "saved as %s", file)
 	}
 	return cmd
 }
 
 // fileID returns the ID of the file that a person means: whole, its beginning, or its name.
-func (c *remote) fileID(cmd *cobra.Command, text string) (string, error) {
+func artifactMeant(cmd *cobra.Command, c *remote.Gateway, text string) (string, error) {
 	if len(text) == 64 { // a SHA-256: the list need not have it
 		return text, nil
 	}
-	return c.listedID(cmd, "file", text, "artifacts", "artifacts", "artifact_id", "name")
+	return c.ListedID(cmd, "file", text, "artifacts", "artifacts", "artifact_id", "name")
 }
 
 // saveArtifact writes a file that is whole or not there.
-func saveArtifact(cmd *cobra.Command, c *remote, id capabilities.ArtifactID, file string) (err error) {
+func saveArtifact(cmd *cobra.Command, c *remote.Gateway, id capabilities.ArtifactID, file string) (err error) {
 	part, err := os.CreateTemp(filepath.Dir(file), ".handrail-*.part") // mode 0600
 	if err != nil {
 		return err
@@ -110,7 +112,7 @@ func saveArtifact(cmd *cobra.Command, c *remote, id capabilities.ArtifactID, fil
 			_ = os.Remove(part.Name())
 		}
 	}()
-	err = told(c.FetchArtifact(cmd.Context(), id, part))
+	err = remote.Told(c.FetchArtifact(cmd.Context(), id, part))
 	if closed := part.Close(); err == nil {
 		err = closed
 	}
@@ -127,22 +129,22 @@ func newArtifactsRemoveCmd() *cobra.Command {
 		Short:   "Remove a file before its time",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
-			id, err := c.fileID(cmd, args[0])
+			id, err := artifactMeant(cmd, c, args[0])
 			if err != nil {
 				return err
 			}
-			return c.change(cmd, http.MethodDelete, path("artifacts", id), nil, "%s is removed", id)
+			return c.Change(cmd, http.MethodDelete, remote.Path("artifacts", id), nil, "%s is removed", id)
 		},
 	}
 }
 
 // saveArtifacts saves the files of a result below dir, except those whose bytes came with it. It
 // returns the file of each, "" for those that were not saved.
-func saveArtifacts(cmd *cobra.Command, c *remote, r capabilities.Result, output map[string]any, dir string) ([]string, error) {
+func saveArtifacts(cmd *cobra.Command, c *remote.Gateway, r capabilities.Result, output map[string]any, dir string) ([]string, error) {
 	files := make([]string, len(r.Artifacts))
 	for i, a := range r.Artifacts {
 		if _, inline := output[a.Field]; dir == "" || a.Code != "" || a.Field != "" && inline {

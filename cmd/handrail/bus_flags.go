@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway"
 )
 
@@ -34,7 +35,7 @@ func (b busFlags) config() (*tls.Config, error) {
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if (*b.cert == "") != (*b.key == "") {
-		return nil, usageError("--nats-cert and --nats-key go together")
+		return nil, terminal.UsageError("--nats-cert and --nats-key go together")
 	}
 	if *b.ca != "" {
 		data, err := os.ReadFile(*b.ca)
@@ -43,7 +44,7 @@ func (b busFlags) config() (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(data) {
-			return nil, usageError("%s has no certificate", *b.ca)
+			return nil, terminal.UsageError("%s has no certificate", *b.ca)
 		}
 	}
 	if *b.cert != "" {
@@ -73,12 +74,12 @@ func addBusServer(cmd *cobra.Command) busServer {
 
 func (b busServer) into(o *gateway.Options) error {
 	if _, port, err := net.SplitHostPort(*b.listen); err != nil || port == "" {
-		return usageError("--bus %s: want HOST:PORT, such as %s", *b.listen, defaultBus)
+		return terminal.UsageError("--bus %s: want HOST:PORT, such as %s", *b.listen, defaultBus)
 	}
 	o.Bus, o.NATS = *b.listen, *b.url
 	if o.NATS != "" {
 		if u, err := url.Parse(o.NATS); err != nil || u.Scheme != "tls" || u.Host == "" || u.User != nil {
-			return usageError("--nats %.100q: want tls://HOST:PORT", o.NATS)
+			return terminal.UsageError("--nats %.100q: want tls://HOST:PORT", o.NATS)
 		}
 	}
 	var err error

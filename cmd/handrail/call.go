@@ -17,6 +17,8 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/command"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
 type callOptions struct {
@@ -39,7 +41,7 @@ func newCallCmd() *cobra.Command {
 			"  handrail call tool.browser.screenshot --out shots\n" +
 			"  handrail call --agent tool.desktop.screenshot '{\"display\":\"primary\"}'   # and answer it with handrail approve",
 		Args:              cobra.RangeArgs(1, 2),
-		ValidArgsFunction: completeTools,
+		ValidArgsFunction: remote.CompleteTools,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.args, "args", "", "arguments as a JSON object; - reads them from standard input")
@@ -49,11 +51,11 @@ func newCallCmd() *cobra.Command {
 	f.StringVar(&o.requestID, "request-id", "", "makes a retry recognisable: the same ID is never carried out twice")
 	f.StringVar(&o.out, "out", "", "directory to save images and other captured bytes in; made if it is not there")
 	f.BoolVar(&o.agent, "agent", false, "call as an agent does, with the token in gateway/agent.token")
-	_ = cmd.RegisterFlagCompletionFunc("arg", completeArguments)
+	_ = cmd.RegisterFlagCompletionFunc("arg", remote.CompleteArguments)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {
 			if o.args != "" {
-				return usageError("the arguments are given twice: as ARGS and with --args")
+				return terminal.UsageError("the arguments are given twice: as ARGS and with --args")
 			}
 			o.args = args[1]
 		}
@@ -63,7 +65,7 @@ func newCallCmd() *cobra.Command {
 }
 
 func runCall(cmd *cobra.Command, tool string, o callOptions) error {
-	c, err := newCaller(cmd, o.agent)
+	c, err := remote.FindFor(cmd, o.agent)
 	if err != nil {
 		return err
 	}
@@ -73,41 +75,41 @@ func runCall(cmd *cobra.Command, tool string, o callOptions) error {
 	}
 	if o.out != "" {
 		if info, err := os.Stat(o.out); err == nil && !info.IsDir() {
-			return usageError("--out %s is a file; name a directory", o.out)
+			return terminal.UsageError("--out %s is a file; name a directory", o.out)
 		}
 		if err := os.MkdirAll(o.out, 0o700); err != nil {
-			return usageError("--out: %v", err)
+			return terminal.UsageError("--out: %v", err)
 		}
 	}
-	request := body("tool", tool, "lane", o.lane, "request_id", o.requestID)
+	request := remote.Body("tool", tool, "lane", o.lane, "request_id", o.requestID)
 	request["args"] = args
 	var raw json.RawMessage
-	stop := showWaiting(cmd, "waiting for "+tool)
+	stop := terminal.ShowWaiting(cmd, "waiting for "+tool)
 	asker := c
 	if o.agent {
-		asker, _ = newClient(cmd)
+		asker, _ = remote.Find(cmd)
 	}
 	quiet := showQuestions(cmd, c, asker, o, tool)
-	err = c.do(cmd.Context(), http.MethodPost, path("calls"), request, &raw)
+	err = c.Ask(cmd.Context(), http.MethodPost, remote.Path("calls"), request, &raw)
 	quiet()
 	stop()
 	if err != nil {
 		if o.requestID != "" && cmd.Context().Err() != nil {
 			cancelRequest(cmd, c, o.requestID)
 		}
-		if cmd.Context().Err() != nil && !commonOf(cmd).json {
+		if cmd.Context().Err() != nil && !terminal.FlagsOf(cmd).JSON {
 			fmt.Fprintln(cmd.ErrOrStderr(), "The call is cancelled. If it had started, its effect may have happened: 'handrail calls' says how it ended.")
 		}
 		return err
 	}
-	return c.likeTool(cmd, tool, printResult(cmd, c, raw, o.out))
+	return c.LikeTool(cmd, tool, printResult(cmd, c, raw, o.out))
 }
 
 // cancelRequest cancels a call on purpose: one with a request ID outlives the connection.
-func cancelRequest(cmd *cobra.Command, c *remote, id string) {
+func cancelRequest(cmd *cobra.Command, c *remote.Gateway, id string) {
 	ctx, done := context.WithTimeout(context.WithoutCancel(cmd.Context()), 5*time.Second)
 	defer done()
-	err := c.do(ctx, http.MethodDelete, path("calls", "request", id), nil, nil)
+	err := c.Ask(ctx, http.MethodDelete, remote.Path("calls", "request", id), nil, nil)
 	if err != nil && capabilities.CodeOf(err) != capabilities.CodeNotFound { // it has ended
 		fmt.Fprintf(cmd.ErrOrStderr(), "The call could not be cancelled and may go on: %v\n", err)
 	}
@@ -115,7 +117,7 @@ func cancelRequest(cmd *cobra.Command, c *remote, id string) {
 
 // arguments merges --args and --arg into one object. It stays raw JSON where the
 // caller wrote JSON: the gateway, not this program, judges it.
-func (o callOptions) arguments(cmd *cobra.Command, c *remote, tool string) (json.RawMessage, error) {
+func (o callOptions) arguments(cmd *cobra.Command, c *remote.Gateway, tool string) (json.RawMessage, error) {
 	text := o.args
 	if text == "-" {
 		data, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), 1<<20+1))
@@ -129,19 +131,19 @@ func (o callOptions) arguments(cmd *cobra.Command, c *remote, tool string) (json
 			return json.RawMessage("{}"), nil
 		}
 		if !json.Valid([]byte(text)) {
-			return nil, usageError("--args is not JSON; write an object such as --args '{\"url\":\"https://example.com/\"}'")
+			return nil, terminal.UsageError("--args is not JSON; write an object such as --args '{\"url\":\"https://example.com/\"}'")
 		}
 		return json.RawMessage(text), nil
 	}
 	merged := map[string]json.RawMessage{}
 	if strings.TrimSpace(text) != "" {
 		if err := json.Unmarshal([]byte(text), &merged); err != nil || merged == nil {
-			return nil, usageError("--args is not a JSON object")
+			return nil, terminal.UsageError("--args is not a JSON object")
 		}
 	}
 	var types map[string]string
 	if len(o.pairs) > 0 {
-		t, _, err := c.tool(cmd, o.lane, tool)
+		t, _, err := c.FindTool(cmd, o.lane, tool)
 		if err != nil {
 			return nil, err
 		}
@@ -150,31 +152,31 @@ func (o callOptions) arguments(cmd *cobra.Command, c *remote, tool string) (json
 	for _, pair := range o.pairs {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			return nil, usageError("--arg %q is not name=value", pair)
+			return nil, terminal.UsageError("--arg %q is not name=value", pair)
 		}
 		if _, twice := merged[name]; twice {
-			return nil, usageError("argument %q is given twice", name)
+			return nil, terminal.UsageError("argument %q is given twice", name)
 		}
 		typed, err := typedValue(types[name], value)
 		if err != nil {
-			return nil, usageError("--arg %s: %v", name, err)
+			return nil, terminal.UsageError("--arg %s: %v", name, err)
 		}
 		merged[name] = typed
 	}
 	if o.node != "" {
 		who := c
 		if o.agent { // agents see no names of devices; the person who types one does
-			if person, err := newClient(cmd); err == nil {
+			if person, err := remote.Find(cmd); err == nil {
 				who = person
 			}
 		}
-		id, err := who.nodeID(cmd, o.node)
+		id, err := who.NodeID(cmd, o.node)
 		if err != nil {
 			return nil, err
 		}
 		o.node = id
 		if _, twice := merged["node_id"]; twice {
-			return nil, usageError("node_id is given twice")
+			return nil, terminal.UsageError("node_id is given twice")
 		}
 		merged["node_id"], _ = json.Marshal(o.node)
 	}
@@ -220,7 +222,7 @@ func typedValue(kind, word string) (json.RawMessage, error) {
 }
 
 // printResult shows how a call ended and returns the error that sets the exit code.
-func printResult(cmd *cobra.Command, c *remote, raw json.RawMessage, dir string) error {
+func printResult(cmd *cobra.Command, c *remote.Gateway, raw json.RawMessage, dir string) error {
 	var r capabilities.Result
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
@@ -245,12 +247,12 @@ func printResult(cmd *cobra.Command, c *remote, raw json.RawMessage, dir string)
 	}
 	failure := resultError(r)
 	out := cmd.OutOrStdout()
-	if commonOf(cmd).json {
-		if err := printJSON(out, withOutput(raw, output, saved, kept)); err != nil {
+	if terminal.FlagsOf(cmd).JSON {
+		if err := terminal.PrintJSON(out, withOutput(raw, output, saved, kept)); err != nil {
 			return err
 		}
 		if failure != nil { // the object above has said it
-			return &exitError{code: exitCode(failure), err: failure, silent: true}
+			return &terminal.ExitError{Code: terminal.ExitCode(failure), Err: failure, Silent: true}
 		}
 		return nil
 	}
@@ -273,22 +275,22 @@ func printResult(cmd *cobra.Command, c *remote, raw json.RawMessage, dir string)
 	if r.Ack && len(output) == 0 {
 		fmt.Fprintln(out, "done")
 	}
-	printValue(out, "", output)
+	terminal.PrintValue(out, "", output)
 	for _, f := range files {
-		fmt.Fprintln(out, plain("file: "+f))
+		fmt.Fprintln(out, terminal.Plain("file: "+f))
 	}
 	for i, a := range r.Artifacts {
 		where := "handrail artifacts get " + string(a.ID)
 		if kept[i] != "" {
 			where = kept[i]
 		}
-		fmt.Fprintln(out, plain(fmt.Sprintf("file: %s (%s, %d bytes): %s", a.Name, a.MIME, a.Size, where)))
+		fmt.Fprintln(out, terminal.Plain(fmt.Sprintf("file: %s (%s, %d bytes): %s", a.Name, a.MIME, a.Size, where)))
 	}
 	if r.Effect != "" {
-		fmt.Fprintln(out, plain(strings.TrimSuffix(fmt.Sprintf("effect: %s (%s)", r.Effect, r.Evidence), " ()")))
+		fmt.Fprintln(out, terminal.Plain(strings.TrimSuffix(fmt.Sprintf("effect: %s (%s)", r.Effect, r.Evidence), " ()")))
 	}
 	if hint, action := r.Action.Unworded(r.Hint); hint != "" {
-		fmt.Fprintln(out, plain("hint: "+command.Hint(hint, action)))
+		fmt.Fprintln(out, terminal.Plain("hint: "+command.Hint(hint, action)))
 	}
 	return nil
 }
@@ -368,14 +370,14 @@ func resultError(r capabilities.Result) error {
 	if err.Code == "" {
 		err.Code = capabilities.CodeInternal
 	}
-	if _, mapped := exitCodes[err.Code]; mapped || err.Code == capabilities.CodeAmbiguousNode {
+	if _, mapped := terminal.ExitCodes[err.Code]; mapped || err.Code == capabilities.CodeAmbiguousNode {
 		return err
 	}
 	switch r.Status {
 	case capabilities.StatusDenied:
-		return &exitError{code: exitDenied, err: err}
+		return &terminal.ExitError{Code: terminal.ExitDenied, Err: err}
 	case capabilities.StatusPending:
-		return &exitError{code: exitPending, err: err}
+		return &terminal.ExitError{Code: terminal.ExitPending, Err: err}
 	}
 	return err
 }

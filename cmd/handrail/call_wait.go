@@ -7,6 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -16,8 +19,8 @@ const askEvery = time.Second
 // showQuestions writes to standard error what a call waits for as soon as a person has to answer,
 // and the command that answers it, until stop is called. It looks as asker, which may not be the
 // caller: agents see no questions. A caller who may not look is told nothing.
-func showQuestions(cmd *cobra.Command, caller, asker *remote, o callOptions, tool string) (stop func()) {
-	if commonOf(cmd).json || asker == nil {
+func showQuestions(cmd *cobra.Command, caller, asker *remote.Gateway, o callOptions, tool string) (stop func()) {
+	if terminal.FlagsOf(cmd).JSON || asker == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
@@ -34,7 +37,7 @@ func showQuestions(cmd *cobra.Command, caller, asker *remote, o callOptions, too
 				return
 			case <-tick.C:
 			}
-			if who.Principal == "" && caller.get(ctx, path("whoami"), &who) != nil {
+			if who.Principal == "" && caller.Get(ctx, remote.Path("whoami"), &who) != nil {
 				return
 			}
 			all, err := asker.Approvals(ctx)
@@ -59,24 +62,24 @@ func showQuestions(cmd *cobra.Command, caller, asker *remote, o callOptions, too
 
 // sayQuestion names one question; own: the caller asks, who cannot answer it but as the owner
 // of the device, in the console.
-func sayQuestion(cmd *cobra.Command, asker *remote, a api.Approval, own bool) {
+func sayQuestion(cmd *cobra.Command, asker *remote.Gateway, a api.Approval, own bool) {
 	w := cmd.ErrOrStderr()
-	data, err := dataDirOf(cmd)
+	data, err := datadir.Of(cmd)
 	if err != nil {
 		data = ""
 	}
 	clear := ""
-	if isTerminal(w) { // over the line that counts
+	if terminal.Interactive(w) { // over the line that counts
 		clear = "\r\033[K"
 	}
-	until := a.Expires.Local().Format(clock)
+	until := a.Expires.Local().Format(terminal.Clock)
 	if own && a.Own != nil && a.Own.Owner {
-		fmt.Fprintf(w, "%sWaiting for you, open until %s: the device is yours, so allow it in the console, %s/console/approvals/%s (sign in: %s).\n", clear, until, forBrowser(asker.base.String()), plain(a.ID), data.command("login"))
+		fmt.Fprintf(w, "%sWaiting for you, open until %s: the device is yours, so allow it in the console, %s/console/approvals/%s (sign in: %s).\n", clear, until, datadir.ForBrowser(asker.Base.String()), terminal.Plain(a.ID), data.Command("login"))
 		return
 	}
 	if own {
-		fmt.Fprintf(w, "%sWaiting for a person: question %s, open until %s. Nobody answers their own; another person does with 'handrail approve %s' or in the console.\n", clear, plain(a.ID), until, plain(a.ID))
+		fmt.Fprintf(w, "%sWaiting for a person: question %s, open until %s. Nobody answers their own; another person does with 'handrail approve %s' or in the console.\n", clear, terminal.Plain(a.ID), until, terminal.Plain(a.ID))
 		return
 	}
-	fmt.Fprintf(w, "%sWaiting for your answer to question %s, open until %s: %s (or deny).\n", clear, plain(a.ID), until, data.command("approve", plain(a.ID)))
+	fmt.Fprintf(w, "%sWaiting for your answer to question %s, open until %s: %s (or deny).\n", clear, terminal.Plain(a.ID), until, data.Command("approve", terminal.Plain(a.ID)))
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/gateway/client"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/test/site"
@@ -19,17 +20,17 @@ import (
 func TestACallSaysWhatItWaitsFor(t *testing.T) {
 	s := site.Start(t, site.Options{ApprovalWait: 2 * time.Minute, Rules: `@id("ask") permit (principal, action in Action::"family:fixture", resource) when { context.consent };`})
 	s.AddNode("desk", site.NewHandler())
-	data := dataDir(t.TempDir())
-	if err := os.MkdirAll(data.gateway(), 0o700); err != nil {
+	data := datadir.Dir(t.TempDir())
+	if err := os.MkdirAll(data.Gateway(), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	admin := s.MustToken("admin", principal.RoleAdmin)
-	for path, text := range map[string]string{data.tokenPath(): admin, data.agentTokenPath(): s.MustToken("agent", principal.RoleAgent)} {
+	for path, text := range map[string]string{data.TokenPath(): admin, data.AgentTokenPath(): s.MustToken("agent", principal.RoleAgent)} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := data.writeRunning(runningGateway{HTTP: s.URL(), PID: os.Getpid()}); err != nil {
+	if err := data.WriteRunning(datadir.Running{HTTP: s.URL(), PID: os.Getpid()}); err != nil {
 		t.Fatal(err)
 	}
 	self, err := os.Executable()

@@ -13,6 +13,8 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/command"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -38,21 +40,21 @@ func newCallsCmd() *cobra.Command {
 	before := f.Uint64("before", 0, "calls older than this; the end of a list names it")
 	limit := f.Int("limit", 50, fmt.Sprintf("how many at most, up to %d", maxCalls))
 	_ = cmd.RegisterFlagCompletionFunc("tool", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		return completeTools(cmd, nil, typed)
+		return remote.CompleteTools(cmd, nil, typed)
 	})
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(api.Outcomes(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *limit < 1 || *limit > maxCalls {
-			return usageError("--limit must be from 1 to %d", maxCalls)
+			return terminal.UsageError("--limit must be from 1 to %d", maxCalls)
 		}
 		if *state != "" && !slices.Contains(api.Outcomes(), *state) {
-			return usageHint("It is one of "+strings.Join(api.Outcomes(), ", ")+".", "no call is in the state %q", *state)
+			return terminal.UsageHint("It is one of "+strings.Join(api.Outcomes(), ", ")+".", "no call is in the state %q", *state)
 		}
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
-		id, err := c.nodeID(cmd, *node)
+		id, err := c.NodeID(cmd, *node)
 		if err != nil {
 			return err
 		}
@@ -60,12 +62,12 @@ func newCallsCmd() *cobra.Command {
 		if *before > 0 {
 			narrow = append(narrow, "before", strconv.FormatUint(*before, 10))
 		}
-		list, err := c.calls(cmd, narrow...)
+		list, err := listCalls(cmd, c, narrow...)
 		if err != nil {
 			return err
 		}
-		if commonOf(cmd).json {
-			return printItems(cmd.OutOrStdout(), list.Calls)
+		if terminal.FlagsOf(cmd).JSON {
+			return terminal.PrintItems(cmd.OutOrStdout(), list.Calls)
 		}
 		return printCalls(cmd, list)
 	}
@@ -80,25 +82,25 @@ type callList struct {
 	Before uint64            `json:"before"`
 }
 
-func (c *remote) calls(cmd *cobra.Command, narrow ...string) (list callList, err error) {
-	err = c.get(cmd.Context(), query(path("calls"), narrow...), &list)
+func listCalls(cmd *cobra.Command, c *remote.Gateway, narrow ...string) (list callList, err error) {
+	err = c.Get(cmd.Context(), remote.Query(remote.Path("calls"), narrow...), &list)
 	return list, err
 }
 
 func printCalls(cmd *cobra.Command, list callList) error {
-	calls, err := decodeAll[api.Call](list.Calls)
+	calls, err := remote.DecodeAll[api.Call](list.Calls)
 	if err != nil {
 		return err
 	}
 	if len(calls) == 0 {
 		fmt.Fprintln(cmd.OutOrStdout(), "No calls.")
 	} else {
-		t := newTable(cmd.OutOrStdout(), "WHEN", "WHO", "NODE", "WHAT", "OUTCOME", "CALL")
+		t := terminal.NewTable(cmd.OutOrStdout(), "WHEN", "WHO", "NODE", "WHAT", "OUTCOME", "CALL")
 		now := time.Now()
 		for _, v := range calls {
-			t.row(ago(now, v.StartedAt), string(v.Principal), cmp.Or(v.NodeLabel, string(v.Node)), cmp.Or(v.Phrase, string(v.Tool)), outcomeOf(v), string(v.ID))
+			t.Row(terminal.Ago(now, v.StartedAt), string(v.Principal), cmp.Or(v.NodeLabel, string(v.Node)), cmp.Or(v.Phrase, string(v.Tool)), outcomeOf(v), string(v.ID))
 		}
-		t.flush()
+		t.Flush()
 	}
 	if list.Before > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Older calls: --before %d\n", list.Before)
@@ -127,23 +129,23 @@ func newCallsShowCmd() *cobra.Command {
 	}
 	cmd.ValidArgsFunction = completeCalls
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
-		raw, err := c.callMeant(cmd, args[0])
+		raw, err := callMeant(cmd, c, args[0])
 		if err != nil {
 			return err
 		}
-		if commonOf(cmd).json {
-			return printJSON(cmd.OutOrStdout(), raw)
+		if terminal.FlagsOf(cmd).JSON {
+			return terminal.PrintJSON(cmd.OutOrStdout(), raw)
 		}
-		calls, err := decodeAll[api.Call]([]json.RawMessage{raw})
+		calls, err := remote.DecodeAll[api.Call]([]json.RawMessage{raw})
 		if err != nil {
 			return err
 		}
 		printCall(cmd, calls[0])
-		steps, err := c.calls(cmd, "parent", string(calls[0].ID), "limit", strconv.Itoa(maxCalls))
+		steps, err := listCalls(cmd, c, "parent", string(calls[0].ID), "limit", strconv.Itoa(maxCalls))
 		if err != nil || len(steps.Calls) == 0 {
 			return err
 		}
@@ -154,27 +156,27 @@ func newCallsShowCmd() *cobra.Command {
 }
 
 // callMeant finds the call that a person means by its ID or the beginning of it.
-func (c *remote) callMeant(cmd *cobra.Command, text string) (json.RawMessage, error) {
-	list, err := c.calls(cmd, "q", text, "limit", strconv.Itoa(maxCalls))
+func callMeant(cmd *cobra.Command, c *remote.Gateway, text string) (json.RawMessage, error) {
+	list, err := listCalls(cmd, c, "q", text, "limit", strconv.Itoa(maxCalls))
 	if err != nil {
 		return nil, err
 	}
-	calls, err := decodeAll[api.Call](list.Calls)
+	calls, err := remote.DecodeAll[api.Call](list.Calls)
 	if err != nil {
 		return nil, err
 	}
-	byID, near := map[string]json.RawMessage{}, []named{}
+	byID, near := map[string]json.RawMessage{}, []remote.Named{}
 	for i, v := range calls {
 		if strings.HasPrefix(string(v.ID), text) {
 			byID[string(v.ID)] = list.Calls[i]
-			near = append(near, named{ID: string(v.ID), Label: v.Phrase})
+			near = append(near, remote.Named{ID: string(v.ID), Label: v.Phrase})
 		}
 	}
 	if len(near) == 0 {
 		return nil, command.Advise(capabilities.Errorf(capabilities.CodeNotFound, "no recent call is %q", text),
 			command.Here("calls"), " lists the latest; of an old one, ", command.Here("ledger", "show", "--call", text), " shows the packets.")
 	}
-	id, err := choose("call", text, near)
+	id, err := remote.Choose("call", text, near)
 	return byID[id], err
 }
 
@@ -189,27 +191,27 @@ func printCall(cmd *cobra.Command, v api.Call) {
 	for _, line := range [][2]string{
 		{"call", string(v.ID)}, {"what", v.Phrase}, {"tool", string(v.Tool)}, {"outcome", outcomeOf(v)}, {"effect", string(v.Effect)},
 		{"decision", v.Decision}, {"who", string(v.Principal)}, {"lane", string(v.Lane)}, {"by", v.Surface}, {"step of", string(v.Parent)},
-		{"node", strings.TrimSpace(v.NodeLabel + " " + string(v.Node))}, {"began", v.StartedAt.Local().Format(dayClock)}, {"took", took},
+		{"node", strings.TrimSpace(v.NodeLabel + " " + string(v.Node))}, {"began", v.StartedAt.Local().Format(terminal.DayClock)}, {"took", took},
 	} {
 		if line[1] != "" {
-			fmt.Fprintf(cmd.OutOrStdout(), "%-9s %s\n", line[0], plain(line[1]))
+			fmt.Fprintf(cmd.OutOrStdout(), "%-9s %s\n", line[0], terminal.Plain(line[1]))
 		}
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%-9s handrail ledger show --call %s\n", "record", plain(string(v.ID)))
+	fmt.Fprintf(cmd.OutOrStdout(), "%-9s handrail ledger show --call %s\n", "record", terminal.Plain(string(v.ID)))
 }
 
 // completeCalls completes the ID of a recent call.
 func completeCalls(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	none := cobra.ShellCompDirectiveNoFileComp
-	c, err := newClient(cmd)
+	c, err := remote.Find(cmd)
 	if err != nil || len(args) > 0 {
 		return nil, none
 	}
-	list, err := c.calls(cmd, "limit", "50")
+	list, err := listCalls(cmd, c, "limit", "50")
 	if err != nil {
 		return nil, none
 	}
-	calls, err := decodeAll[api.Call](list.Calls)
+	calls, err := remote.DecodeAll[api.Call](list.Calls)
 	if err != nil {
 		return nil, none
 	}

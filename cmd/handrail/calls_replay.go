@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/rules"
 )
@@ -23,11 +25,11 @@ func newCallsReplayCmd() *cobra.Command {
 	cmd.ValidArgsFunction = completeCalls
 	run := cmd.Flags().Bool("run", false, "run it again, too")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
-		meant, err := c.callMeant(cmd, args[0])
+		meant, err := callMeant(cmd, c, args[0])
 		if err != nil {
 			return err
 		}
@@ -36,11 +38,11 @@ func newCallsReplayCmd() *cobra.Command {
 			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
 		}
 		var raw json.RawMessage
-		if err := c.do(cmd.Context(), http.MethodPost, path("calls", string(call.ID), "replay"), map[string]any{"run": *run}, &raw); err != nil {
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("calls", string(call.ID), "replay"), map[string]any{"run": *run}, &raw); err != nil {
 			return err
 		}
-		if commonOf(cmd).json {
-			return printJSON(cmd.OutOrStdout(), raw)
+		if terminal.FlagsOf(cmd).JSON {
+			return terminal.PrintJSON(cmd.OutOrStdout(), raw)
 		}
 		var again struct {
 			rules.CallReplay
@@ -67,7 +69,7 @@ func printReplay(cmd *cobra.Command, r *rules.CallReplay) {
 		}
 		return strings.Join(rules, ", ")
 	}
-	fmt.Fprintf(out, "call                   %s\ntool                   %s\nrecorded               %s, by %s\n", plain(string(r.Call)), plain(string(r.Tool)), r.Was, plain(by(r.Rules)))
+	fmt.Fprintf(out, "call                   %s\ntool                   %s\nrecorded               %s, by %s\n", terminal.Plain(string(r.Call)), terminal.Plain(string(r.Tool)), r.Was, terminal.Plain(by(r.Rules)))
 	line := func(name string, v *rules.Verdict) {
 		same := "the same"
 		if v.Differs {
@@ -76,10 +78,10 @@ func printReplay(cmd *cobra.Command, r *rules.CallReplay) {
 		if v.Unsure {
 			same += ", as far as the record tells"
 		}
-		fmt.Fprintf(out, "%-22s %s, by %s: %s\n", name, v.Effect, plain(by(v.Rules)), same)
+		fmt.Fprintf(out, "%-22s %s, by %s: %s\n", name, v.Effect, terminal.Plain(by(v.Rules)), same)
 	}
 	if r.Then == nil {
-		fmt.Fprintf(out, "policy at that time    cannot be asked: %s\n", plain(r.NoThen))
+		fmt.Fprintf(out, "policy at that time    cannot be asked: %s\n", terminal.Plain(r.NoThen))
 	} else {
 		line("policy at that time", r.Then)
 	}

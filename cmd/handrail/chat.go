@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
 // maxMessage bounds what a person says at once, in bytes.
@@ -35,7 +36,7 @@ func newChatCmd() *cobra.Command {
 func chat(cmd *cobra.Command, o runOptions) error {
 	in := readLines(cmd.Context(), cmd.InOrStdin())
 	prompt := func(text string) {
-		if isTerminal(cmd.InOrStdin()) {
+		if terminal.Interactive(cmd.InOrStdin()) {
 			fmt.Fprint(cmd.ErrOrStderr(), text)
 		}
 	}
@@ -63,7 +64,7 @@ func chat(cmd *cobra.Command, o runOptions) error {
 		return err
 	}
 	defer e.close()
-	if isTerminal(cmd.InOrStdin()) {
+	if terminal.Interactive(cmd.InOrStdin()) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Write what you want done. /exit ends.")
 	}
 	for {
@@ -87,7 +88,7 @@ func chat(cmd *cobra.Command, o runOptions) error {
 			if err = showOutcome(cmd, out, spoken); err != nil {
 				return err
 			}
-			if out.Ask != "" && !commonOf(cmd).json {
+			if out.Ask != "" && !terminal.FlagsOf(cmd).JSON {
 				err = unclear(out)
 			}
 		}

@@ -17,6 +17,9 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/cmd/handrail/ci"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
 // ciOptions is what the flags of ci say.
@@ -65,12 +68,12 @@ func runCI(cmd *cobra.Command, args []string, o ciOptions) error {
 	defer stop()
 	for _, origin := range o.origins {
 		if _, err := policy.OriginPermit(origin, ""); err != nil {
-			return usageError("--browser-allow-origin %s: %s", origin, capabilities.AsError(err).PublicMessage())
+			return terminal.UsageError("--browser-allow-origin %s: %s", origin, capabilities.AsError(err).PublicMessage())
 		}
 	}
 	for _, given := range append(slices.Clone(o.uploads), o.browser) {
 		if _, err := os.Stat(given); given != "" && err != nil {
-			return usageError("%v", err)
+			return terminal.UsageError("%v", err)
 		}
 	}
 	program, err := os.Executable()
@@ -82,7 +85,7 @@ func runCI(cmd *cobra.Command, args []string, o ciOptions) error {
 		return err
 	}
 	defer pages.Release()
-	data, kept := commonOf(cmd).data, true
+	data, kept := terminal.FlagsOf(cmd).Data, true
 	if data == "" {
 		if data, err = os.MkdirTemp("", "handrail-ci-"); err != nil {
 			return err
@@ -94,8 +97,8 @@ func runCI(cmd *cobra.Command, args []string, o ciOptions) error {
 		return err
 	}
 	// The suite has a folder of its own to upload from; others are named by flag.
-	own := dataDir(data).uploads()
-	if err := dataDir(data).make(own); err != nil {
+	own := uploadsOf(datadir.Dir(data))
+	if err := datadir.Dir(data).Make(own); err != nil {
 		return err
 	}
 	roots := []string{own}
@@ -105,18 +108,18 @@ func runCI(cmd *cobra.Command, args []string, o ciOptions) error {
 		}
 		roots = append(roots, root)
 	}
-	process := exec.Command(program, o.siteArgs(data, kept, commonOf(cmd).json, append(pages.Origins(), o.origins...), roots)...)
+	process := exec.Command(program, o.siteArgs(data, kept, terminal.FlagsOf(cmd).JSON, append(pages.Origins(), o.origins...), roots)...)
 	process.Stderr = cmd.ErrOrStderr()
 	site, err := ci.Start(process, signals)
 	if err != nil {
 		return ciExit(err)
 	}
 	defer site.End()
-	token, err := readToken(site.TokenFile)
+	token, err := remote.ReadToken(site.TokenFile)
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(dataDir(data).policyDir(), upNoSandboxRules)); err == nil {
+	if _, err := os.Stat(filepath.Join(datadir.Dir(data).PolicyDir(), upNoSandboxRules)); err == nil {
 		fmt.Fprintln(cmd.ErrOrStderr(), "handrail ci: Chrome runs without its sandbox here; 'handrail doctor' says why")
 	}
 	child := exec.Command(args[0], args[1:]...)
@@ -127,9 +130,9 @@ func runCI(cmd *cobra.Command, args []string, o ciOptions) error {
 	}
 	child.Env = append(os.Environ(), "HANDRAIL_MCP_URL="+site.MCP, "HANDRAIL_URL="+site.HTTP, "HANDRAIL_TOKEN="+token,
 		"HANDRAIL_DATA="+data, suitePagesEnv+"="+strings.Join(pages.Addresses[:], ","), suiteUploadsEnv+"="+own, "PATH="+path)
-	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), bare(cmd.OutOrStdout()).(io.Writer), cmd.ErrOrStderr()
+	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), terminal.Bare(cmd.OutOrStdout()).(io.Writer), cmd.ErrOrStderr()
 	pages.Release()
-	return ciExit(ci.Run(child, signals, isTerminal(cmd.InOrStdin())))
+	return ciExit(ci.Run(child, signals, terminal.Interactive(cmd.InOrStdin())))
 }
 
 // ciExit has this process end as the command, or the site that did not start.
@@ -139,9 +142,9 @@ func ciExit(err error) error {
 	var late *ci.LateError
 	switch {
 	case errors.As(err, &command):
-		return &exitError{code: command.Code, err: err, silent: command.Started, final: command.Started}
+		return &terminal.ExitError{Code: command.Code, Err: err, Silent: command.Started, Final: command.Started}
 	case errors.As(err, &site):
-		return &exitError{code: max(exitFailed, site.Code), err: err, silent: true}
+		return &terminal.ExitError{Code: max(terminal.ExitFailed, site.Code), Err: err, Silent: true}
 	case errors.As(err, &late):
 		return capabilities.Errorf(capabilities.CodeNodeNotReady, "%s", err.Error())
 	}
@@ -169,8 +172,8 @@ func (o ciOptions) siteArgs(data string, kept, json bool, origins, uploads []str
 	return args
 }
 
-// uploads is the folder that the suite uploads from.
-func (d dataDir) uploads() string { return filepath.Join(string(d), "uploads") }
+// uploadsOf is the folder that the suite uploads from.
+func uploadsOf(d datadir.Dir) string { return filepath.Join(string(d), "uploads") }
 
 // newCISiteCmd makes the second process of ci. It is not for people.
 func newCISiteCmd() *cobra.Command {
@@ -189,7 +192,7 @@ func newCISiteCmd() *cobra.Command {
 // ciSite runs a gateway and a node until standard input ends.
 func ciSite(cmd *cobra.Command, o upOptions, keep bool) error {
 	return ci.Serve(cmd.Context(), cmd.InOrStdin(), func(ctx context.Context) error {
-		data, err := dataDirOf(cmd)
+		data, err := datadir.Of(cmd)
 		if err != nil {
 			return err
 		}
@@ -201,7 +204,7 @@ func ciSite(cmd *cobra.Command, o upOptions, keep bool) error {
 		}
 		cmd.SetContext(ctx)
 		// The output of up is for the other process; an error is for the person.
-		asked := fmt.Sprint(commonOf(cmd).json)
+		asked := fmt.Sprint(terminal.FlagsOf(cmd).JSON)
 		if err := cmd.Flags().Set("json", "true"); err != nil {
 			return err
 		}

@@ -12,6 +12,9 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/cmd/handrail/connect"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/client"
 )
 
@@ -46,29 +49,29 @@ func newConnectCmd() *cobra.Command {
 	f.BoolVar(&o.remove, "remove", false, "take CLIENT's entry out again and revoke its token")
 	cmd.MarkFlagsMutuallyExclusive("check", "remove", "print")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		data, err := dataDirOf(cmd)
+		data, err := datadir.Of(cmd)
 		if err != nil {
 			return err
 		}
 		if full, err := filepath.Abs(string(data)); err == nil {
-			data = dataDir(full) // the client starts us from somewhere else
+			data = datadir.Dir(full) // the client starts us from somewhere else
 		}
 		var kind connect.Client
 		if len(args) == 1 {
 			var ok bool
 			if kind, ok = connect.Named(args[0]); !ok {
-				return usageError("there is no client %q; want one of %s", args[0], strings.Join(connect.Names(), ", "))
+				return terminal.UsageError("there is no client %q; want one of %s", args[0], strings.Join(connect.Names(), ", "))
 			}
 		}
 		switch {
 		case o.show && !(o.print && o.remote):
-			return usageError("--show-token goes with --print --http; nothing else prints a token")
+			return terminal.UsageError("--show-token goes with --print --http; nothing else prints a token")
 		case o.check:
 			return checkClients(cmd, data, o.request(kind))
 		case len(args) == 0 && !o.remove:
 			return cmd.Help()
 		case len(args) == 0:
-			return usageError("name the client; want one of %s", strings.Join(connect.Names(), ", "))
+			return terminal.UsageError("name the client; want one of %s", strings.Join(connect.Names(), ", "))
 		case o.remove:
 			return disconnect(cmd, data, o.request(kind))
 		}
@@ -81,29 +84,29 @@ func (o connectOptions) request(kind connect.Client) connect.Request {
 	return connect.Request{Client: kind, File: o.file, As: o.as, HTTP: o.remote}
 }
 
-// clients is the folder of the clients that were connected.
-func (d dataDir) clients() connect.Store {
+// clientsOf is the folder of the clients that were connected.
+func clientsOf(d datadir.Dir) connect.Store {
 	return connect.Store{Dir: filepath.Join(string(d), "clients")}
 }
 
 // connectable is what clients are connected to: this data directory, and the gateway that the
 // command finds from it.
-func (d dataDir) connectable(cmd *cobra.Command) connect.Site {
+func connectable(cmd *cobra.Command, d datadir.Dir) connect.Site {
 	return connect.Site{
-		Data: string(d), Store: d.clients(), Version: programVersion(), Told: told,
+		Data: string(d), Store: clientsOf(d), Version: programVersion(), Told: remote.Told,
 		Person: func() (connect.Gateway, error) {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return connect.Gateway{}, err
 			}
-			return connect.Gateway{Client: c.Client, Base: c.base, Token: client.NewToken(c.token), Pin: c.pin, Away: c.away}, nil
+			return connect.Gateway{Client: c.Client, Base: c.Base, Token: client.NewToken(c.Token), Pin: c.Pin, Away: c.Away}, nil
 		},
 		Running: func() (*url.URL, client.Pin, error) {
-			running, err := d.readRunning()
+			running, err := d.ReadRunning()
 			if err != nil {
 				return nil, client.Pin{}, err
 			}
-			base, pin, err := running.place()
+			base, pin, err := running.Place()
 			if err != nil {
 				err = capabilities.Errorf(capabilities.CodeInvalidRequest, "the gateway's address: %v", err)
 			}
@@ -112,11 +115,11 @@ func (d dataDir) connectable(cmd *cobra.Command) connect.Site {
 	}
 }
 
-func connectClient(cmd *cobra.Command, data dataDir, kind connect.Client, o connectOptions) error {
+func connectClient(cmd *cobra.Command, data datadir.Dir, kind connect.Client, o connectOptions) error {
 	if o.remote && !kind.Remote() {
-		return usageError("%s only starts programs; leave --http out", kind.Title)
+		return terminal.UsageError("%s only starts programs; leave --http out", kind.Title)
 	}
-	plan, err := data.connectable(cmd).Plan(cmd.Context(), o.request(kind))
+	plan, err := connectable(cmd, data).Plan(cmd.Context(), o.request(kind))
 	if err != nil {
 		return err
 	}
@@ -128,50 +131,50 @@ func connectClient(cmd *cobra.Command, data dataDir, kind connect.Client, o conn
 	}
 	node := o.node
 	if node != "" {
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
-		if node, err = c.nodeID(cmd, node); err != nil {
+		if node, err = c.NodeID(cmd, node); err != nil {
 			return err
 		}
 	}
 	if o.print {
 		return printEntry(cmd, plan, kind, o.show, node)
 	}
-	if err := data.make(data.clients().Dir); err != nil {
+	if err := data.Make(clientsOf(data).Dir); err != nil {
 		return err
 	}
 	made, err := client.Make(cmd.Context(), node)
 	if err != nil {
 		return err
 	}
-	stop := showWaiting(cmd, "testing "+kind.Title+"'s configuration")
+	stop := terminal.ShowWaiting(cmd, "testing "+kind.Title+"'s configuration")
 	tools, err := made.Try(cmd.Context())
 	stop()
 	if err != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s is written, but the entry does not work:\n", plain(made.File))
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s is written, but the entry does not work:\n", terminal.Plain(made.File))
 		return err
 	}
-	out, tokenFile := cmd.OutOrStdout(), data.clients().Path(kind.Name)
-	if commonOf(cmd).json {
-		return printJSON(out, map[string]any{
+	out, tokenFile := cmd.OutOrStdout(), clientsOf(data).Path(kind.Name)
+	if terminal.FlagsOf(cmd).JSON {
+		return terminal.PrintJSON(out, map[string]any{
 			"client": kind.Name, "file": made.File, "backup": made.Backup, "transport": made.Transport, "principal": made.Principal,
 			"token_id": made.TokenID, "token_file": tokenFile, "node_id": made.Node, "tools": tools,
 		})
 	}
-	fmt.Fprintf(out, "%s is connected over %s: %s\n", kind.Title, made.Transport, plain(made.File))
+	fmt.Fprintf(out, "%s is connected over %s: %s\n", kind.Title, made.Transport, terminal.Plain(made.File))
 	if made.Backup != "" {
-		fmt.Fprintf(out, "  the file as it was is kept as %s\n", plain(made.Backup))
+		fmt.Fprintf(out, "  the file as it was is kept as %s\n", terminal.Plain(made.Backup))
 	}
-	fmt.Fprintf(out, "  it calls as %s, with token %s, which is kept in %s\n", plain(made.Principal), plain(made.TokenID), plain(tokenFile))
+	fmt.Fprintf(out, "  it calls as %s, with token %s, which is kept in %s\n", terminal.Plain(made.Principal), terminal.Plain(made.TokenID), terminal.Plain(tokenFile))
 	if made.Node != "" {
-		fmt.Fprintf(out, "  calls that name no node go to %s\n", plain(made.Node))
+		fmt.Fprintf(out, "  calls that name no node go to %s\n", terminal.Plain(made.Node))
 	}
 	if made.Fingerprint != "" {
 		fmt.Fprintf(out, "  the gateway's certificate is pinned: %s\n", made.Fingerprint)
 	}
-	fmt.Fprintf(out, "  tested as %s will use it: %s\n", kind.Title, count(tools, "tool"))
+	fmt.Fprintf(out, "  tested as %s will use it: %s\n", kind.Title, terminal.Count(tools, "tool"))
 	fmt.Fprintf(out, "  %s\n", kind.Reload)
 	return nil
 }
@@ -183,57 +186,57 @@ func printEntry(cmd *cobra.Command, plan *connect.Plan, kind connect.Client, sho
 		return err
 	}
 	out := cmd.OutOrStdout()
-	if commonOf(cmd).json {
+	if terminal.FlagsOf(cmd).JSON {
 		said := map[string]any{"client": kind.Name, "file": plan.File, "path": kind.Path, "text": entry.Text, "principal": entry.Principal}
 		if entry.TokenFile != "" {
 			said["token_id"], said["token_file"] = entry.TokenID, entry.TokenFile
 		}
-		return printJSON(out, said)
+		return terminal.PrintJSON(out, said)
 	}
 	// The entry alone goes to standard output, so that it can be put into a file.
 	note := cmd.ErrOrStderr()
-	fmt.Fprintf(note, "%s reads %s; put this there:\n", kind.Title, plain(plan.File))
+	fmt.Fprintf(note, "%s reads %s; put this there:\n", kind.Title, terminal.Plain(plan.File))
 	fmt.Fprint(out, entry.Text)
 	switch {
 	case entry.Hidden && entry.TokenFile != "":
-		fmt.Fprintf(note, "TOKEN stands for the token in %s; --show-token prints it.\n", plain(entry.TokenFile))
+		fmt.Fprintf(note, "TOKEN stands for the token in %s; --show-token prints it.\n", terminal.Plain(entry.TokenFile))
 	case entry.Hidden:
-		fmt.Fprintf(note, "TOKEN stands for a token of %s: 'handrail token create %s' makes one and prints it.\n", plain(entry.Principal), plain(entry.Principal))
+		fmt.Fprintf(note, "TOKEN stands for a token of %s: 'handrail token create %s' makes one and prints it.\n", terminal.Plain(entry.Principal), terminal.Plain(entry.Principal))
 	case entry.TokenFile == "":
 		fmt.Fprintf(note, "Nothing was written. This entry calls with the token for agents; 'handrail connect %s' gives %s one of its own.\n", kind.Name, kind.Title)
 	}
 	if node != "" {
-		fmt.Fprintf(note, "--node binds nothing with --print: 'handrail lane attach %s %s' does.\n", plain(entry.Principal), plain(node))
+		fmt.Fprintf(note, "--node binds nothing with --print: 'handrail lane attach %s %s' does.\n", terminal.Plain(entry.Principal), terminal.Plain(node))
 	}
 	return nil
 }
 
-func disconnect(cmd *cobra.Command, data dataDir, r connect.Request) error {
-	gone, err := data.connectable(cmd).Remove(cmd.Context(), r)
+func disconnect(cmd *cobra.Command, data datadir.Dir, r connect.Request) error {
+	gone, err := connectable(cmd, data).Remove(cmd.Context(), r)
 	if err != nil {
 		return err
 	}
 	if gone.Backup != "" {
 		// With HTTP the copy holds the token, which is worthless once it is revoked.
-		fmt.Fprintf(cmd.ErrOrStderr(), "the file as it was is kept as %s\n", plain(gone.Backup))
+		fmt.Fprintf(cmd.ErrOrStderr(), "the file as it was is kept as %s\n", terminal.Plain(gone.Backup))
 	}
 	if gone.Left != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "the entry is gone from %s, but token %s is still good; run this again when the gateway answers\n", plain(gone.File), plain(gone.TokenID))
+		fmt.Fprintf(cmd.ErrOrStderr(), "the entry is gone from %s, but token %s is still good; run this again when the gateway answers\n", terminal.Plain(gone.File), terminal.Plain(gone.TokenID))
 		return gone.Left
 	}
 	raw, _ := json.Marshal(map[string]any{"client": r.Client.Name, "file": gone.File, "backup": gone.Backup, "token_id": gone.TokenID})
-	return confirmed(cmd, raw, "%s is no longer connected", r.Client.Title)
+	return remote.Confirmed(cmd, raw, "%s is no longer connected", r.Client.Title)
 }
 
 // checkClients looks at one client, or at all that are connected.
-func checkClients(cmd *cobra.Command, data dataDir, r connect.Request) error {
-	site := data.connectable(cmd)
+func checkClients(cmd *cobra.Command, data datadir.Dir, r connect.Request) error {
+	site := connectable(cmd, data)
 	kinds := []connect.Client{r.Client}
 	if r.Client.Name == "" {
 		kinds = site.Connected()
 	}
 	out, bad := cmd.OutOrStdout(), 0
-	if len(kinds) == 0 && !commonOf(cmd).json {
+	if len(kinds) == 0 && !terminal.FlagsOf(cmd).JSON {
 		fmt.Fprintf(out, "No client is connected. 'handrail connect CLIENT' connects one of %s.\n", strings.Join(connect.Names(), ", "))
 	}
 	for _, k := range kinds {
@@ -242,27 +245,27 @@ func checkClients(cmd *cobra.Command, data dataDir, r connect.Request) error {
 		if !found.OK {
 			bad++
 		}
-		if commonOf(cmd).json {
-			if err := printJSON(out, found); err != nil {
+		if terminal.FlagsOf(cmd).JSON {
+			if err := terminal.PrintJSON(out, found); err != nil {
 				return err
 			}
 			continue
 		}
 		where := cmp.Or(found.File, "its entry was printed")
 		if found.OK {
-			fmt.Fprintf(out, "%s: OK. It answers over %s with %s (%s)\n", k.Name, found.Transport, count(found.Tools, "tool"), plain(where))
+			fmt.Fprintf(out, "%s: OK. It answers over %s with %s (%s)\n", k.Name, found.Transport, terminal.Count(found.Tools, "tool"), terminal.Plain(where))
 			continue
 		}
-		fmt.Fprintf(out, "%s: has problems (%s)\n", k.Name, plain(where))
+		fmt.Fprintf(out, "%s: has problems (%s)\n", k.Name, terminal.Plain(where))
 		for _, p := range found.Problems {
-			fmt.Fprintf(out, "  %s: %s\n", p.Code, plain(p.Message))
+			fmt.Fprintf(out, "  %s: %s\n", p.Code, terminal.Plain(p.Message))
 			if p.Fix != "" {
-				fmt.Fprintf(out, "    -> %s\n", plain(p.Fix))
+				fmt.Fprintf(out, "    -> %s\n", terminal.Plain(p.Fix))
 			}
 		}
 	}
 	if bad > 0 {
-		return &exitError{code: exitFailed, err: fmt.Errorf("%s with problems", count(bad, "client")), silent: true}
+		return &terminal.ExitError{Code: terminal.ExitFailed, Err: fmt.Errorf("%s with problems", terminal.Count(bad, "client")), Silent: true}
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 // Command handrail is the one binary of the project: gateway, node, both at
 // once, and the commands an operator or a script uses against a running gateway.
 //
-// Room: flags, the data directory, wiring, and words for people. It is the only
+// Room: flags, wiring, and the commands. Its rooms below have what commands share. It is the only
 // place that picks implementations for an operating system. The files up.go,
 // gateway.go, node.go and wire*.go wire the long-running parts; every other
 // command is a client of the gateway's REST surface.

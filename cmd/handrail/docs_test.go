@@ -14,6 +14,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
 // Documents and hints must name only what exists. The commands live here, so the
@@ -263,7 +264,7 @@ func TestCLIDocumentIsWhole(t *testing.T) {
 		}
 	}
 	walk(completeTree())
-	for _, code := range []int{exitOK, exitFailed, exitUsage, exitDenied, exitUnreachable, exitForbidden, exitPending, exitIntegrity, exitInterrupted} {
+	for _, code := range []int{terminal.ExitOK, terminal.ExitFailed, terminal.ExitUsage, terminal.ExitDenied, terminal.ExitUnreachable, terminal.ExitForbidden, terminal.ExitPending, terminal.ExitIntegrity, terminal.ExitInterrupted} {
 		if !strings.Contains(text, fmt.Sprintf("| %d |", code)) {
 			t.Errorf("docs/cli.md does not list exit code %d", code)
 		}

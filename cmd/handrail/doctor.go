@@ -9,6 +9,9 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/command"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -31,15 +34,15 @@ func newDoctorCmd() *cobra.Command {
 			"Ends with 1 if something has problems.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			data, err := dataDirOf(cmd)
+			data, err := datadir.Of(cmd)
 			if err != nil {
 				return err
 			}
-			stop := showWaiting(cmd, "looking")
+			stop := terminal.ShowWaiting(cmd, "looking")
 			findings := append(hostFindings(cmd.Context(), localBrowser(), data), gatewayFindings(cmd)...)
 			stop()
-			if commonOf(cmd).json {
-				if err := printItems(cmd.OutOrStdout(), findings); err != nil {
+			if terminal.FlagsOf(cmd).JSON {
+				if err := terminal.PrintItems(cmd.OutOrStdout(), findings); err != nil {
 					return err
 				}
 			} else {
@@ -47,7 +50,7 @@ func newDoctorCmd() *cobra.Command {
 			}
 			for _, f := range findings {
 				if !f.OK {
-					return &exitError{code: exitFailed, silent: true, err: capabilities.Errorf(capabilities.CodeExecutionFailed, "something has problems")}
+					return &terminal.ExitError{Code: terminal.ExitFailed, Silent: true, Err: capabilities.Errorf(capabilities.CodeExecutionFailed, "something has problems")}
 				}
 			}
 			return nil
@@ -57,7 +60,7 @@ func newDoctorCmd() *cobra.Command {
 
 func printFindings(cmd *cobra.Command, findings []finding) {
 	out := cmd.OutOrStdout()
-	t := newTable(out, "PART", "WHAT", "STATE", "DETAIL")
+	t := terminal.NewTable(out, "PART", "WHAT", "STATE", "DETAIL")
 	for _, f := range findings {
 		state := "ok"
 		switch {
@@ -66,9 +69,9 @@ func printFindings(cmd *cobra.Command, findings []finding) {
 		case f.Code != "": // what this device need not have
 			state = "unavailable"
 		}
-		t.row(f.Part, f.Name, state, f.Detail)
+		t.Row(f.Part, f.Name, state, f.Detail)
 	}
-	t.flush()
+	t.Flush()
 	// A remedy that mends several of them is told once. A node's words for it may begin with what
 	// the host's finding said already.
 	type mend struct{ names, code, fix string }
@@ -91,19 +94,19 @@ func printFindings(cmd *cobra.Command, findings []finding) {
 		if f.Code != "" {
 			name += " (" + f.Code + ")"
 		}
-		m.names += plain(name) + "\n"
+		m.names += terminal.Plain(name) + "\n"
 	}
 	for _, m := range mends {
-		fmt.Fprintf(out, "\n%s  -> %s\n", m.names, plain(m.fix))
+		fmt.Fprintf(out, "\n%s  -> %s\n", m.names, terminal.Plain(m.fix))
 	}
 }
 
 // gatewayFindings asks the gateway of the data directory. None running is not a
 // fault: a node's device has none.
 func gatewayFindings(cmd *cobra.Command) []finding {
-	c, err := newClient(cmd)
+	c, err := remote.Find(cmd)
 	if err != nil {
-		return []finding{problem("gateway", "gateway", err, exitCode(err) == exitUnreachable)}
+		return []finding{problem("gateway", "gateway", err, terminal.ExitCode(err) == terminal.ExitUnreachable)}
 	}
 	var status struct {
 		Site    string `json:"site_id"`
@@ -111,7 +114,7 @@ func gatewayFindings(cmd *cobra.Command) []finding {
 		HTTP    string `json:"http_addr"`
 		QUIC    string `json:"quic_addr"`
 	}
-	if err := c.get(cmd.Context(), path("status"), &status); err != nil {
+	if err := c.Get(cmd.Context(), remote.Path("status"), &status); err != nil {
 		return []finding{problem("gateway", "gateway", err, false)}
 	}
 	findings := []finding{{Part: "gateway", Name: "gateway", OK: true,
@@ -120,13 +123,13 @@ func gatewayFindings(cmd *cobra.Command) []finding {
 		findings = append(findings, finding{Part: "gateway", Name: "version", OK: true,
 			Detail: fmt.Sprintf("the gateway is %s, this program %s", status.Version, programVersion())})
 	}
-	if text := stoppedNow(cmd, c); text != "" {
-		findings = append(findings, finding{Part: "gateway", Name: "stop switch", Code: string(capabilities.CodeStopped), Detail: text, Fix: resumeFix})
+	if text := remote.StoppedNow(cmd, c); text != "" {
+		findings = append(findings, finding{Part: "gateway", Name: "stop switch", Code: string(capabilities.CodeStopped), Detail: text, Fix: remote.ResumeFix})
 	}
 	var answer struct {
-		Nodes []nodeView `json:"nodes"`
+		Nodes []remote.Node `json:"nodes"`
 	}
-	if err := c.get(cmd.Context(), path("nodes"), &answer); err != nil {
+	if err := c.Get(cmd.Context(), remote.Path("nodes"), &answer); err != nil {
 		return append(findings, problem("node", "nodes", err, false))
 	}
 	if len(answer.Nodes) == 0 {
@@ -144,7 +147,7 @@ func problem(part, name string, err error, fine bool) finding {
 	return finding{Part: part, Name: name, OK: fine, Code: string(coded.Code), Detail: coded.PublicMessage(), Fix: command.OfError(err)}
 }
 
-func nodeFindings(n nodeView) []finding {
+func nodeFindings(n remote.Node) []finding {
 	name := string(n.ID)
 	if n.Label != "" {
 		name += " (" + n.Label + ")"
@@ -159,7 +162,7 @@ func nodeFindings(n nodeView) []finding {
 		return []finding{{Part: "node", Name: name, OK: false, Detail: "not connected",
 			Fix: "Start 'handrail node' on the device and see that it reaches the gateway's QUIC address (UDP)."}}
 	}
-	findings := []finding{{Part: "node", Name: name, OK: true, Detail: n.ready() + " capabilities ready"}}
+	findings := []finding{{Part: "node", Name: name, OK: true, Detail: n.Ready() + " capabilities ready"}}
 	for _, p := range n.Pools {
 		findings = append(findings, finding{Part: "node", Name: name + " calls of class " + string(p.Class), OK: true,
 			Detail: fmt.Sprintf("%d of %d run, %d of %d wait, %d were refused; %d runners stand ready, which %d programs found and %d did not", p.Running, p.Most, p.Waiting, p.Queue, p.Refused, p.Ready, p.Warm, p.Cold)})
@@ -203,7 +206,7 @@ func alike(all []api.Capability) [][]api.Capability {
 // toolsOf names one tool, or the family and how many of its tools.
 func toolsOf(group []api.Capability) string {
 	if len(group) == 1 {
-		return capabilityRow(group[0])[0]
+		return remote.CapabilityRow(group[0])[0]
 	}
 	return fmt.Sprintf("%s (%d tools)", group[0].Capability.Tool().Family(), len(group))
 }

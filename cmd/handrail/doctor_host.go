@@ -16,6 +16,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser"
 	"github.com/handrail-dev/handrail/capabilities/desktop"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/platform/procguard"
@@ -24,7 +25,7 @@ import (
 
 // hostFindings looks at this host, without changing it: the browser, its
 // sandbox, the desktop, and the data directory.
-func hostFindings(ctx context.Context, finder platform.BrowserFinder, data dataDir) []finding {
+func hostFindings(ctx context.Context, finder platform.BrowserFinder, data datadir.Dir) []finding {
 	found := append(browserFindings(ctx, finder, data), desktopFindings(ctx, localDesktop(slog.New(slog.DiscardHandler)))...)
 	found = append(found, wallFindings(sandbox.New(procguard.New(procguard.Options{})).Walls(ctx))...)
 	return append(found, dataFindings(data)...)
@@ -146,7 +147,7 @@ func lack(name string, m *platform.MissingError, fine bool) finding {
 
 func localBrowser() platform.BrowserFinder { return chrome.New(chrome.Options{}) }
 
-func browserFindings(ctx context.Context, finder platform.BrowserFinder, data dataDir) []finding {
+func browserFindings(ctx context.Context, finder platform.BrowserFinder, data datadir.Dir) []finding {
 	b, err := finder.Find(ctx)
 	var missing *platform.MissingError
 	switch {
@@ -168,13 +169,13 @@ func browserFindings(ctx context.Context, finder platform.BrowserFinder, data da
 
 // sandboxFinding says whether Chrome runs in its sandbox here, and if not, by which rule of
 // the policy folder that is accepted.
-func sandboxFinding(b platform.Browser, data dataDir) finding {
+func sandboxFinding(b platform.Browser, data datadir.Dir) finding {
 	f := finding{Part: "host", Name: "browser sandbox"}
 	_, barred := browser.SandboxRequired.Without(b)
 	if barred != nil {
 		f.Detail, f.Fix = barred.What, barred.Fix
 	}
-	rule := filepath.Join(data.policyDir(), upNoSandboxRules)
+	rule := filepath.Join(data.PolicyDir(), upNoSandboxRules)
 	switch text, err := os.ReadFile(rule); {
 	case err == nil:
 		why, _, _ := strings.Cut(strings.TrimPrefix(string(text), "// "), "\n")
@@ -193,14 +194,14 @@ func sandboxFinding(b platform.Browser, data dataDir) finding {
 
 // dataFindings checks that nobody else can read the keys. A data directory that
 // is not there yet is made with its first use.
-func dataFindings(data dataDir) []finding {
+func dataFindings(data datadir.Dir) []finding {
 	var found []finding
-	for _, dir := range []string{data.gateway(), data.node()} {
+	for _, dir := range []string{data.Gateway(), data.Node()} {
 		if _, err := os.Stat(dir); err != nil {
 			continue
 		}
 		f := finding{Part: "host", Name: "data directory", OK: true, Detail: dir}
-		if err := private(dir); err != nil {
+		if err := datadir.Private(dir); err != nil {
 			f.OK, f.Detail, f.Fix = false, err.Error(), "The keys inside belong to you alone."
 		}
 		found = append(found, f)

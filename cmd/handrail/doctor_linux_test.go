@@ -15,6 +15,8 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/desktop"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	session "github.com/handrail-dev/handrail/platform/desktop"
@@ -79,7 +81,7 @@ func (a ailing) tells(tool capabilities.ToolID, part string, reason capabilities
 	var last string
 	desk.Await(a.t, "the list of nodes to say "+string(reason), func() bool {
 		last, _ = a.run("node", "list", string(a.node.ID), "--json")
-		var n nodeView
+		var n remote.Node
 		if err := json.Unmarshal([]byte(last), &n); err != nil {
 			a.t.Fatalf("%v: %s", err, last)
 		}
@@ -102,7 +104,7 @@ func (a ailing) tells(tool capabilities.ToolID, part string, reason capabilities
 	node := slices.ContainsFunc(all, func(f finding) bool {
 		return f.Part == "node" && f.Code == string(reason) && strings.Contains(f.Fix, word)
 	})
-	if !host || !node || !inOrder && code != exitFailed {
+	if !host || !node || !inOrder && code != terminal.ExitFailed {
 		a.t.Errorf("doctor ended with %d and says, of the host %v, of the node %v:\n%s", code, host, node, text)
 	}
 	if text, _ := a.run("doctor"); !strings.Contains(text, "("+string(reason)+")") {

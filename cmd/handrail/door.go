@@ -1,19 +1,14 @@
 package main
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"io"
-	"net/netip"
-	"net/url"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/handrail-dev/handrail/agent/link"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway"
-	"github.com/handrail-dev/handrail/gateway/client"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/live"
 )
@@ -51,7 +46,7 @@ func (d doorFlags) into(o *gateway.Options) (err error) {
 		}
 	}
 	if err := o.ICE.Check(); err != nil {
-		return usageError("--ice-server: %v", err)
+		return terminal.UsageError("--ice-server: %v", err)
 	}
 	o.Proxies, err = front.ParseProxies(*d.proxies)
 	return err
@@ -64,73 +59,13 @@ const maxTURNSecret = 1 << 10
 func readTURNSecret(path string) (live.TURNSecret, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", usageError("--turn-secret-file: %v", err)
+		return "", terminal.UsageError("--turn-secret-file: %v", err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxTURNSecret+1))
 	text := strings.TrimRight(string(data), "\r\n")
 	if err != nil || text == "" || len(data) > maxTURNSecret {
-		return "", usageError("--turn-secret-file: %s has to hold the secret, at most %d bytes", path, maxTURNSecret)
+		return "", terminal.UsageError("--turn-secret-file: %s has to hold the secret, at most %d bytes", path, maxTURNSecret)
 	}
 	return live.TURNSecret(text), nil
-}
-
-// door is the HTTPS of the gateway that this device was paired with, as its paste told
-// it; not ok: it told nothing.
-func (d dataDir) door() (base *url.URL, pin client.Pin, ok bool) {
-	id, err := link.LoadIdentity(d.node())
-	if err != nil || id.Door.Addr == "" {
-		return nil, pin, false
-	}
-	base, err = client.ParseAddress("https://" + id.Door.Addr)
-	if err != nil || len(id.Door.Sum) != sha256.Size {
-		return nil, pin, false
-	}
-	return base, client.PinOf([sha256.Size]byte(id.Door.Sum)), true
-}
-
-// page is the address for browsers: the one that the gateway was given, else one that other
-// devices reach too, else this machine's.
-func (r runningGateway) page(to reach) string {
-	switch {
-	case r.URL != "":
-		return r.URL
-	case len(to.http) > 0:
-		return to.http[0]
-	}
-	return forBrowser(r.HTTP)
-}
-
-// forBrowser returns an address for this machine's own browser: browsers keep passkeys for
-// names, and this machine's name is localhost.
-func forBrowser(base string) string {
-	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" {
-		return base
-	}
-	if ip, err := netip.ParseAddr(u.Hostname()); err != nil || ip != netip.AddrFrom4([4]byte{127, 0, 0, 1}) && ip != netip.IPv6Loopback() {
-		return base
-	}
-	port := u.Port()
-	if u.Host = "localhost"; port != "" {
-		u.Host += ":" + port
-	}
-	return u.String()
-}
-
-// fingerprint is that of the certificate, as browsers show it; empty without one.
-func (r runningGateway) fingerprint() string {
-	_, pin, err := r.place()
-	if err != nil {
-		return ""
-	}
-	return pin.String()
-}
-
-// certificateLine says by what the certificate is known.
-func (r runningGateway) certificateLine() string {
-	if print := r.fingerprint(); print != "" {
-		return fmt.Sprintf("Its certificate: %s\n", print)
-	}
-	return ""
 }

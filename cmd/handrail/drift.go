@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -29,12 +31,12 @@ func newDriftCmd() *cobra.Command {
 	return cmd
 }
 
-func driftOf(ctx context.Context, c *remote, open bool, tool string, limit int) (list api.DriftList, raw json.RawMessage, err error) {
+func driftOf(ctx context.Context, c *remote.Gateway, open bool, tool string, limit int) (list api.DriftList, raw json.RawMessage, err error) {
 	only := ""
 	if open {
 		only = "1"
 	}
-	if err := c.get(ctx, query(path("drift"), "limit", strconv.Itoa(limit), "open", only, "tool", tool), &raw); err != nil {
+	if err := c.Get(ctx, remote.Query(remote.Path("drift"), "limit", strconv.Itoa(limit), "open", only, "tool", tool), &raw); err != nil {
 		return list, raw, err
 	}
 	return list, raw, json.Unmarshal(raw, &list)
@@ -51,9 +53,9 @@ func newDriftListCmd() *cobra.Command {
 	limit := cmd.Flags().Int("limit", 50, "how many events at most")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *limit < 1 || *limit > 500 {
-			return usageError("--limit is from 1 to 500")
+			return terminal.UsageError("--limit is from 1 to 500")
 		}
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
@@ -61,8 +63,8 @@ func newDriftListCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if commonOf(cmd).json {
-			return printJSON(cmd.OutOrStdout(), raw)
+		if terminal.FlagsOf(cmd).JSON {
+			return terminal.PrintJSON(cmd.OutOrStdout(), raw)
 		}
 		printDrift(cmd.OutOrStdout(), &list, *open)
 		return nil
@@ -74,7 +76,7 @@ func printDrift(out io.Writer, list *api.DriftList, open bool) {
 	if len(list.Events) == 0 {
 		fmt.Fprintln(out, map[bool]string{true: "No drift waits for anybody.", false: "Nothing drifted."}[open])
 	} else {
-		t := newTable(out, "EVENT", "WHEN", "SEVERITY", "SIGNAL", "WHAT", "TOOL", "NODE", "RESPONSE", "STATE")
+		t := terminal.NewTable(out, "EVENT", "WHEN", "SEVERITY", "SIGNAL", "WHAT", "TOOL", "NODE", "RESPONSE", "STATE")
 		for _, e := range list.Events {
 			what := e.Key
 			if e.Evidence != "" {
@@ -84,49 +86,49 @@ func printDrift(out io.Writer, list *api.DriftList, open bool) {
 			if !e.Open {
 				state = "resolved by " + string(e.ResolvedBy)
 			}
-			t.row(e.ID, e.At.Local().Format(dayClock), e.Severity, e.Signal, what, string(e.Tool), string(e.Node), e.Response, state)
+			t.Row(e.ID, e.At.Local().Format(terminal.DayClock), e.Severity, e.Signal, what, string(e.Tool), string(e.Node), e.Response, state)
 		}
-		t.flush()
+		t.Flush()
 		if list.Before != 0 {
 			fmt.Fprintln(out, "There are more; --limit shows them.")
 		}
 	}
 	if len(list.Quarantined) > 0 {
 		fmt.Fprintln(out, "\nIn quarantine, until 'handrail drift lift RUNNER --reason TEXT':")
-		t := newTable(out, "RUNNER", "SINCE", "NODE", "CLASS", "PROGRAM", "TOOL")
+		t := terminal.NewTable(out, "RUNNER", "SINCE", "NODE", "CLASS", "PROGRAM", "TOOL")
 		for _, q := range list.Quarantined {
-			t.row(q.Runner, q.Since.Local().Format(dayClock), string(q.Node), string(q.Class), q.Program, string(q.Tool))
+			t.Row(q.Runner, q.Since.Local().Format(terminal.DayClock), string(q.Node), string(q.Class), q.Program, string(q.Tool))
 		}
-		t.flush()
+		t.Flush()
 	}
 	if len(list.Restricted) > 0 {
 		fmt.Fprintln(out, "\nRestricted, until 'handrail tools approve TOOL --reason TEXT':")
-		t := newTable(out, "TOOL", "SINCE", "EVENT")
+		t := terminal.NewTable(out, "TOOL", "SINCE", "EVENT")
 		for _, r := range list.Restricted {
-			t.row(string(r.Tool), r.Since.Local().Format(dayClock), r.Event)
+			t.Row(string(r.Tool), r.Since.Local().Format(terminal.DayClock), r.Event)
 		}
-		t.flush()
+		t.Flush()
 	}
 	if len(list.Raised) > 0 {
 		fmt.Fprintln(out, "\nRisk is raised, until the events are resolved or 1,000 calls showed nothing:")
-		t := newTable(out, "TOOL", "NODE", "LEVELS", "CLEAN CALLS")
+		t := terminal.NewTable(out, "TOOL", "NODE", "LEVELS", "CLEAN CALLS")
 		for _, r := range list.Raised {
-			t.row(string(r.Tool), string(r.Node), strconv.Itoa(r.Levels), strconv.Itoa(r.Clean))
+			t.Row(string(r.Tool), string(r.Node), strconv.Itoa(r.Levels), strconv.Itoa(r.Clean))
 		}
-		t.flush()
+		t.Flush()
 	}
 }
 
 func newDriftResolveCmd() *cobra.Command {
 	return newDriftEndCmd("resolve EVENT", "Resolve an event: it was looked at, and raises no risk any more",
 		"A quarantine or a restriction that followed from it stays.",
-		func(id string) string { return path("drift", id, "resolve") }, "%s is resolved")
+		func(id string) string { return remote.Path("drift", id, "resolve") }, "%s is resolved")
 }
 
 func newDriftLiftCmd() *cobra.Command {
 	return newDriftEndCmd("lift RUNNER", "Lift the quarantine of a runner: it takes calls again",
 		"'handrail drift list' names it. Violations from before do not count any more.",
-		func(runner string) string { return path("runners", runner, "lift") }, "%s takes calls again")
+		func(runner string) string { return remote.Path("runners", runner, "lift") }, "%s takes calls again")
 }
 
 // newDriftEndCmd makes a command by which an admin ends one thing, with a reason.
@@ -135,24 +137,24 @@ func newDriftEndCmd(use, short, long string, at func(string) string, said string
 	reason := cmd.Flags().String("reason", "", "why, for the ledger (required)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if strings.TrimSpace(*reason) == "" {
-			return usageError("--reason is required: it goes into the ledger")
+			return terminal.UsageError("--reason is required: it goes into the ledger")
 		}
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
 		var raw json.RawMessage
-		if err := c.do(cmd.Context(), http.MethodPost, at(args[0]), api.DriftReason{Reason: *reason}, &raw); err != nil {
+		if err := c.Ask(cmd.Context(), http.MethodPost, at(args[0]), api.DriftReason{Reason: *reason}, &raw); err != nil {
 			return err
 		}
-		return confirmed(cmd, raw, said, args[0])
+		return remote.Confirmed(cmd, raw, said, args[0])
 	}
 	return cmd
 }
 
 // restricted returns how critical drift restricted a tool; nil: it did not, or the caller may not
 // know.
-func restricted(ctx context.Context, c *remote, tool string) *api.RestrictedTool {
+func restricted(ctx context.Context, c *remote.Gateway, tool string) *api.RestrictedTool {
 	list, _, err := driftOf(ctx, c, false, "", 1)
 	if err != nil {
 		return nil
@@ -166,13 +168,13 @@ func restricted(ctx context.Context, c *remote, tool string) *api.RestrictedTool
 
 // reviewTool has a person look at a tool that critical drift restricted, and lets it be called
 // again.
-func reviewTool(cmd *cobra.Command, c *remote, r *api.RestrictedTool, reason string, yes bool) error {
+func reviewTool(cmd *cobra.Command, c *remote.Gateway, r *api.RestrictedTool, reason string, yes bool) error {
 	if strings.TrimSpace(reason) == "" {
-		return usageError("--reason is required: %s was restricted by %s, and its review goes into the ledger", plain(string(r.Tool)), plain(r.Event))
+		return terminal.UsageError("--reason is required: %s was restricted by %s, and its review goes into the ledger", terminal.Plain(string(r.Tool)), terminal.Plain(r.Event))
 	}
 	if !yes {
-		if commonOf(cmd).json || !isTerminal(cmd.InOrStdin()) {
-			return usageError("--yes is required where nobody can be asked")
+		if terminal.FlagsOf(cmd).JSON || !terminal.Interactive(cmd.InOrStdin()) {
+			return terminal.UsageError("--yes is required where nobody can be asked")
 		}
 		events, _, err := driftOf(cmd.Context(), c, false, string(r.Tool), 10)
 		if err != nil {
@@ -180,9 +182,9 @@ func reviewTool(cmd *cobra.Command, c *remote, r *api.RestrictedTool, reason str
 		}
 		said := cmd.ErrOrStderr()
 		printDrift(said, &api.DriftList{Events: events.Events}, false)
-		fmt.Fprintf(said, "\n%s declares: %s\nmanifest  %s\n", plain(string(r.Tool)), orDash(strings.Join(r.Keys, ", ")), plain(r.ManifestHash))
+		fmt.Fprintf(said, "\n%s declares: %s\nmanifest  %s\n", terminal.Plain(string(r.Tool)), terminal.OrDash(strings.Join(r.Keys, ", ")), terminal.Plain(r.ManifestHash))
 		if r.ManifestHash != r.ManifestThen {
-			fmt.Fprintf(said, "It changed since: it was %s\n", plain(r.ManifestThen))
+			fmt.Fprintf(said, "It changed since: it was %s\n", terminal.Plain(r.ManifestThen))
 		}
 		fmt.Fprint(said, "Let it be called again? [y/N] ")
 		var answer string
@@ -191,8 +193,8 @@ func reviewTool(cmd *cobra.Command, c *remote, r *api.RestrictedTool, reason str
 		}
 	}
 	var raw json.RawMessage
-	if err := c.do(cmd.Context(), http.MethodPost, path("tools", string(r.Tool), "review"), api.ReviewTool{ManifestHash: r.ManifestHash, Reason: reason}, &raw); err != nil {
+	if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("tools", string(r.Tool), "review"), api.ReviewTool{ManifestHash: r.ManifestHash, Reason: reason}, &raw); err != nil {
 		return err
 	}
-	return confirmed(cmd, raw, "%s is reviewed and can be called again", r.Tool)
+	return remote.Confirmed(cmd, raw, "%s is reviewed and can be called again", r.Tool)
 }

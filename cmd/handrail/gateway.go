@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/rules"
@@ -46,9 +48,9 @@ func newGatewayCmd() *cobra.Command {
 	verbose := addVerbose(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *keep != 0 && *keep < minLedgerKeep {
-			return usageError("--ledger-keep must be at least %s", capabilities.Spoken(minLedgerKeep))
+			return terminal.UsageError("--ledger-keep must be at least %s", capabilities.Spoken(minLedgerKeep))
 		}
-		data, err := dataDirOf(cmd)
+		data, err := datadir.Of(cmd)
 		if err != nil {
 			return err
 		}
@@ -58,13 +60,13 @@ func newGatewayCmd() *cobra.Command {
 		if err := listens(*http, *quic); err != nil {
 			return err
 		}
-		if err := data.free(cmd.Context(), *http, *quic); err != nil {
+		if err := data.Free(cmd.Context(), *http, *quic); err != nil {
 			return err
 		}
 		if *fromFiles {
 			o.PolicyFiles = rules.FilesTaken
 		}
-		o.Prepare = func(context.Context) error { return data.dropDemoRules() }
+		o.Prepare = func(context.Context) error { return dropDemoRules(data) }
 		if err := errors.Join(door.into(&o), bus.into(&o)); err != nil {
 			return err
 		}
@@ -77,7 +79,7 @@ func newGatewayCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		defer data.clearRunning()
+		defer data.ClearRunning()
 		if err := sayGateway(cmd, data, g, running, *advertise); err != nil {
 			return err
 		}
@@ -92,25 +94,25 @@ func addSkillsFlag(cmd *cobra.Command) *string {
 }
 
 // sayGateway prints where the gateway is reached: by this machine and by others.
-func sayGateway(cmd *cobra.Command, data dataDir, g *gateway.Gateway, running runningGateway, advertise []string) error {
-	to := reachOf(running, g.HTTPAddr(), g.QUICAddr(), net.InterfaceAddrs)
+func sayGateway(cmd *cobra.Command, data datadir.Dir, g *gateway.Gateway, running datadir.Running, advertise []string) error {
+	to := datadir.ReachOf(running, g.HTTPAddr(), g.QUICAddr(), net.InterfaceAddrs)
 	if len(advertise) > 0 {
-		to.nodes = advertise
+		to.Nodes = advertise
 	}
-	if commonOf(cmd).json {
-		return printJSON(cmd.OutOrStdout(), map[string]any{
-			"event": "ready", "http": running.HTTP, "mcp": running.HTTP + "/mcp", "quic": running.QUIC, "http_elsewhere": to.http, "quic_elsewhere": to.nodes,
-			"token_file": data.agentTokenPath(), "site_id": g.Site(), "fingerprint": running.fingerprint(),
+	if terminal.FlagsOf(cmd).JSON {
+		return terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{
+			"event": "ready", "http": running.HTTP, "mcp": running.HTTP + "/mcp", "quic": running.QUIC, "http_elsewhere": to.HTTP, "quic_elsewhere": to.Nodes,
+			"token_file": data.AgentTokenPath(), "site_id": g.Site(), "fingerprint": running.Fingerprint(),
 		})
 	}
 	nodes := running.QUIC
-	if len(to.nodes) > 0 {
-		nodes = strings.Join(to.nodes, ", ")
+	if len(to.Nodes) > 0 {
+		nodes = strings.Join(to.Nodes, ", ")
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "gateway of site %s\n  MCP    %s\n  nodes  %s (UDP)\n  token  %s\n", g.Site(), to.lines("/mcp", "         "), nodes, data.agentTokenPath())
+	fmt.Fprintf(out, "gateway of site %s\n  MCP    %s\n  nodes  %s (UDP)\n  token  %s\n", g.Site(), to.Lines("/mcp", "         "), nodes, data.AgentTokenPath())
 	_, err := fmt.Fprintf(out, "Pair a device: %s\nThe console: %s/console/ (sign in: %s)\n%s",
-		data.command("pair"), running.page(to), data.command("login"), running.certificateLine())
+		data.Command("pair"), running.Page(to), data.Command("login"), running.CertificateLine())
 	return err
 }
 
@@ -118,7 +120,7 @@ func sayGateway(cmd *cobra.Command, data dataDir, g *gateway.Gateway, running ru
 func listens(http, quic string) error {
 	for name, addr := range map[string]string{"http": http, "quic": quic} {
 		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
-			return usageError("--%s %s: want HOST:PORT, such as %s", name, addr, defaultHTTP)
+			return terminal.UsageError("--%s %s: want HOST:PORT, such as %s", name, addr, defaultHTTP)
 		}
 	}
 	return nil
@@ -128,11 +130,11 @@ func listens(http, quic string) error {
 const adminName = "admin"
 
 // openGateway opens the gateway of data and makes sure that its tokens are there.
-func openGateway(ctx context.Context, data dataDir, o gateway.Options) (*gateway.Gateway, error) {
-	if err := data.make(data.gateway()); err != nil {
+func openGateway(ctx context.Context, data datadir.Dir, o gateway.Options) (*gateway.Gateway, error) {
+	if err := data.Make(data.Gateway()); err != nil {
 		return nil, err
 	}
-	o.Dir, o.Version = data.gateway(), programVersion()
+	o.Dir, o.Version = data.Gateway(), programVersion()
 	o.NodeLogs = readNodeLog
 	o.StopGrace = stopGrace
 	g, err := gateway.Open(ctx, o)
@@ -140,8 +142,8 @@ func openGateway(ctx context.Context, data dataDir, o gateway.Options) (*gateway
 		return nil, err
 	}
 	for path, spec := range map[string]principal.Spec{
-		data.tokenPath():            {Principal: adminName, Role: principal.RoleAdmin},
-		data.gateway("agent.token"): {Principal: "agent", Role: principal.RoleAgent, Lane: "main"},
+		data.TokenPath():            {Principal: adminName, Role: principal.RoleAdmin},
+		data.Gateway("agent.token"): {Principal: "agent", Role: principal.RoleAgent, Lane: "main"},
 	} {
 		if err := g.Token(ctx, path, spec); err != nil {
 			g.Close()
@@ -155,8 +157,8 @@ func openGateway(ctx context.Context, data dataDir, o gateway.Options) (*gateway
 const stopGrace = 5 * time.Second
 
 // announce writes where the gateway listens, for the client commands.
-func announce(data dataDir, g *gateway.Gateway) (runningGateway, error) {
-	r := runningGateway{HTTP: "http://" + dialable(g.HTTPAddr()), QUIC: dialable(g.QUICAddr()), PID: os.Getpid(), URL: g.PublicURL()}
+func announce(data datadir.Dir, g *gateway.Gateway) (datadir.Running, error) {
+	r := datadir.Running{HTTP: "http://" + dialable(g.HTTPAddr()), QUIC: dialable(g.QUICAddr()), PID: os.Getpid(), URL: g.PublicURL()}
 	if cert := g.Certificate(); cert != nil {
 		r.HTTP = "https" + strings.TrimPrefix(r.HTTP, "http")
 		path, err := filepath.Abs(cert.File())
@@ -165,7 +167,7 @@ func announce(data dataDir, g *gateway.Gateway) (runningGateway, error) {
 		}
 		r.Cert = path
 	}
-	return r, data.writeRunning(r)
+	return r, data.WriteRunning(r)
 }
 
 // dialable returns an address that this machine can dial: a wildcard becomes

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -10,10 +9,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -31,7 +31,7 @@ func newJoinCmd(offers func() []capabilities.CapabilityID) *cobra.Command {
 	}
 	label := cmd.Flags().String("label", "", "name of this device for people (default: the one of the invite)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		data, err := dataDirOf(cmd)
+		data, err := datadir.Of(cmd)
 		if err != nil {
 			return err
 		}
@@ -43,22 +43,22 @@ func newJoinCmd(offers func() []capabilities.CapabilityID) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := data.make(data.node()); err != nil {
+		if err := data.Make(data.Node()); err != nil {
 			return err
 		}
 		id, err := link.Join(cmd.Context(), paste, link.JoinOptions{
-			Dir: data.node(), Profile: profile(*label, offers()), Progress: joinProgress(cmd),
+			Dir: data.Node(), Profile: profile(*label, offers()), Progress: joinProgress(cmd),
 		})
 		if err != nil {
 			return err
 		}
-		base, pin, known := data.door()
-		if commonOf(cmd).json {
+		base, pin, known := data.Door()
+		if terminal.FlagsOf(cmd).JSON {
 			said := map[string]any{"event": "approved", "node_id": id.Node, "site_id": id.Site}
 			if known {
 				said["console"], said["fingerprint"] = base.String()+"/console/", pin.String()
 			}
-			return printJSON(cmd.OutOrStdout(), said)
+			return terminal.PrintJSON(cmd.OutOrStdout(), said)
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "This device is node %s of site %s. Run 'handrail node' to start it.\n", id.Node, id.Site)
 		if known {
@@ -77,7 +77,7 @@ func profile(label string, offers []capabilities.CapabilityID) pairing.Profile {
 
 // joinProgress tells each step once, and each failed attempt.
 func joinProgress(cmd *cobra.Command) func(link.JoinStep) {
-	out, asJSON := cmd.OutOrStdout(), commonOf(cmd).json
+	out, asJSON := cmd.OutOrStdout(), terminal.FlagsOf(cmd).JSON
 	said := pairing.State("")
 	return func(s link.JoinStep) {
 		if s.Err != nil {
@@ -89,7 +89,7 @@ func joinProgress(cmd *cobra.Command) func(link.JoinStep) {
 		}
 		said = s.State
 		if asJSON {
-			_ = printJSON(out, map[string]any{"event": "pending", "node_id": s.Node, "key_fingerprint": s.Fingerprint})
+			_ = terminal.PrintJSON(out, map[string]any{"event": "pending", "node_id": s.Node, "key_fingerprint": s.Fingerprint})
 			return
 		}
 		fmt.Fprintf(out, "Code accepted. Waiting for the admin to approve this device.\n  node  %s\n  key   %s\n", s.Node, s.Fingerprint)
@@ -98,48 +98,10 @@ func joinProgress(cmd *cobra.Command) func(link.JoinStep) {
 
 // readPaste returns what 'handrail pair' printed.
 func readPaste(ctx context.Context, in io.Reader, prompt io.Writer) (string, error) {
-	text, err := readHidden(ctx, in, prompt, "Code from 'handrail pair': ", 4*pairing.MaxPaste)
+	text, err := terminal.ReadHidden(ctx, in, prompt, "Code from 'handrail pair': ", 4*pairing.MaxPaste)
 	if err == nil && strings.TrimSpace(text) == "" {
 		return "", capabilities.Errorf(capabilities.CodePasteInvalid, "no code was given").
 			WithHint("Give the line that 'handrail pair' printed, on standard input or at the prompt.")
 	}
 	return text, err
-}
-
-// readHidden asks at a terminal, without showing what is typed; otherwise it reads
-// all of in, most bytes of it at the most.
-func readHidden(ctx context.Context, in io.Reader, prompt io.Writer, ask string, most int64) (string, error) {
-	type read struct {
-		text string
-		err  error
-	}
-	got := make(chan read, 1)
-	restore := func() {}
-	if isTerminal(in) {
-		fd := int(in.(interface{ Fd() uintptr }).Fd())
-		if state, err := term.GetState(fd); err == nil {
-			restore = func() { _ = term.Restore(fd, state) } // ctrl-C must not leave a mute terminal
-		}
-		fmt.Fprint(prompt, ask)
-		go func() {
-			text, err := term.ReadPassword(fd)
-			got <- read{string(text), err}
-		}()
-	} else {
-		go func() {
-			text, err := io.ReadAll(io.LimitReader(bufio.NewReader(in), most))
-			got <- read{string(text), err}
-		}()
-	}
-	select {
-	case <-ctx.Done():
-		restore()
-		fmt.Fprintln(prompt)
-		return "", ctx.Err()
-	case r := <-got:
-		if isTerminal(in) {
-			fmt.Fprintln(prompt)
-		}
-		return r.text, r.err
-	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -32,11 +34,11 @@ func newLaneListCmd() *cobra.Command {
 		Short: "List the lanes and the nodes attached to them",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
-			lanes, done, err := listed[api.Lane](cmd, c, path("lanes"), "lanes")
+			lanes, done, err := remote.Listed[api.Lane](cmd, c, remote.Path("lanes"), "lanes")
 			if done || err != nil {
 				return err
 			}
@@ -45,15 +47,15 @@ func newLaneListCmd() *cobra.Command {
 				fmt.Fprintln(out, "No lanes yet.")
 				return nil
 			}
-			t := newTable(out, "LANE", "NODES", "USED")
+			t := terminal.NewTable(out, "LANE", "NODES", "USED")
 			for _, l := range lanes {
 				var nodes []string
 				for _, n := range l.Nodes {
 					nodes = append(nodes, string(n))
 				}
-				t.row(string(l.Lane), strings.Join(nodes, ", "), ago(time.Now(), l.LastUsed))
+				t.Row(string(l.Lane), strings.Join(nodes, ", "), terminal.Ago(time.Now(), l.LastUsed))
 			}
-			t.flush()
+			t.Flush()
 			return nil
 		},
 	}
@@ -68,18 +70,18 @@ func newLaneNodeCmd(verb, short, method, done string) *cobra.Command {
 			if len(args) != 1 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return completeNodes(2)(cmd, args, toComplete)
+			return remote.CompleteNodes(2)(cmd, args, toComplete)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
-			id, err := c.nodeID(cmd, args[1])
+			id, err := c.NodeID(cmd, args[1])
 			if err != nil {
 				return err
 			}
-			return c.change(cmd, method, path("lanes", args[0], "nodes", id), nil, done, id, args[0])
+			return c.Change(cmd, method, remote.Path("lanes", args[0], "nodes", id), nil, done, id, args[0])
 		},
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -35,26 +37,26 @@ func newLaneRecordCmd() *cobra.Command {
 	out := cmd.Flags().String("out", ".", "file to write, or a directory for a name of its own")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *length < time.Second || *length > 14*time.Minute {
-			return usageError("--for is 1s to 14m")
+			return terminal.UsageError("--for is 1s to 14m")
 		}
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
-		on, err := c.nodeID(cmd, *node)
+		on, err := c.NodeID(cmd, *node)
 		if err != nil {
 			return err
 		}
-		order := body("lane", args[0], "node_id", on, "display", *display)
+		order := remote.Body("lane", args[0], "node_id", on, "display", *display)
 		order["duration_ms"] = length.Milliseconds()
-		stop := showWaiting(cmd, "waiting for the first picture, or a person's word")
+		stop := terminal.ShowWaiting(cmd, "waiting for the first picture, or a person's word")
 		var film api.Recording
-		err = c.do(cmd.Context(), http.MethodPost, path("recordings"), order, &film)
+		err = c.Ask(cmd.Context(), http.MethodPost, remote.Path("recordings"), order, &film)
 		stop()
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "Recording %s on %s until %s; Ctrl+C stops it.\n", plain(string(film.Lane)), plain(string(film.Node)), film.Until.Local().Format(clock))
+		fmt.Fprintf(cmd.ErrOrStderr(), "Recording %s on %s until %s; Ctrl+C stops it.\n", terminal.Plain(string(film.Lane)), terminal.Plain(string(film.Node)), film.Until.Local().Format(terminal.Clock))
 		if film, err = awaitFilm(cmd.Context(), c, film); err != nil {
 			return err
 		}
@@ -65,8 +67,8 @@ func newLaneRecordCmd() *cobra.Command {
 
 // awaitFilm waits until a recording is over. An interruption stops it, and does not end
 // this command before its file is there.
-func awaitFilm(ctx context.Context, c *remote, film api.Recording) (api.Recording, error) {
-	at := path("recordings", film.ID)
+func awaitFilm(ctx context.Context, c *remote.Gateway, film api.Recording) (api.Recording, error) {
+	at := remote.Path("recordings", film.ID)
 	method, asking := http.MethodGet, ctx
 	tick := time.NewTicker(filmAskEvery)
 	defer tick.Stop()
@@ -81,14 +83,14 @@ func awaitFilm(ctx context.Context, c *remote, film api.Recording) (api.Recordin
 				<-tick.C
 			}
 		}
-		if err := c.do(asking, method, at, nil, &film); err != nil && (asking.Err() == nil || !errors.Is(err, context.Canceled)) {
+		if err := c.Ask(asking, method, at, nil, &film); err != nil && (asking.Err() == nil || !errors.Is(err, context.Canceled)) {
 			return film, err
 		}
 	}
 	return film, nil
 }
 
-func saveFilm(cmd *cobra.Command, c *remote, film api.Recording, out string) error {
+func saveFilm(cmd *cobra.Command, c *remote.Gateway, film api.Recording, out string) error {
 	r := *film.Result
 	if err := resultError(r); err != nil {
 		return err
@@ -118,7 +120,7 @@ func saveFilm(cmd *cobra.Command, c *remote, film api.Recording, out string) err
 		return err
 	}
 	length := (time.Duration(told.MS) * time.Millisecond).Round(time.Second / 10)
-	if err := confirmed(cmd, raw, "%s: %s, %s", file, length, count(told.Chapters, "chapter")); err != nil || told.Whole {
+	if err := remote.Confirmed(cmd, raw, "%s: %s, %s", file, length, terminal.Count(told.Chapters, "chapter")); err != nil || told.Whole {
 		return err
 	}
 	return capabilities.Errorf(capabilities.CodeCaptureBroken, "it is only a part: the recording ended before its time")
@@ -133,13 +135,13 @@ func newLaneRecordingsCmd() *cobra.Command {
 	stop := cmd.Flags().String("stop", "", "stop this recording; its file is kept")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *stop != "" {
-			return change(cmd, http.MethodDelete, path("recordings", *stop), nil, "stopped; its file is under 'handrail artifacts list'")
+			return remote.Change(cmd, http.MethodDelete, remote.Path("recordings", *stop), nil, "stopped; its file is under 'handrail artifacts list'")
 		}
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
-		all, done, err := listed[api.Recording](cmd, c, path("recordings"), "recordings")
+		all, done, err := remote.Listed[api.Recording](cmd, c, remote.Path("recordings"), "recordings")
 		if done || err != nil {
 			return err
 		}
@@ -147,18 +149,18 @@ func newLaneRecordingsCmd() *cobra.Command {
 			fmt.Fprintln(cmd.OutOrStdout(), "Nothing is recorded.")
 			return nil
 		}
-		t := newTable(cmd.OutOrStdout(), "RECORDING", "LANE", "NODE", "BY", "STATE", "ARTIFACT")
+		t := terminal.NewTable(cmd.OutOrStdout(), "RECORDING", "LANE", "NODE", "BY", "STATE", "ARTIFACT")
 		for _, f := range all {
-			state, file := "until "+f.Until.Local().Format(clock), ""
+			state, file := "until "+f.Until.Local().Format(terminal.Clock), ""
 			if f.Result != nil {
 				state = string(f.Result.Status)
 				for _, a := range f.Result.Artifacts {
 					file = string(a.ID)
 				}
 			}
-			t.row(f.ID, string(f.Lane), string(f.Node), string(f.Principal), state, file)
+			t.Row(f.ID, string(f.Lane), string(f.Node), string(f.Principal), state, file)
 		}
-		t.flush()
+		t.Flush()
 		return nil
 	}
 	return cmd

@@ -14,6 +14,8 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/command"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -42,9 +44,9 @@ func newLedgerShowCmd() *cobra.Command {
 	full := f.Bool("full", false, "print each packet's body")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *limit < 1 {
-			return usageError("--limit must be at least 1")
+			return terminal.UsageError("--limit must be at least 1")
 		}
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
@@ -52,7 +54,7 @@ func newLedgerShowCmd() *cobra.Command {
 		if cmd.Flags().Changed("after") {
 			from = strconv.FormatUint(*after, 10)
 		}
-		raw, err := c.list(cmd, query(path("ledger", "packets"), "call", *call, "kind", *kind, "after", from, "limit", strconv.Itoa(*limit)), "packets")
+		raw, err := c.List(cmd, remote.Query(remote.Path("ledger", "packets"), "call", *call, "kind", *kind, "after", from, "limit", strconv.Itoa(*limit)), "packets")
 		if err != nil {
 			return err
 		}
@@ -60,8 +62,8 @@ func newLedgerShowCmd() *cobra.Command {
 			return command.Advise(capabilities.Errorf(capabilities.CodeNotFound, "the ledger shows nothing of call %q", *call),
 				command.Here("ledger", "show"), " shows the latest calls. Calls past the ledger's retention are pruned.")
 		}
-		if commonOf(cmd).json {
-			return printItems(cmd.OutOrStdout(), raw)
+		if terminal.FlagsOf(cmd).JSON {
+			return terminal.PrintItems(cmd.OutOrStdout(), raw)
 		}
 		return printPackets(cmd.OutOrStdout(), raw, *full || *call != "")
 	}
@@ -92,7 +94,7 @@ func (p packetView) named(field string) string {
 }
 
 func printPackets(w io.Writer, raw []json.RawMessage, full bool) error {
-	packets, err := decodeAll[packetView](raw)
+	packets, err := remote.DecodeAll[packetView](raw)
 	if err != nil {
 		return err
 	}
@@ -101,22 +103,22 @@ func printPackets(w io.Writer, raw []json.RawMessage, full bool) error {
 		return nil
 	}
 	if !full {
-		t := newTable(w, "SEQ", "TIME", "KIND", "TOOL", "WHO", "NODE", "OUTCOME", "CALL")
+		t := terminal.NewTable(w, "SEQ", "TIME", "KIND", "TOOL", "WHO", "NODE", "OUTCOME", "CALL")
 		for _, p := range packets {
-			t.row(strconv.FormatUint(p.Seq, 10), p.Time().Local().Format(dayClock), p.Kind, cmp.Or(string(p.Tool), p.named("tool")), string(p.Principal),
+			t.Row(strconv.FormatUint(p.Seq, 10), p.Time().Local().Format(terminal.DayClock), p.Kind, cmp.Or(string(p.Tool), p.named("tool")), string(p.Principal),
 				cmp.Or(string(p.Node), p.named("node")), p.outcome(), cmp.Or(string(p.Call), p.named("call")))
 		}
-		t.flush()
+		t.Flush()
 		return nil
 	}
 	for _, p := range packets {
-		fmt.Fprintf(w, "%d  %s  %s\n", p.Seq, p.Time().Local().Format("2006-01-02 15:04:05.000000"), plain(p.Kind))
+		fmt.Fprintf(w, "%d  %s  %s\n", p.Seq, p.Time().Local().Format("2006-01-02 15:04:05.000000"), terminal.Plain(p.Kind))
 		for _, field := range [][2]string{{"tool", string(p.Tool)}, {"who", string(p.Principal)}, {"lane", string(p.Lane)}, {"node", string(p.Node)}, {"call", string(p.Call)}} {
 			if field[1] != "" {
-				fmt.Fprintf(w, "    %s: %s\n", field[0], plain(field[1]))
+				fmt.Fprintf(w, "    %s: %s\n", field[0], terminal.Plain(field[1]))
 			}
 		}
-		printValue(w, "    ", p.Body)
+		terminal.PrintValue(w, "    ", p.Body)
 	}
 	return nil
 }
@@ -129,13 +131,13 @@ func newLedgerExportCmd() *cobra.Command {
 	}
 	file := cmd.Flags().String("out", "", "file to write (default: standard output)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
-		stop := showWaiting(cmd, "exporting")
+		stop := terminal.ShowWaiting(cmd, "exporting")
 		defer func() { stop() }()
-		body, err := c.open(cmd.Context(), http.MethodGet, path("ledger", "export"), nil)
+		body, err := c.Fetch(cmd.Context(), http.MethodGet, remote.Path("ledger", "export"), nil)
 		if err != nil {
 			return err
 		}
@@ -150,7 +152,7 @@ func newLedgerExportCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return confirmed(cmd, nil, "%s written to %s", count(lines, "line"), *file)
+		return remote.Confirmed(cmd, nil, "%s written to %s", terminal.Count(lines, "line"), *file)
 	}
 	return cmd
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/handrail-dev/handrail/agent/journal"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/chain"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 )
 
@@ -30,7 +32,7 @@ func newLedgerCompareCmd() *cobra.Command {
 	nodeLog := cmd.Flags().String("node-log", "", "exported log of the node (default: the log of this data directory)")
 	nodeKey := cmd.Flags().String("node-key", "", "public key that must have signed the exported log, in hex")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		data, err := dataDirOf(cmd)
+		data, err := datadir.Of(cmd)
 		if err != nil {
 			return err
 		}
@@ -58,23 +60,23 @@ func newLedgerCompareCmd() *cobra.Command {
 		for _, text := range *keys {
 			var k chain.Key
 			if err := k.UnmarshalText([]byte(text)); err != nil {
-				return usageError("--key %s: %v", text, err)
+				return terminal.UsageError("--key %s: %v", text, err)
 			}
 			v.pins.Keys = append(v.pins.Keys, k)
 		}
-		stop := showWaiting(cmd, "comparing")
+		stop := terminal.ShowWaiting(cmd, "comparing")
 		_, err = v.run(cmd, data, args)
 		stop()
 		if err != nil && len(c.Differences) == 0 {
 			return err
 		}
-		if commonOf(cmd).json {
-			err = printJSON(cmd.OutOrStdout(), c)
+		if terminal.FlagsOf(cmd).JSON {
+			err = terminal.PrintJSON(cmd.OutOrStdout(), c)
 		} else {
 			printComparison(cmd.OutOrStdout(), c)
 		}
 		if err == nil && len(c.Differences) > 0 {
-			err = &exitError{code: exitIntegrity, err: errors.New("the two ledgers differ"), silent: true}
+			err = &terminal.ExitError{Code: terminal.ExitIntegrity, Err: errors.New("the two ledgers differ"), Silent: true}
 		}
 		return err
 	}
@@ -82,7 +84,7 @@ func newLedgerCompareCmd() *cobra.Command {
 }
 
 // localNodeLog reads the log of the node in the data directory.
-func localNodeLog(data dataDir) (ledger.NodeLog, error) {
+func localNodeLog(data datadir.Dir) (ledger.NodeLog, error) {
 	name, dir, err := nodeChain(data)
 	if err != nil {
 		return ledger.NodeLog{}, err
@@ -98,7 +100,7 @@ func localNodeLog(data dataDir) (ledger.NodeLog, error) {
 func exportedNodeLog(file, key string) (ledger.NodeLog, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return ledger.NodeLog{}, usageError("--node-log: %v", err)
+		return ledger.NodeLog{}, terminal.UsageError("--node-log: %v", err)
 	}
 	defer f.Close()
 	x, err := journal.ReadExport(f)
@@ -108,7 +110,7 @@ func exportedNodeLog(file, key string) (ledger.NodeLog, error) {
 	if key != "" {
 		var k chain.Key
 		if err := k.UnmarshalText([]byte(key)); err != nil {
-			return ledger.NodeLog{}, usageError("--node-key %s: %v", key, err)
+			return ledger.NodeLog{}, terminal.UsageError("--node-key %s: %v", key, err)
 		}
 		if k != x.Key {
 			return ledger.NodeLog{}, capabilities.Errorf(capabilities.CodeLedgerCorrupt, "the node's log is signed by key %s, not by %s", x.Key, k)
@@ -149,17 +151,17 @@ func printComparison(w io.Writer, c ledger.Comparison) {
 		if d.Call != "" {
 			call = "call " + string(d.Call) + ": "
 		}
-		fmt.Fprintf(w, "DIFFERENT  %s%s\n", plain(call), plain(d.Text))
+		fmt.Fprintf(w, "DIFFERENT  %s%s\n", terminal.Plain(call), terminal.Plain(d.Text))
 	}
 	for _, n := range c.Notes {
-		fmt.Fprintf(w, "note       %s\n", plain(n))
+		fmt.Fprintf(w, "note       %s\n", terminal.Plain(n))
 	}
 	verdict := "The two ledgers agree."
 	if n := len(c.Differences); n > 0 {
-		verdict = fmt.Sprintf("The two ledgers differ: %s.", count(n, "difference"))
+		verdict = fmt.Sprintf("The two ledgers differ: %s.", terminal.Count(n, "difference"))
 	}
 	fmt.Fprintf(w, "%s\n  gateway  %s, seen by the node up to entry %d\n  node     %s, %d entries, seen by the gateway up to entry %d\n  calls    %d in both",
-		verdict, plain(c.Chain), c.SeenByNode, plain(string(c.Node)), c.NodeEntries, c.Witnessed, c.Calls)
+		verdict, terminal.Plain(c.Chain), c.SeenByNode, terminal.Plain(string(c.Node)), c.NodeEntries, c.Witnessed, c.Calls)
 	for _, part := range []struct {
 		n    int
 		text string

@@ -20,6 +20,9 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/chain"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/pairing"
@@ -38,7 +41,7 @@ func newLedgerVerifyCmd() *cobra.Command {
 	keys := cmd.Flags().StringArray("key", nil, "public key that must have signed the end, in hex (repeatable)")
 	heads := cmd.Flags().StringArray("heads", nil, "file of signed heads that the ledger must contain (repeatable)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		data, err := dataDirOf(cmd)
+		data, err := datadir.Of(cmd)
 		if err != nil {
 			return err
 		}
@@ -46,18 +49,18 @@ func newLedgerVerifyCmd() *cobra.Command {
 		for _, text := range *keys {
 			var k chain.Key
 			if err := k.UnmarshalText([]byte(text)); err != nil {
-				return usageError("--key %s: %v", text, err)
+				return terminal.UsageError("--key %s: %v", text, err)
 			}
 			v.pins.Keys = append(v.pins.Keys, k)
 		}
-		stop := showWaiting(cmd, "verifying")
+		stop := terminal.ShowWaiting(cmd, "verifying")
 		report, err := v.run(cmd, data, args)
 		stop()
 		if err != nil {
 			return err
 		}
-		if commonOf(cmd).json {
-			return printJSON(cmd.OutOrStdout(), report)
+		if terminal.FlagsOf(cmd).JSON {
+			return terminal.PrintJSON(cmd.OutOrStdout(), report)
 		}
 		printReport(cmd.OutOrStdout(), report)
 		return nil
@@ -66,13 +69,13 @@ func newLedgerVerifyCmd() *cobra.Command {
 }
 
 func printReport(w io.Writer, r ledger.Report) {
-	fmt.Fprintf(w, "The ledger verifies.\n  chain    %s\n  entries  %d to %d, %s\n", plain(r.Chain), r.First, r.Last, count(r.Packets, "packet"))
+	fmt.Fprintf(w, "The ledger verifies.\n  chain    %s\n  entries  %d to %d, %s\n", terminal.Plain(r.Chain), r.First, r.Last, terminal.Count(r.Packets, "packet"))
 	if r.Pruned > 0 {
 		fmt.Fprintf(w, "  pruned   %d, with proof\n", r.Pruned)
 	}
-	fmt.Fprintf(w, "  end      signed %s by %s\n", time.UnixMilli(r.Head.Time).Local().Format(dayClock), r.Head.Key)
+	fmt.Fprintf(w, "  end      signed %s by %s\n", time.UnixMilli(r.Head.Time).Local().Format(terminal.DayClock), r.Head.Key)
 	if len(r.Nodes) > 0 {
-		fmt.Fprintf(w, "  nodes    %s countersigned\n", count(len(r.Nodes), "head"))
+		fmt.Fprintf(w, "  nodes    %s countersigned\n", terminal.Count(len(r.Nodes), "head"))
 	}
 	if r.Heads > 0 {
 		fmt.Fprintf(w, "  heads    %d seen elsewhere, and found in it\n", r.Heads)
@@ -92,19 +95,19 @@ type verification struct {
 	judge func(io.Reader, ledger.Pins) (ledger.Report, error) // default: ledger.Verify
 }
 
-func (v *verification) run(cmd *cobra.Command, data dataDir, args []string) (ledger.Report, error) {
+func (v *verification) run(cmd *cobra.Command, data datadir.Dir, args []string) (ledger.Report, error) {
 	if len(args) == 0 {
-		if _, err := data.readRunning(); err == nil {
+		if _, err := data.ReadRunning(); err == nil {
 			return v.running(cmd, data)
 		}
-		return v.stopped(cmd.Context(), data.gateway())
+		return v.stopped(cmd.Context(), data.Gateway())
 	}
 	if args[0] == "-" {
 		return v.check(cmd.Context(), cmd.InOrStdin())
 	}
 	f, err := os.Open(args[0])
 	if err != nil {
-		return ledger.Report{}, usageError("%v", err)
+		return ledger.Report{}, terminal.UsageError("%v", err)
 	}
 	defer f.Close()
 	magic := make([]byte, 15)
@@ -166,7 +169,7 @@ func (s stoppable) Read(p []byte) (int, error) {
 func readHeads(file, name string) ([]chain.Head, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, usageError("--heads: %v", err)
+		return nil, terminal.UsageError("--heads: %v", err)
 	}
 	var all []chain.Head
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
@@ -183,7 +186,7 @@ func readHeads(file, name string) ([]chain.Head, error) {
 		}
 	}
 	if err != nil {
-		return nil, usageError("--heads %s holds no signed heads: %v", file, err)
+		return nil, terminal.UsageError("--heads %s holds no signed heads: %v", file, err)
 	}
 	var ours []chain.Head
 	for _, h := range all {
@@ -192,22 +195,22 @@ func readHeads(file, name string) ([]chain.Head, error) {
 		}
 	}
 	if len(ours) == 0 {
-		return nil, usageError("--heads %s has no head of this ledger (%s)", file, name)
+		return nil, terminal.UsageError("--heads %s has no head of this ledger (%s)", file, name)
 	}
 	return ours, nil
 }
 
 // running verifies what the gateway of the data directory exports now. Its own
 // key is at hand, so the export must be signed with it.
-func (v *verification) running(cmd *cobra.Command, data dataDir) (ledger.Report, error) {
-	c, err := newClient(cmd)
+func (v *verification) running(cmd *cobra.Command, data datadir.Dir) (ledger.Report, error) {
+	c, err := remote.Find(cmd)
 	if err != nil {
 		return ledger.Report{}, err
 	}
-	if key, err := gatewayKey(data.gateway()); err == nil {
+	if key, err := gatewayKey(data.Gateway()); err == nil {
 		v.pins.Keys = append(v.pins.Keys, chain.PublicKey(key))
 	}
-	body, err := c.open(cmd.Context(), http.MethodGet, path("ledger", "export"), nil)
+	body, err := c.Fetch(cmd.Context(), http.MethodGet, remote.Path("ledger", "export"), nil)
 	if err != nil {
 		return ledger.Report{}, err
 	}

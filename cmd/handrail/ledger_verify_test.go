@@ -12,6 +12,8 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/chain"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/pairing"
@@ -19,18 +21,18 @@ import (
 
 // stoppedGateway leaves a gateway directory with a real store and three packets,
 // an export of it, and the signed head a node would have kept.
-func stoppedGateway(t *testing.T) (data dataDir, export []byte, head chain.Head) {
+func stoppedGateway(t *testing.T) (data datadir.Dir, export []byte, head chain.Head) {
 	t.Helper()
-	data = dataDir(t.TempDir())
-	if err := data.make(data.gateway()); err != nil {
+	data = datadir.Dir(t.TempDir())
+	if err := data.Make(data.Gateway()); err != nil {
 		t.Fatal(err)
 	}
-	key, _, err := pairing.LoadOrCreateKey(data.gateway("gateway.key"))
+	key, _, err := pairing.LoadOrCreateKey(data.Gateway("gateway.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	db, err := store.Open(ctx, store.Options{Path: data.storePath(), Migrations: ledger.Migrations, ReserveBytes: -1})
+	db, err := store.Open(ctx, store.Options{Path: data.StorePath(), Migrations: ledger.Migrations, ReserveBytes: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +54,7 @@ func stoppedGateway(t *testing.T) (data dataDir, export []byte, head chain.Head)
 	return data, out.Bytes(), chain.SignHead(key, chain.Head{Chain: string(pairing.GatewayIDOf(key.Public().(ed25519.PublicKey))), Seq: seq, Hash: hash, Time: 1})
 }
 
-func verify(t *testing.T, data dataDir, args ...string) (code int, out, err string) {
+func verify(t *testing.T, data datadir.Dir, args ...string) (code int, out, err string) {
 	t.Helper()
 	var stdout, stderr strings.Builder
 	code = run(context.Background(), append([]string{"ledger", "verify", "--data", string(data)}, args...), strings.NewReader(""), &stdout, &stderr)
@@ -89,20 +91,20 @@ func TestLedgerVerify(t *testing.T) {
 		want int
 		says string
 	}{
-		"whole":          {[]string{whole}, exitOK, "only --key can tell"},
-		"with its key":   {[]string{whole, "--key", header.Keys[0].String()}, exitOK, "3 packets"},
-		"with its head":  {[]string{whole, "--heads", seen}, exitOK, "1 seen elsewhere"},
-		"json":           {[]string{whole, "--json"}, exitOK, `"packets":3`},
-		"another's key":  {[]string{whole, "--key", strings.Repeat("ab", 32)}, exitIntegrity, "not a key you trust"},
-		"changed":        {[]string{write("changed", bytes.Replace(export, []byte(`"call":"c2"`), []byte(`"call":"c9"`), 1))}, exitIntegrity, "hash"},
-		"dropped":        {[]string{write("dropped", bytes.Join(append(append([][]byte{}, lines[:2]...), lines[3:]...), nil))}, exitIntegrity, ""},
-		"cut":            {[]string{write("cut", bytes.Join(lines[:3], nil))}, exitIntegrity, "ends before"},
-		"no export":      {[]string{write("none", []byte("hello\n"))}, exitUsage, "no ledger export"},
-		"no file":        {[]string{filepath.Join(dir, "nosuch")}, exitUsage, "no such file"},
-		"bad key":        {[]string{whole, "--key", "xyz"}, exitUsage, "--key"},
-		"stopped store":  {nil, exitOK, "3 packets"},
-		"store by path":  {[]string{data.storePath()}, exitOK, "3 packets"},
-		"heads not ours": {[]string{whole, "--heads", write("other.json", []byte("[]"))}, exitUsage, "no head of this ledger"},
+		"whole":          {[]string{whole}, terminal.ExitOK, "only --key can tell"},
+		"with its key":   {[]string{whole, "--key", header.Keys[0].String()}, terminal.ExitOK, "3 packets"},
+		"with its head":  {[]string{whole, "--heads", seen}, terminal.ExitOK, "1 seen elsewhere"},
+		"json":           {[]string{whole, "--json"}, terminal.ExitOK, `"packets":3`},
+		"another's key":  {[]string{whole, "--key", strings.Repeat("ab", 32)}, terminal.ExitIntegrity, "not a key you trust"},
+		"changed":        {[]string{write("changed", bytes.Replace(export, []byte(`"call":"c2"`), []byte(`"call":"c9"`), 1))}, terminal.ExitIntegrity, "hash"},
+		"dropped":        {[]string{write("dropped", bytes.Join(append(append([][]byte{}, lines[:2]...), lines[3:]...), nil))}, terminal.ExitIntegrity, ""},
+		"cut":            {[]string{write("cut", bytes.Join(lines[:3], nil))}, terminal.ExitIntegrity, "ends before"},
+		"no export":      {[]string{write("none", []byte("hello\n"))}, terminal.ExitUsage, "no ledger export"},
+		"no file":        {[]string{filepath.Join(dir, "nosuch")}, terminal.ExitUsage, "no such file"},
+		"bad key":        {[]string{whole, "--key", "xyz"}, terminal.ExitUsage, "--key"},
+		"stopped store":  {nil, terminal.ExitOK, "3 packets"},
+		"store by path":  {[]string{data.StorePath()}, terminal.ExitOK, "3 packets"},
+		"heads not ours": {[]string{whole, "--heads", write("other.json", []byte("[]"))}, terminal.ExitUsage, "no head of this ledger"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, err := verify(t, data, c.args...)
@@ -111,7 +113,7 @@ func TestLedgerVerify(t *testing.T) {
 			}
 		})
 	}
-	if code, _, err := verify(t, dataDir(t.TempDir())); code != exitFailed || !strings.Contains(err, "no ledger at") {
+	if code, _, err := verify(t, datadir.Dir(t.TempDir())); code != terminal.ExitFailed || !strings.Contains(err, "no ledger at") {
 		t.Errorf("an empty data directory: %d %s", code, err)
 	}
 }

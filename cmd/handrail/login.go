@@ -11,29 +11,33 @@ import (
 
 	"github.com/mdp/qrterminal/v3"
 	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
 // fromElsewhere returns the address by which another device reaches the gateway: the one that
 // this command does, if that leads beyond this machine, else this machine's own address,
 // where the gateway listens on all of them.
-func (c *remote) fromElsewhere(cmd *cobra.Command) (string, error) {
-	host := c.base.Hostname()
-	if ip, err := netip.ParseAddr(host); c.away || host != "localhost" && (err != nil || !ip.Unmap().IsLoopback()) {
-		return c.base.String(), nil
+func fromElsewhere(cmd *cobra.Command, c *remote.Gateway) (string, error) {
+	host := c.Base.Hostname()
+	if ip, err := netip.ParseAddr(host); c.Away || host != "localhost" && (err != nil || !ip.Unmap().IsLoopback()) {
+		return c.Base.String(), nil
 	}
 	var status struct {
 		HTTP string `json:"http_addr"`
 	}
-	if err := c.get(cmd.Context(), path("status"), &status); err != nil {
+	if err := c.Get(cmd.Context(), remote.Path("status"), &status); err != nil {
 		return "", err
 	}
 	at, port, err := net.SplitHostPort(status.HTTP)
 	listens, bad := netip.ParseAddr(at)
 	if err != nil || bad != nil {
-		return c.base.String(), nil
+		return c.Base.String(), nil
 	}
 	if listens.IsLoopback() {
-		return "", usageHint("Start the gateway with an --http that other devices reach, such as 'handrail gateway --http :7480 --tls-generated', or name its address with --url.",
+		return "", terminal.UsageHint("Start the gateway with an --http that other devices reach, such as 'handrail gateway --http :7480 --tls-generated', or name its address with --url.",
 			"a phone cannot reach this gateway: it listens on %s alone", at)
 	}
 	if listens.IsUnspecified() {
@@ -41,13 +45,13 @@ func (c *remote) fromElsewhere(cmd *cobra.Command) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		found := reachable(own)
+		found := datadir.Reachable(own)
 		if len(found) == 0 {
-			return "", usageHint("Connect this machine to a network, or name an address with --url.", "this machine has no address that a phone could reach")
+			return "", terminal.UsageHint("Connect this machine to a network, or name an address with --url.", "this machine has no address that a phone could reach")
 		}
 		at = found[0]
 	}
-	u := *c.base
+	u := *c.Base
 	u.Host = net.JoinHostPort(at, port)
 	return u.String(), nil
 }
@@ -67,20 +71,20 @@ func newLoginCmd() *cobra.Command {
 		switch *role {
 		case "", "viewer", "operator", "admin":
 		default:
-			return usageError("--role is %q; want viewer, operator or admin", *role)
+			return terminal.UsageError("--role is %q; want viewer, operator or admin", *role)
 		}
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
 		elsewhere := ""
 		if *qr { // before a code is made that no phone could use
-			if elsewhere, err = c.fromElsewhere(cmd); err != nil {
+			if elsewhere, err = fromElsewhere(cmd, c); err != nil {
 				return err
 			}
 		}
 		var raw json.RawMessage
-		if err := c.do(cmd.Context(), http.MethodPost, path("logins"), body("role", *role), &raw); err != nil {
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("logins"), remote.Body("role", *role), &raw); err != nil {
 			return err
 		}
 		var made struct {
@@ -93,7 +97,7 @@ func newLoginCmd() *cobra.Command {
 		}
 		// The address that the gateway was given for other devices, or the one by which
 		// this command reached it.
-		at := forBrowser(c.base.String())
+		at := datadir.ForBrowser(c.Base.String())
 		switch {
 		case made.Public != "":
 			at = made.Public
@@ -101,14 +105,14 @@ func newLoginCmd() *cobra.Command {
 			at = elsewhere
 		}
 		link := at + "/console/login#" + made.Code
-		if commonOf(cmd).json {
-			return printJSON(cmd.OutOrStdout(), map[string]any{"url": link, "expires_at": made.Expires, "fingerprint": c.pin.String()})
+		if terminal.FlagsOf(cmd).JSON {
+			return terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"url": link, "expires_at": made.Expires, "fingerprint": c.Pin.String()})
 		}
-		if !c.pin.IsZero() {
-			fmt.Fprintf(cmd.ErrOrStderr(), "If the browser does not know the certificate, check that it matches:\n%s\n", c.pin)
+		if !c.Pin.IsZero() {
+			fmt.Fprintf(cmd.ErrOrStderr(), "If the browser does not know the certificate, check that it matches:\n%s\n", c.Pin)
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "Open this in a browser before %s; it is good once:\n", made.Expires.Local().Format(clock))
-		fmt.Fprintln(cmd.OutOrStdout(), plain(link))
+		fmt.Fprintf(cmd.ErrOrStderr(), "Open this in a browser before %s; it is good once:\n", made.Expires.Local().Format(terminal.Clock))
+		fmt.Fprintln(cmd.OutOrStdout(), terminal.Plain(link))
 		if *qr {
 			qrterminal.GenerateWithConfig(link, qrterminal.Config{Level: qrterminal.L, Writer: os.Stderr, HalfBlocks: true, QuietZone: 1,
 				BlackChar: qrterminal.BLACK_BLACK, WhiteChar: qrterminal.WHITE_WHITE, BlackWhiteChar: qrterminal.BLACK_WHITE, WhiteBlackChar: qrterminal.WHITE_BLACK})

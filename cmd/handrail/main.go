@@ -1,29 +1,22 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
-	"maps"
 	"math"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/script"
-	"github.com/handrail-dev/handrail/capabilities/command"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/platform/confine"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/platform/sandbox"
@@ -46,41 +39,27 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root := newRootCmd()
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	out := &output{to: stdout}
+	out := &terminal.Output{To: stdout}
 	root.SetOut(out)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
-		err = out.failed()
+		err = out.Failed()
 	}
 	if err != nil {
-		var own *exitError
-		if ctx.Err() != nil && exitCode(err) == exitFailed && !(errors.As(err, &own) && own.final) {
+		var own *terminal.ExitError
+		if ctx.Err() != nil && terminal.ExitCode(err) == terminal.ExitFailed && !(errors.As(err, &own) && own.Final) {
 			err = ctx.Err() // what fails because of ctrl-C is not a failure of its own
 		}
 		var on []string
-		if cmd != nil && commonOf(cmd).data != "" && os.Getenv("HANDRAIL_URL") == "" {
-			if data, bad := dataDirOf(cmd); bad == nil {
-				on = data.given()
+		if cmd != nil && terminal.FlagsOf(cmd).Data != "" && os.Getenv("HANDRAIL_URL") == "" {
+			if data, bad := datadir.Of(cmd); bad == nil {
+				on = data.Given()
 			}
 		}
-		report(stderr, err, cmd != nil && commonOf(cmd).json || asksJSON(args), on)
+		terminal.Report(stderr, err, cmd != nil && terminal.FlagsOf(cmd).JSON || terminal.AsksJSON(args), on)
 	}
-	return exitCode(err)
-}
-
-// asksJSON reports whether the arguments have --json: where one before it cannot be
-// read, nothing after it is.
-func asksJSON(args []string) bool {
-	for _, a := range args {
-		if a == "--json" || a == "--json=true" {
-			return true
-		}
-		if a == "--" {
-			break
-		}
-	}
-	return false
+	return terminal.ExitCode(err)
 }
 
 // newRootCmd builds the whole command tree; docs and completions are tested
@@ -100,9 +79,9 @@ func newRootCmd() *cobra.Command {
 	root.PersistentFlags().Bool("json", false, "print one JSON object a line instead of text")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		if text, _, isTime := strings.Cut(err.Error(), ": time: "); isTime {
-			return usageHint("Write a time as 90s, 5m or 1h30m.", "%s", text)
+			return terminal.UsageHint("Write a time as 90s, 5m or 1h30m.", "%s", text)
 		}
-		return usageError("%s", err.Error())
+		return terminal.UsageError("%s", err.Error())
 	})
 
 	root.AddGroup(
@@ -144,10 +123,10 @@ func wrapArgs(cmd *cobra.Command) {
 				return wrongArgs(cmd, args, check)
 			}
 			if len(args) > 0 && args[0] == "" { // a variable that was not set
-				return usageHint("Usage: "+cmd.UseLine(), "the first argument is empty")
+				return terminal.UsageHint("Usage: "+cmd.UseLine(), "the first argument is empty")
 			}
 			if err := cmd.ValidateRequiredFlags(); err != nil {
-				return usageHint("Usage: "+cmd.UseLine(), "%s", err.Error())
+				return terminal.UsageHint("Usage: "+cmd.UseLine(), "%s", err.Error())
 			}
 			return nil
 		}
@@ -160,7 +139,7 @@ func wrapArgs(cmd *cobra.Command) {
 // completeFlags has the shell complete the values of flags that several commands have.
 func completeFlags(cmd *cobra.Command) {
 	if cmd.Flags().Lookup("node") != nil {
-		_ = cmd.RegisterFlagCompletionFunc("node", completeNodes(math.MaxInt))
+		_ = cmd.RegisterFlagCompletionFunc("node", remote.CompleteNodes(math.MaxInt))
 	}
 	if role := cmd.Flags().Lookup("role"); role != nil {
 		named := slices.DeleteFunc([]string{"agent", "viewer", "operator", "admin"}, func(r string) bool { return !strings.Contains(role.Usage, r) })
@@ -180,112 +159,14 @@ func wrongArgs(cmd *cobra.Command, args []string, check cobra.PositionalArgs) er
 		if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
 			hint = "Did you mean '" + cmd.CommandPath() + " " + strings.Join(like, "' or '"+cmd.CommandPath()+" ") + "'?"
 		}
-		return usageHint(hint, "unknown command %q for %q", args[0], cmd.CommandPath())
+		return terminal.UsageHint(hint, "unknown command %q for %q", args[0], cmd.CommandPath())
 	case len(args) == 0:
-		return usageHint("Usage: "+cmd.UseLine(), "an argument is missing")
+		return terminal.UsageHint("Usage: "+cmd.UseLine(), "an argument is missing")
 	}
 	for n := len(args) - 1; n >= 0; n-- {
 		if check(cmd, args[:n]) == nil {
-			return usageHint("Usage: "+cmd.UseLine(), "more arguments than it takes: %s", strings.Join(args[n:], " "))
+			return terminal.UsageHint("Usage: "+cmd.UseLine(), "more arguments than it takes: %s", strings.Join(args[n:], " "))
 		}
 	}
-	return usageHint("Usage: "+cmd.UseLine(), "an argument is missing after %s", strings.Join(args, " "))
-}
-
-// common is what every command shares.
-type common struct {
-	data string // as given; "" means the default
-	json bool
-}
-
-func commonOf(cmd *cobra.Command) common {
-	flags := cmd.Flags()
-	data, _ := flags.GetString("data")
-	asJSON, _ := flags.GetBool("json")
-	return common{data: data, json: asJSON}
-}
-
-// dataDirOf returns the data directory the command was told, by flag or in
-// HANDRAIL_DATA, or the default.
-func dataDirOf(cmd *cobra.Command) (dataDir, error) {
-	if dir := cmp.Or(commonOf(cmd).data, os.Getenv("HANDRAIL_DATA")); dir != "" {
-		dir, err := filepath.Abs(dir) // what is told of it holds elsewhere, too
-		return dataDir(dir), err
-	}
-	return defaultDataDir(runtime.GOOS, os.Getenv)
-}
-
-// saysAll reports whether a message has each of a list of lines in it already.
-func saysAll(message string, details any) bool {
-	lines, ok := details.([]string)
-	if list, other := details.([]any); other {
-		for _, v := range list {
-			line, text := v.(string)
-			if !text {
-				return false
-			}
-			lines = append(lines, line)
-		}
-		ok = true
-	}
-	for _, line := range lines {
-		ok = ok && strings.Contains(message, line)
-	}
-	return ok
-}
-
-// report says what is wrong and what to do, on stderr; with --json as one object. on are
-// the arguments that name the data directory, as it was given.
-func report(w io.Writer, err error, asJSON bool, on []string) {
-	var own *exitError
-	if errors.As(err, &own) && own.silent {
-		return
-	}
-	// Errors of this package itself (files, flags) have no code of the list and no
-	// hint: their text is the whole story.
-	code, message, hint, details := "failed", err.Error(), "", any(nil)
-	var coded *capabilities.Error
-	switch {
-	case errors.As(err, &coded):
-		code, message, hint, details = string(coded.Code), coded.PublicMessage(), command.OfError(err, on...), coded.Details
-	case errors.Is(err, context.Canceled):
-		code, message = "interrupted", "interrupted"
-	case unreached(err):
-		hint = "See that the gateway runs there: 'handrail doctor' on its host."
-	case errors.Is(err, syscall.EADDRINUSE):
-		hint = "Something else listens there: stop it, or give another address."
-	case errors.Is(err, exec.ErrNotFound):
-		hint = "Give its path, or put its folder on PATH."
-	case errors.Is(err, fs.ErrNotExist):
-		hint = "See that the path is right."
-	case errors.Is(err, fs.ErrPermission):
-		hint = "Give another path, or run this as the account that owns it."
-	}
-	if asJSON {
-		body := map[string]any{"code": code, "message": message}
-		if hint != "" {
-			body["hint"] = hint
-		}
-		if coded != nil && !coded.PublicAction().IsZero() {
-			body["action"] = coded.PublicAction()
-		}
-		if details != nil {
-			body["details"] = details
-		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"error": body})
-		return
-	}
-	if coded != nil {
-		message = coded.Error()
-	}
-	if fields, ok := details.(map[string]any); ok { // what the lines around them say already
-		maps.DeleteFunc(fields, func(_ string, v any) bool { return v == code || v == hint })
-	}
-	fmt.Fprintf(w, "handrail: %s\n", plain(message))
-	if details != nil && !saysAll(message, details) {
-		printValue(w, "  ", details)
-	}
-	if hint != "" {
-		fmt.Fprintf(w, "  -> %s\n", plain(hint))
-	}
+	return terminal.UsageHint("Usage: "+cmd.UseLine(), "an argument is missing after %s", strings.Join(args, " "))
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/cmd/handrail/bridge"
 	"github.com/handrail-dev/handrail/cmd/handrail/connect"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
 func newMCPCmd() *cobra.Command {
@@ -39,12 +42,12 @@ func newMCPCmd() *cobra.Command {
 			return err
 		}
 		if *names != "" && *names != "canonical" {
-			return usageError("--names is %q; the only choice is canonical", *names)
+			return terminal.UsageError("--names is %q; the only choice is canonical", *names)
 		}
 		if *schemas != "" && *schemas != "input" {
-			return usageError("--schemas is %q; the only choice is input", *schemas)
+			return terminal.UsageError("--schemas is %q; the only choice is input", *schemas)
 		}
-		find := func() (bridge.Gateway, error) { return findGateway(cmd, dataDir.agentTokenPath) }
+		find := func() (bridge.Gateway, error) { return remote.FindWith(cmd, datadir.Dir.AgentTokenPath) }
 		if *name != "" {
 			find = func() (bridge.Gateway, error) { return connectedGateway(cmd, *name) }
 		}
@@ -57,9 +60,9 @@ func newMCPCmd() *cobra.Command {
 		}
 		b := bridge.New(bridge.Options{
 			Connect: find,
-			Told:    told,
-			Path:    query("/mcp/l/"+escape(*lane), "tools", *tools, "names", *names, "schemas", *schemas, "structured", asked(*structured)),
-			In:      bridge.Polled(cmd.InOrStdin(), bare(cmd.OutOrStdout()), cmd.ErrOrStderr()),
+			Told:    remote.Told,
+			Path:    remote.Query("/mcp/l/"+remote.Escape(*lane), "tools", *tools, "names", *names, "schemas", *schemas, "structured", asked(*structured)),
+			In:      bridge.Polled(cmd.InOrStdin(), terminal.Bare(cmd.OutOrStdout()), cmd.ErrOrStderr()),
 			Out:     cmd.OutOrStdout(),
 			Log:     cmd.ErrOrStderr(),
 		})
@@ -81,23 +84,19 @@ func asked(structured bool) string {
 // connection counts, whatever the environment says: a client hands on what it has.
 func connectedGateway(cmd *cobra.Command, name string) (bridge.Gateway, error) {
 	if _, ok := connect.Named(name); !ok {
-		return nil, usageError("--client is %q; want one of %s", name, strings.Join(connect.Names(), ", "))
+		return nil, terminal.UsageError("--client is %q; want one of %s", name, strings.Join(connect.Names(), ", "))
 	}
-	data, err := dataDirOf(cmd)
+	data, err := datadir.Of(cmd)
 	if err != nil {
 		return nil, err
 	}
-	known, had, err := data.clients().Read(name)
+	known, had, err := clientsOf(data).Read(name)
 	if err != nil {
 		return nil, err
 	}
 	if !had {
-		return nil, &exitError{code: exitForbidden, err: command.Advise(capabilities.Errorf(capabilities.CodeUnauthenticated,
+		return nil, &terminal.ExitError{Code: terminal.ExitForbidden, Err: command.Advise(capabilities.Errorf(capabilities.CodeUnauthenticated,
 			"%s is not connected to a gateway of %s", name, data), command.Here("connect", name), " connects it.")}
 	}
-	return data.connectable(cmd).Reach(known)
+	return connectable(cmd, data).Reach(known)
 }
-
-// agentTokenPath is the token for agents. Where there is none, nobody speaks for
-// agents: an admin's token never takes its place.
-func (d dataDir) agentTokenPath() string { return d.gateway("agent.token") }

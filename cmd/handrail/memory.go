@@ -14,6 +14,8 @@ import (
 	"github.com/handrail-dev/handrail/agent/worker/memory"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/fact"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -32,8 +34,8 @@ func newMemoryCmd() *cobra.Command {
 }
 
 // memoryCaller is the worker's own way to the gateway, or an admin's to the memory of another.
-func memoryCaller(cmd *cobra.Command, whose string) (*remote, error) {
-	return newCaller(cmd, whose == "" && os.Getenv("HANDRAIL_URL") == "" && os.Getenv("HANDRAIL_TOKEN") == "")
+func memoryCaller(cmd *cobra.Command, whose string) (*remote.Gateway, error) {
+	return remote.FindFor(cmd, whose == "" && os.Getenv("HANDRAIL_URL") == "" && os.Getenv("HANDRAIL_TOKEN") == "")
 }
 
 func newMemoryListCmd(whose *string) *cobra.Command {
@@ -45,7 +47,7 @@ func newMemoryListCmd(whose *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			facts, done, err := listed[api.Fact](cmd, c, query(path("memory"), "q", strings.Join(args, " "), "principal", *whose, "limit", "1000"), "facts")
+			facts, done, err := remote.Listed[api.Fact](cmd, c, remote.Query(remote.Path("memory"), "q", strings.Join(args, " "), "principal", *whose, "limit", "1000"), "facts")
 			if done || err != nil {
 				return err
 			}
@@ -54,15 +56,15 @@ func newMemoryListCmd(whose *string) *cobra.Command {
 				fmt.Fprintln(out, "Nothing is remembered.")
 				return nil
 			}
-			t := newTable(out, "FACT", "SINCE", "PRIVATE", "TEXT")
+			t := terminal.NewTable(out, "FACT", "SINCE", "PRIVATE", "TEXT")
 			for _, f := range facts {
 				private := "-"
 				if f.Sensitivity == string(fact.High) {
 					private = "yes"
 				}
-				t.row(f.ID, f.Created.Local().Format("2006-01-02"), private, capabilities.Printable(f.Text))
+				t.Row(f.ID, f.Created.Local().Format("2006-01-02"), private, capabilities.Printable(f.Text))
 			}
-			t.flush()
+			t.Flush()
 			return nil
 		},
 	}
@@ -79,21 +81,21 @@ func newMemoryShowCmd(whose *string) *cobra.Command {
 				return err
 			}
 			var f api.Fact
-			if err := c.do(cmd.Context(), http.MethodGet, query(path("memory", args[0]), "principal", *whose), nil, &f); err != nil {
+			if err := c.Ask(cmd.Context(), http.MethodGet, remote.Query(remote.Path("memory", args[0]), "principal", *whose), nil, &f); err != nil {
 				return err
 			}
-			if commonOf(cmd).json {
-				return printJSON(cmd.OutOrStdout(), f)
+			if terminal.FlagsOf(cmd).JSON {
+				return terminal.PrintJSON(cmd.OutOrStdout(), f)
 			}
-			t := newTable(cmd.OutOrStdout(), "FACT", f.ID)
-			t.row("text", capabilities.Printable(f.Text))
-			t.row("said by", capabilities.Printable(f.Source))
-			t.row("kept", f.Created.Local().Format("2006-01-02 15:04"))
+			t := terminal.NewTable(cmd.OutOrStdout(), "FACT", f.ID)
+			t.Row("text", capabilities.Printable(f.Text))
+			t.Row("said by", capabilities.Printable(f.Source))
+			t.Row("kept", f.Created.Local().Format("2006-01-02 15:04"))
 			if !f.Expires.IsZero() {
-				t.row("until", f.Expires.Local().Format("2006-01-02 15:04"))
+				t.Row("until", f.Expires.Local().Format("2006-01-02 15:04"))
 			}
-			t.row("sensitivity", f.Sensitivity)
-			t.flush()
+			t.Row("sensitivity", f.Sensitivity)
+			t.Flush()
 			return nil
 		},
 	}
@@ -112,7 +114,7 @@ func newMemoryEditCmd(whose *string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.change(cmd, http.MethodPatch, query(path("memory", args[0]), "principal", *whose), api.EditFact{Text: args[1], Agreed: *agree}, "%s is changed", args[0])
+		return c.Change(cmd, http.MethodPatch, remote.Query(remote.Path("memory", args[0]), "principal", *whose), api.EditFact{Text: args[1], Agreed: *agree}, "%s is changed", args[0])
 	}
 	return cmd
 }
@@ -127,7 +129,7 @@ func newMemoryForgetCmd(whose *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.change(cmd, http.MethodDelete, query(path("memory", args[0]), "principal", *whose), nil, "%s is forgotten", args[0])
+			return c.Change(cmd, http.MethodDelete, remote.Query(remote.Path("memory", args[0]), "principal", *whose), nil, "%s is forgotten", args[0])
 		},
 	}
 }
@@ -143,7 +145,7 @@ func newMemoryExportCmd(whose *string) *cobra.Command {
 				return err
 			}
 			var list api.FactList
-			if err := c.do(cmd.Context(), http.MethodGet, query(path("memory"), "principal", *whose, "limit", "10000"), nil, &list); err != nil {
+			if err := c.Ask(cmd.Context(), http.MethodGet, remote.Query(remote.Path("memory"), "principal", *whose, "limit", "10000"), nil, &list); err != nil {
 				return err
 			}
 			enc := json.NewEncoder(cmd.OutOrStdout())
@@ -158,12 +160,12 @@ func newMemoryExportCmd(whose *string) *cobra.Command {
 }
 
 // workerMemory is what the gateway remembers for a worker of this process.
-type workerMemory struct{ remote *remote }
+type workerMemory struct{ remote *remote.Gateway }
 
 func (m workerMemory) Find(ctx context.Context, text string, limit int) ([]worker.Fact, error) {
 	list, err := m.remote.Facts(ctx, text, limit)
 	if err != nil {
-		return nil, m.remote.told(err)
+		return nil, m.remote.Told(err)
 	}
 	facts := make([]worker.Fact, 0, len(list))
 	for _, f := range list {
@@ -174,11 +176,11 @@ func (m workerMemory) Find(ctx context.Context, text string, limit int) ([]worke
 
 func (m workerMemory) Keep(ctx context.Context, key memory.Key, text, source string, agreed bool) (worker.Fact, error) {
 	f, err := m.remote.KeepFact(ctx, api.KeepFact{Subject: key.Subject, Attribute: key.Attribute, Text: text, Source: source, Agreed: agreed})
-	return workerFact(f), m.remote.told(err)
+	return workerFact(f), m.remote.Told(err)
 }
 
 func (m workerMemory) Forget(ctx context.Context, id string) error {
-	return m.remote.told(m.remote.ForgetFact(ctx, id))
+	return m.remote.Told(m.remote.ForgetFact(ctx, id))
 }
 
 func workerFact(f api.Fact) worker.Fact {

@@ -13,6 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/agent/worker"
 	"github.com/handrail-dev/handrail/agent/worker/model"
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
 // modelOptions say which model a worker asks.
@@ -35,7 +36,7 @@ func modelFlags(cmd *cobra.Command, o *modelOptions) {
 func openModel(o modelOptions, tell func(string)) (*model.Model, error) {
 	name, endpoint := cmp.Or(o.name, os.Getenv("HANDRAIL_MODEL")), cmp.Or(o.endpoint, os.Getenv("HANDRAIL_ENDPOINT"))
 	if name == "" || endpoint == "" {
-		return nil, usageHint("Add --model NAME --endpoint URL, or --offline to work without a model.", "it is not said which model to ask, and where")
+		return nil, terminal.UsageHint("Add --model NAME --endpoint URL, or --offline to work without a model.", "it is not said which model to ask, and where")
 	}
 	key := []byte(os.Getenv("HANDRAIL_MODEL_KEY"))
 	if o.keyFile != "" {
@@ -50,7 +51,7 @@ func openModel(o modelOptions, tell func(string)) (*model.Model, error) {
 	}
 	m, err := model.New(opts)
 	if err != nil {
-		return nil, usageError("%s", err)
+		return nil, terminal.UsageError("%s", err)
 	}
 	return m, nil
 }
@@ -58,15 +59,15 @@ func openModel(o modelOptions, tell func(string)) (*model.Model, error) {
 func readModelKey(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, usageError("the key cannot be read: %v", err)
+		return nil, terminal.UsageError("the key cannot be read: %v", err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, capabilities.MaxSecret+1))
 	if err != nil {
-		return nil, usageError("the key cannot be read: %v", err)
+		return nil, terminal.UsageError("the key cannot be read: %v", err)
 	}
 	if data = []byte(strings.TrimSpace(string(data))); len(data) == 0 || len(data) > capabilities.MaxSecret {
-		return nil, usageError("%s holds no key of at most %d bytes", file, capabilities.MaxSecret)
+		return nil, terminal.UsageError("%s holds no key of at most %d bytes", file, capabilities.MaxSecret)
 	}
 	return data, nil
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
 func newNodeCmd() *cobra.Command {
@@ -23,7 +25,7 @@ func newNodeCmd() *cobra.Command {
 	addrs := cmd.Flags().StringSlice("gateway", nil, "address of the gateway (default: where the device joined)")
 	verbose := addVerbose(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		data, err := dataDirOf(cmd)
+		data, err := datadir.Of(cmd)
 		if err != nil {
 			return err
 		}
@@ -45,7 +47,7 @@ func newNodeCmd() *cobra.Command {
 
 // nodeStates tells the person, or the script, each change of the connection.
 func nodeStates(cmd *cobra.Command) func(link.State) {
-	asJSON := commonOf(cmd).json
+	asJSON := terminal.FlagsOf(cmd).JSON
 	return func(s link.State) {
 		event := "disconnected"
 		switch {
@@ -60,7 +62,7 @@ func nodeStates(cmd *cobra.Command) func(link.State) {
 				e := capabilities.AsError(s.Err)
 				body["code"], body["message"] = e.Code, e.PublicMessage()
 			}
-			_ = printJSON(cmd.OutOrStdout(), body)
+			_ = terminal.PrintJSON(cmd.OutOrStdout(), body)
 			return
 		}
 		line := fmt.Sprintf("node %s: %s", s.Node, event)
@@ -70,7 +72,7 @@ func nodeStates(cmd *cobra.Command) func(link.State) {
 		if s.Err != nil {
 			line += " (" + strings.TrimSuffix(capabilities.AsError(s.Err).PublicMessage(), ".") + ")"
 		}
-		fmt.Fprintln(cmd.OutOrStdout(), plain(line))
+		fmt.Fprintln(cmd.OutOrStdout(), terminal.Plain(line))
 	}
 }
 
@@ -89,7 +91,7 @@ func logHandler(cmd *cobra.Command, verbose bool, least slog.Level) slog.Handler
 	if verbose {
 		o.Level = slog.LevelDebug
 	}
-	if commonOf(cmd).json {
+	if terminal.FlagsOf(cmd).JSON {
 		return slog.NewJSONHandler(cmd.ErrOrStderr(), o)
 	}
 	return slog.NewTextHandler(cmd.ErrOrStderr(), o)

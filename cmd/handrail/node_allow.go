@@ -11,6 +11,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/command"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -23,24 +25,24 @@ func newNodeAllowCmd() *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 {
-				return completeNodes(1)(cmd, args, toComplete)
+				return remote.CompleteNodes(1)(cmd, args, toComplete)
 			}
 			return knownTools(), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	remove := cmd.Flags().Bool("remove", false, "take the named tools away")
 	set := cmd.Flags().Bool("set", false, "make the named tools the whole list")
-	change := withNode(func(cmd *cobra.Command, c *remote, id string, args []string) error {
-		var node nodeView
-		if err := c.get(cmd.Context(), path("nodes", id), &node); err != nil {
+	change := remote.WithNode(func(cmd *cobra.Command, c *remote.Gateway, id string, args []string) error {
+		var node remote.Node
+		if err := c.Get(cmd.Context(), remote.Path("nodes", id), &node); err != nil {
 			return err
 		}
 		if len(args) == 1 && !*set {
-			if commonOf(cmd).json {
-				return printJSON(cmd.OutOrStdout(), map[string]any{"node_id": node.ID, "allow": node.Allow})
+			if terminal.FlagsOf(cmd).JSON {
+				return terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"node_id": node.ID, "allow": node.Allow})
 			}
 			for _, a := range node.Allow {
-				fmt.Fprintln(cmd.OutOrStdout(), plain(asTool(a)))
+				fmt.Fprintln(cmd.OutOrStdout(), terminal.Plain(asTool(a)))
 			}
 			return nil
 		}
@@ -52,11 +54,11 @@ func newNodeAllowCmd() *cobra.Command {
 		if len(allow) > 0 {
 			text = asTools(allow)
 		}
-		return c.change(cmd, http.MethodPatch, path("nodes", id), map[string]any{"allow": allow}, "node %s may use: %s", id, text)
+		return c.Change(cmd, http.MethodPatch, remote.Path("nodes", id), map[string]any{"allow": allow}, "node %s may use: %s", id, text)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *remove && *set {
-			return usageError("--remove and --set exclude each other")
+			return terminal.UsageError("--remove and --set exclude each other")
 		}
 		return change(cmd, args)
 	}
@@ -90,21 +92,21 @@ func asCapability(tool string) string {
 // changedAllow returns the sorted list after adding, removing or setting named. A name that
 // no tool has is refused, and so is taking away what is not there; what a family or *
 // allowed stays but for what is taken away.
-func changedAllow(node *nodeView, names []string, remove, set bool) ([]string, error) {
-	offered := node.all()
+func changedAllow(node *remote.Node, names []string, remove, set bool) ([]string, error) {
+	offered := allOf(node)
 	var want []string
 	for _, name := range names {
 		c := asCapability(name)
 		if !known(c, offered) {
-			near := nearest(asTool(c), func(yield func(string)) {
+			near := remote.Nearest(asTool(c), func(yield func(string)) {
 				for _, o := range offered {
 					yield(asTool(o))
 				}
 			})
 			if near != "" {
-				return nil, usageHint("Did you mean "+near+"?", "no tool is named %q", name)
+				return nil, terminal.UsageHint("Did you mean "+near+"?", "no tool is named %q", name)
 			}
-			return nil, &exitError{code: exitUsage, err: command.Advise(capabilities.Errorf(capabilities.CodeInvalidRequest, "no tool is named %q", name),
+			return nil, &terminal.ExitError{Code: terminal.ExitUsage, Err: command.Advise(capabilities.Errorf(capabilities.CodeInvalidRequest, "no tool is named %q", name),
 				command.Here("nodes", string(node.ID)), " lists the tools of this node.")}
 		}
 		want = append(want, c)
@@ -117,7 +119,7 @@ func changedAllow(node *nodeView, names []string, remove, set bool) ([]string, e
 		for _, c := range want {
 			var missing bool
 			if have, missing = without(have, c, offered); missing {
-				return nil, &exitError{code: exitUsage, err: command.Advise(capabilities.Errorf(capabilities.CodeInvalidRequest, "%s is not in the list", asTool(c)),
+				return nil, &terminal.ExitError{Code: terminal.ExitUsage, Err: command.Advise(capabilities.Errorf(capabilities.CodeInvalidRequest, "%s is not in the list", asTool(c)),
 					command.Here("node", "allow", string(node.ID)), " prints the list.")}
 			}
 		}
@@ -131,9 +133,9 @@ func changedAllow(node *nodeView, names []string, remove, set bool) ([]string, e
 	return have, nil
 }
 
-// all returns every capability that can be named of a node: those of this version's catalog
+// allOf returns every capability that can be named of a node: those of this version's catalog
 // and those that it offers besides.
-func (n *nodeView) all() []string {
+func allOf(n *remote.Node) []string {
 	var list []string
 	for _, c := range slices.Concat(n.Offers, n.Wants) {
 		list = append(list, string(c))
@@ -207,6 +209,6 @@ func checkAllow(names []string) ([]string, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	n := &nodeView{api.Node{ID: "NODE"}}
+	n := &remote.Node{Node: api.Node{ID: "NODE"}}
 	return changedAllow(n, names, false, true)
 }

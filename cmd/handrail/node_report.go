@@ -14,6 +14,8 @@ import (
 	"github.com/handrail-dev/handrail/agent/journal"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
 // useReport is what a device did in a time, by who had it done.
@@ -69,9 +71,9 @@ func newNodeReportCmd() *cobra.Command {
 	days := cmd.Flags().Int("days", 7, "how many days back")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *days < 1 || *days > 366 {
-			return usageError("--days may be 1 to 366")
+			return terminal.UsageError("--days may be 1 to 366")
 		}
-		data, err := dataDirOf(cmd)
+		data, err := datadir.Of(cmd)
 		if err != nil {
 			return err
 		}
@@ -89,8 +91,8 @@ func newNodeReportCmd() *cobra.Command {
 		}
 		now := time.Now()
 		r := makeReport(l, cat, now.AddDate(0, 0, -*days), now)
-		if commonOf(cmd).json {
-			return printJSON(cmd.OutOrStdout(), r)
+		if terminal.FlagsOf(cmd).JSON {
+			return terminal.PrintJSON(cmd.OutOrStdout(), r)
 		}
 		r.print(cmd.OutOrStdout(), *days)
 		printWhole(cmd.OutOrStdout(), l)
@@ -193,14 +195,14 @@ func (r useReport) print(out io.Writer, days int) {
 		if name == "" {
 			name = "somebody unknown"
 		}
-		fmt.Fprintf(out, "\n%s\n", plain(name))
+		fmt.Fprintf(out, "\n%s\n", terminal.Plain(name))
 		day := ""
 		for _, use := range u.Uses {
 			if use.Day != day {
 				day = use.Day
 				fmt.Fprintf(out, "  %s\n", use.First.Local().Format("Monday 2 January"))
 			}
-			fmt.Fprintf(out, "    %s: %s, %s%s\n", plain(use.Title), times(use.Count), between(use.First, use.Last), aside(use))
+			fmt.Fprintf(out, "    %s: %s, %s%s\n", terminal.Plain(use.Title), times(use.Count), between(use.First, use.Last), aside(use))
 		}
 		if len(u.Uses) == 0 {
 			fmt.Fprintln(out, "  used nothing")
@@ -214,7 +216,7 @@ func (r useReport) print(out io.Writer, days int) {
 			if u.Refused[code] == 1 {
 				verb = "call did"
 			}
-			fmt.Fprintf(out, "  %d %s not run: %s\n", u.Refused[code], verb, plain(why))
+			fmt.Fprintf(out, "  %d %s not run: %s\n", u.Refused[code], verb, terminal.Plain(why))
 		}
 	}
 	if len(r.Answers) > 0 {
@@ -225,7 +227,7 @@ func (r useReport) print(out io.Writer, days int) {
 		if a.Approved {
 			word = "yes"
 		}
-		fmt.Fprintf(out, "  %s: %s said %s to %s, asked by %s\n", a.Time.Local().Format("Mon 2 Jan 15:04"), plain(a.By), word, plain(string(a.Tool)), plain(string(a.Principal)))
+		fmt.Fprintf(out, "  %s: %s said %s to %s, asked by %s\n", a.Time.Local().Format("Mon 2 Jan 15:04"), terminal.Plain(a.By), word, terminal.Plain(string(a.Tool)), terminal.Plain(string(a.Principal)))
 	}
 	if len(r.Stops) > 0 {
 		fmt.Fprintln(out, "\nStops")
@@ -235,7 +237,7 @@ func (r useReport) print(out io.Writer, days int) {
 		if s.Stopped {
 			word = "stopped"
 		}
-		fmt.Fprintf(out, "  %s: %s, at the %s\n", s.Time.Local().Format("Mon 2 Jan 15:04"), word, plain(s.By))
+		fmt.Fprintf(out, "  %s: %s, at the %s\n", s.Time.Local().Format("Mon 2 Jan 15:04"), word, terminal.Plain(s.By))
 	}
 	fmt.Fprintln(out)
 }

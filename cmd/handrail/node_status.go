@@ -8,6 +8,8 @@ import (
 
 	"github.com/handrail-dev/handrail/agent"
 	"github.com/handrail-dev/handrail/agent/notice"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
 func newNodeStatusCmd() *cobra.Command {
@@ -18,18 +20,18 @@ func newNodeStatusCmd() *cobra.Command {
 			"no gateway: it reads " + agent.StatusFile + " in the node's folder, which a running node keeps up to date.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			data, err := dataDirOf(cmd)
+			data, err := datadir.Of(cmd)
 			if err != nil {
 				return err
 			}
-			s, err := notice.Read(data.node(agent.StatusFile), time.Now())
+			s, err := notice.Read(data.Node(agent.StatusFile), time.Now())
 			if err != nil {
 				return err
 			}
-			if commonOf(cmd).json {
-				return printJSON(cmd.OutOrStdout(), s)
+			if terminal.FlagsOf(cmd).JSON {
+				return terminal.PrintJSON(cmd.OutOrStdout(), s)
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), plainBlock(s.Text))
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), terminal.PlainBlock(s.Text))
 			return err
 		},
 	}

@@ -20,6 +20,9 @@ import (
 	"github.com/handrail-dev/handrail/agent/owner"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
 // addWordCmds adds what the device's owner says and reads on the device itself; none
@@ -53,7 +56,7 @@ func alsoAnswers(cmd *cobra.Command, approve bool) {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !strings.HasPrefix(args[0], owner.QuestionPrefix) {
 			if cmd.Flags().Changed("for") {
-				return usageError("--for is for what this device asks")
+				return terminal.UsageError("--for is for what this device asks")
 			}
 			return nodes(cmd, args)
 		}
@@ -70,18 +73,18 @@ func newNodeApprovalsCmd() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		data, err := dataDirOf(cmd)
+		data, err := datadir.Of(cmd)
 		if err != nil {
 			return err
 		}
-		all, err := owner.Questions(data.node(), time.Now())
+		all, err := owner.Questions(data.Node(), time.Now())
 		if err != nil {
 			return err
 		}
 		out := cmd.OutOrStdout()
-		if commonOf(cmd).json {
+		if terminal.FlagsOf(cmd).JSON {
 			for _, q := range all {
-				if err := printJSON(out, q); err != nil {
+				if err := terminal.PrintJSON(out, q); err != nil {
 					return err
 				}
 			}
@@ -100,11 +103,11 @@ func newNodeApprovalsCmd() *cobra.Command {
 }
 
 func printQuestion(out io.Writer, q owner.Question) {
-	fmt.Fprintf(out, "%s  %s wants %s\n", q.ID, plain(string(q.Principal)), plain(string(q.Tool)))
+	fmt.Fprintf(out, "%s  %s wants %s\n", q.ID, terminal.Plain(string(q.Principal)), terminal.Plain(string(q.Tool)))
 	fmt.Fprintf(out, "    why asked: %s\n    risk: %s\n    lane: %s\n    until: %s\n",
-		plain(q.Why), plain(q.Risk), plain(string(q.Lane)), q.Expires.Local().Format(clock))
+		terminal.Plain(q.Why), terminal.Plain(q.Risk), terminal.Plain(string(q.Lane)), q.Expires.Local().Format(terminal.Clock))
 	for _, name := range slices.Sorted(maps.Keys(q.Args)) {
-		printValue(out, "    with ", map[string]any{name: q.Args[name]})
+		terminal.PrintValue(out, "    with ", map[string]any{name: q.Args[name]})
 	}
 }
 
@@ -112,41 +115,41 @@ func printQuestion(out io.Writer, q owner.Question) {
 const answerWait = 3 * time.Second
 
 func answerQuestion(cmd *cobra.Command, id string, approve bool, holds time.Duration) error {
-	data, err := dataDirOf(cmd)
+	data, err := datadir.Of(cmd)
 	if err != nil {
 		return err
 	}
 	a := owner.Answer{Approve: approve, By: accountName(), Seconds: int(holds / time.Second)}
 	if holds < 0 || holds > owner.MaxStanding {
-		return usageError("--for may be up to %s", capabilities.Spoken(owner.MaxStanding))
+		return terminal.UsageError("--for may be up to %s", capabilities.Spoken(owner.MaxStanding))
 	}
-	q, err := owner.Reply(data.node(), id, a, time.Now())
+	q, err := owner.Reply(data.Node(), id, a, time.Now())
 	if err != nil {
 		return err
 	}
 	outcome, taken := owner.Outcome{}, false
 	for end := time.Now().Add(answerWait); !taken && time.Now().Before(end) && cmd.Context().Err() == nil; {
-		if outcome, taken = owner.ReadOutcome(data.node(), q); !taken {
+		if outcome, taken = owner.ReadOutcome(data.Node(), q); !taken {
 			time.Sleep(20 * time.Millisecond)
 		}
 	}
-	if commonOf(cmd).json {
+	if terminal.FlagsOf(cmd).JSON {
 		outcome.Version = 1
 		if !taken {
 			outcome.Outcome = "kept"
 		}
-		if err := printJSON(cmd.OutOrStdout(), map[string]any{"id": q.ID, "outcome": outcome.Outcome, "why": outcome.Why}); err != nil {
+		if err := terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"id": q.ID, "outcome": outcome.Outcome, "why": outcome.Why}); err != nil {
 			return err
 		}
 	}
 	switch {
 	case outcome.Outcome == "refused":
 		return capabilities.Errorf(capabilities.CodeForbidden, "%s", outcome.Why)
-	case commonOf(cmd).json:
+	case terminal.FlagsOf(cmd).JSON:
 	case taken:
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: %s.\n", q.ID, outcome.Outcome)
 	default:
-		fmt.Fprintf(cmd.OutOrStdout(), "%s: your answer is kept for when the call is made again, until %s.\n", q.ID, q.Expires.Local().Format(clock))
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: your answer is kept for when the call is made again, until %s.\n", q.ID, q.Expires.Local().Format(terminal.Clock))
 	}
 	return nil
 }
@@ -167,42 +170,42 @@ func newNodeRulesCmd() *cobra.Command {
 			"named with its place. A rule of owner.cedar that is about some calls only is named beside the answer. A node that runs takes a changed file over within two seconds, and keeps its rules when there is a mistake.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			data, err := dataDirOf(cmd)
+			data, err := datadir.Of(cmd)
 			if err != nil {
 				return err
 			}
-			if err := data.make(data.node()); err != nil {
+			if err := data.Make(data.Node()); err != nil {
 				return err
 			}
 			cat, err := catalog.Embedded()
 			if err != nil {
 				return err
 			}
-			rules, err := owner.Open(owner.Options{Dir: data.node(), Catalog: cat})
+			rules, err := owner.Open(owner.Options{Dir: data.Node(), Catalog: cat})
 			if err != nil {
 				return err
 			}
 			out := cmd.OutOrStdout()
-			if commonOf(cmd).json {
+			if terminal.FlagsOf(cmd).JSON {
 				for _, d := range cat.All() {
 					if d.NodeCapability() == "" {
 						continue
 					}
 					m, why := rules.Says(d.Tool)
-					if err := printJSON(out, map[string]any{"tool_id": d.Tool, "mode": m, "why": why}); err != nil {
+					if err := terminal.PrintJSON(out, map[string]any{"tool_id": d.Tool, "mode": m, "why": why}); err != nil {
 						return err
 					}
 				}
 				return nil
 			}
-			t := newTable(out, "TOOL", "OWNER SAYS", "WHY")
+			t := terminal.NewTable(out, "TOOL", "OWNER SAYS", "WHY")
 			for _, d := range cat.All() {
 				if d.NodeCapability() != "" {
 					m, why := rules.Says(d.Tool)
-					t.row(string(d.Tool), string(m), why)
+					t.Row(string(d.Tool), string(m), why)
 				}
 			}
-			t.flush()
+			t.Flush()
 			f := rules.File()
 			for _, l := range []struct {
 				name  string
@@ -214,37 +217,37 @@ func newNodeRulesCmd() *cobra.Command {
 					names []string
 				}{{"only these", l.list.Only}, {"ask about these", l.list.Ask}, {"never these", l.list.Never}} {
 					for _, name := range part.names {
-						fmt.Fprintf(out, "%s, %s: %s\n", l.about, part.word, plain(name))
+						fmt.Fprintf(out, "%s, %s: %s\n", l.about, part.word, terminal.Plain(name))
 					}
 				}
 			}
 			for _, q := range f.QuietHours {
 				fmt.Fprintf(out, "quiet hours: %s to %s, %s\n", q.From, q.To, q.Mode)
 			}
-			fmt.Fprintf(out, "The rules are in %s and %s; 'allow' means that the gateway's policy decides.\n", data.node(owner.FileName), data.node(owner.CedarName))
+			fmt.Fprintf(out, "The rules are in %s and %s; 'allow' means that the gateway's policy decides.\n", data.Node(owner.FileName), data.Node(owner.CedarName))
 			return nil
 		},
 	}
 }
 
 // nodeChain returns the name of this device's log and where it is.
-func nodeChain(data dataDir) (name, dir string, err error) {
-	id, err := link.LoadIdentity(data.node())
+func nodeChain(data datadir.Dir) (name, dir string, err error) {
+	id, err := link.LoadIdentity(data.Node())
 	if err == nil && id.Node != "" {
-		return string(id.Node), journal.Dir(data.node(), string(id.Node)), nil
+		return string(id.Node), journal.Dir(data.Node(), string(id.Node)), nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", "", err
 	}
-	all, err := journal.Dirs(data.node())
+	all, err := journal.Dirs(data.Node())
 	if err != nil {
 		return "", "", err
 	}
 	if len(all) != 1 {
-		return "", "", capabilities.Errorf(capabilities.CodeNotFound, "there is no node's log below %s", data.node()).
+		return "", "", capabilities.Errorf(capabilities.CodeNotFound, "there is no node's log below %s", data.Node()).
 			WithHint("The node writes one when it runs; name its data directory with --data.")
 	}
-	return all[0], journal.Dir(data.node(), all[0]), nil
+	return all[0], journal.Dir(data.Node(), all[0]), nil
 }
 
 func newNodeLogCmd() *cobra.Command {
@@ -261,7 +264,7 @@ func newNodeLogCmd() *cobra.Command {
 	call := f.String("call", "", "only entries of this call")
 	file := f.String("out", "", "file to write the whole log to, signed (- is standard output)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		data, err := dataDirOf(cmd)
+		data, err := datadir.Of(cmd)
 		if err != nil {
 			return err
 		}
@@ -284,19 +287,19 @@ func newNodeLogCmd() *cobra.Command {
 			records = records[len(records)-*limit:]
 		}
 		out := cmd.OutOrStdout()
-		if commonOf(cmd).json {
+		if terminal.FlagsOf(cmd).JSON {
 			for _, r := range records {
-				if err := printJSON(out, r); err != nil {
+				if err := terminal.PrintJSON(out, r); err != nil {
 					return err
 				}
 			}
 			return nil
 		}
-		t := newTable(out, "SEQ", "TIME", "WHAT", "TOOL", "WHO", "OUTCOME", "CALL")
+		t := terminal.NewTable(out, "SEQ", "TIME", "WHAT", "TOOL", "WHO", "OUTCOME", "CALL")
 		for _, r := range records {
-			t.row(strconv.FormatUint(r.Seq, 10), r.Time().Local().Format(dayClock), r.Kind, string(r.Tool), string(r.Principal), logOutcome(r), string(r.Call))
+			t.Row(strconv.FormatUint(r.Seq, 10), r.Time().Local().Format(terminal.DayClock), r.Kind, string(r.Tool), string(r.Principal), logOutcome(r), string(r.Call))
 		}
-		t.flush()
+		t.Flush()
 		printWhole(out, l)
 		return nil
 	}
@@ -323,13 +326,13 @@ func logOutcome(r journal.Record) string {
 func printWhole(out io.Writer, l *journal.Log) {
 	fmt.Fprintf(out, "The log is whole: entries %d to %d", l.First, l.Last)
 	if l.Head.Seq > 0 {
-		fmt.Fprintf(out, ", signed up to %d on %s", l.Head.Seq, time.UnixMilli(l.Head.Time).Local().Format(dayClock))
+		fmt.Fprintf(out, ", signed up to %d on %s", l.Head.Seq, time.UnixMilli(l.Head.Time).Local().Format(terminal.DayClock))
 	}
 	fmt.Fprintln(out, ".")
 }
 
-func exportNodeLog(cmd *cobra.Command, data dataDir, name, dir, file string) error {
-	id, err := link.LoadIdentity(data.node())
+func exportNodeLog(cmd *cobra.Command, data datadir.Dir, name, dir, file string) error {
+	id, err := link.LoadIdentity(data.Node())
 	if err != nil {
 		return err
 	}
@@ -352,14 +355,14 @@ func exportNodeLog(cmd *cobra.Command, data dataDir, name, dir, file string) err
 		_ = os.Remove(temp)
 		return err
 	}
-	return confirmed(cmd, nil, "The log of %s is in %s.", name, file)
+	return remote.Confirmed(cmd, nil, "The log of %s is in %s.", name, file)
 }
 
 // ownerHosts has the browser itself keep to the owner's hosts, so that links,
 // redirects and what pages load are held to them as calls are. It is read when the
 // node starts; calls are held to a changed file at once.
-func ownerHosts(data dataDir, c *browserConfig) error {
-	text, err := os.ReadFile(data.node(owner.FileName))
+func ownerHosts(data datadir.Dir, c *browserConfig) error {
+	text, err := os.ReadFile(data.Node(owner.FileName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

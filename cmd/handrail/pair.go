@@ -15,6 +15,8 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/command"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -54,12 +56,12 @@ func newPairCmd() *cobra.Command {
 
 func runPair(cmd *cobra.Command, o pairOptions) error {
 	if o.uses < 1 {
-		return usageError("--uses must be at least 1")
+		return terminal.UsageError("--uses must be at least 1")
 	}
 	if o.ttl < time.Second {
-		return errShort("--ttl")
+		return terminal.TooShort("--ttl")
 	}
-	c, err := newClient(cmd)
+	c, err := remote.Find(cmd)
 	if err != nil {
 		return err
 	}
@@ -68,25 +70,25 @@ func runPair(cmd *cobra.Command, o pairOptions) error {
 	if o.allow, err = checkAllow(o.allow); err != nil {
 		return err
 	}
-	request := body("label", o.label, "trust", o.trust, "allow", o.allow, "labels", o.tags,
+	request := remote.Body("label", o.label, "trust", o.trust, "allow", o.allow, "labels", o.tags,
 		"auto_approve", o.yes, "ttl_s", int(o.ttl.Seconds()), "uses", o.uses)
-	if err := c.do(ctx, http.MethodPost, path("invites"), request, &invite); err != nil {
+	if err := c.Ask(ctx, http.MethodPost, remote.Path("invites"), request, &invite); err != nil {
 		return err
 	}
-	out, asJSON, local := cmd.OutOrStdout(), commonOf(cmd).json, onlyHere(invite.Paste)
+	out, asJSON, local := cmd.OutOrStdout(), terminal.FlagsOf(cmd).JSON, onlyHere(invite.Paste)
 	said := out // what is told beside the paste
 	switch {
 	case asJSON:
-		if err := printJSON(out, map[string]any{"event": "paste", "invite_id": invite.ID, "paste": invite.Paste, "expires_at": invite.ExpiresAt, "uses": invite.Uses, "fingerprint": c.pin.String(), "this_machine_only": local}); err != nil {
+		if err := terminal.PrintJSON(out, map[string]any{"event": "paste", "invite_id": invite.ID, "paste": invite.Paste, "expires_at": invite.ExpiresAt, "uses": invite.Uses, "fingerprint": c.Pin.String(), "this_machine_only": local}); err != nil {
 			return err
 		}
 	default:
-		if !isTerminal(out) { // a file or a pipe is to hold what 'handrail node join' takes
+		if !terminal.Interactive(out) { // a file or a pipe is to hold what 'handrail node join' takes
 			said = cmd.ErrOrStderr()
 		}
-		printInvite(out, said, invite, !o.noQR && isTerminal(out))
-		if !c.pin.IsZero() {
-			fmt.Fprintf(said, "The code carries the gateway's certificate to clients on the device. For a browser there, check that it matches:\n%s\n\n", c.pin)
+		printInvite(out, said, invite, !o.noQR && terminal.Interactive(out))
+		if !c.Pin.IsZero() {
+			fmt.Fprintf(said, "The code carries the gateway's certificate to clients on the device. For a browser there, check that it matches:\n%s\n\n", c.Pin)
 		}
 		if local {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Only this machine can use this code: the gateway takes devices on 127.0.0.1 alone.\n"+
@@ -112,8 +114,8 @@ func onlyHere(text string) bool {
 }
 
 func printInvite(w, said io.Writer, invite api.Invited, qr bool) {
-	fmt.Fprintf(said, "On the device, run 'handrail node join' and enter this code (valid until %s):\n\n", invite.ExpiresAt.Local().Format(clock))
-	fmt.Fprintln(w, plain(invite.Paste))
+	fmt.Fprintf(said, "On the device, run 'handrail node join' and enter this code (valid until %s):\n\n", invite.ExpiresAt.Local().Format(terminal.Clock))
+	fmt.Fprintln(w, terminal.Plain(invite.Paste))
 	fmt.Fprintln(said)
 	if qr {
 		code := invite.Paste
@@ -133,7 +135,7 @@ func printInvite(w, said io.Writer, invite api.Invited, qr bool) {
 type admission struct {
 	cmd     *cobra.Command
 	said    io.Writer // where a person is told how it goes
-	client  *remote
+	client  *remote.Gateway
 	answers *bufio.Reader
 	yes     bool
 }
@@ -141,7 +143,7 @@ type admission struct {
 // wait handles each device that joins until all uses are spent or time is up; it returns how many
 // joined.
 func (p admission) wait(ctx context.Context, invite api.Invited, uses int) (int, error) {
-	stop := showWaiting(p.cmd, "waiting for the device")
+	stop := terminal.ShowWaiting(p.cmd, "waiting for the device")
 	defer func() { stop() }()
 	seen := map[string]bool{}
 	var outcome error
@@ -153,7 +155,7 @@ func (p admission) wait(ctx context.Context, invite api.Invited, uses int) (int,
 			return len(seen), ctx.Err()
 		case <-tick.C:
 		}
-		now, err := p.client.invite(ctx, invite.ID)
+		now, err := inviteOf(ctx, p.client, invite.ID)
 		if err != nil {
 			return len(seen), err
 		}
@@ -167,7 +169,7 @@ func (p admission) wait(ctx context.Context, invite api.Invited, uses int) (int,
 			if err := p.meet(ctx, id); err != nil {
 				outcome = err
 			}
-			stop = showWaiting(p.cmd, "waiting for the device")
+			stop = terminal.ShowWaiting(p.cmd, "waiting for the device")
 		}
 		if len(seen) < uses && time.Now().After(invite.ExpiresAt) {
 			if len(seen) > 0 {
@@ -180,11 +182,11 @@ func (p admission) wait(ctx context.Context, invite api.Invited, uses int) (int,
 	return len(seen), outcome
 }
 
-func (c *remote) invite(ctx context.Context, id string) (api.Invited, error) {
+func inviteOf(ctx context.Context, c *remote.Gateway, id string) (api.Invited, error) {
 	var answer struct {
 		Invites []api.Invited `json:"invites"`
 	}
-	if err := c.get(ctx, path("invites"), &answer); err != nil {
+	if err := c.Get(ctx, remote.Path("invites"), &answer); err != nil {
 		return api.Invited{}, err
 	}
 	for _, i := range answer.Invites {
@@ -198,23 +200,23 @@ func (c *remote) invite(ctx context.Context, id string) (api.Invited, error) {
 
 // meet shows who joined and settles whether it is let in.
 func (p admission) meet(ctx context.Context, id string) error {
-	out, asJSON := p.cmd.OutOrStdout(), commonOf(p.cmd).json
+	out, asJSON := p.cmd.OutOrStdout(), terminal.FlagsOf(p.cmd).JSON
 	var raw json.RawMessage
-	if err := p.client.get(ctx, path("nodes", id), &raw); err != nil {
+	if err := p.client.Get(ctx, remote.Path("nodes", id), &raw); err != nil {
 		return err
 	}
-	nodes, err := decodeAll[nodeView]([]json.RawMessage{raw})
+	nodes, err := remote.DecodeAll[remote.Node]([]json.RawMessage{raw})
 	if err != nil {
 		return err
 	}
 	n := nodes[0]
 	if asJSON {
-		if err := printJSON(out, map[string]any{"event": "joined", "node": raw}); err != nil {
+		if err := terminal.PrintJSON(out, map[string]any{"event": "joined", "node": raw}); err != nil {
 			return err
 		}
 	} else {
 		fmt.Fprintf(p.said, "Joined: %s\n  host      %s\n  platform  %s\n  key       %s\n  offers    %s\n",
-			plain(id), plain(n.Host), plain(n.system()), plain(n.Fingerprint), plain(byFamily(n.Offers)))
+			terminal.Plain(id), terminal.Plain(n.Host), terminal.Plain(n.System()), terminal.Plain(n.Fingerprint), terminal.Plain(remote.ByFamily(n.Offers)))
 	}
 	if n.State != "pending" {
 		return p.settled(id, n.State)
@@ -233,7 +235,7 @@ func (p admission) meet(ctx context.Context, id string) error {
 			action = "deny"
 		}
 	}
-	if err := p.client.do(ctx, http.MethodPost, path("nodes", id, action), map[string]any{}, nil); err != nil {
+	if err := p.client.Ask(ctx, http.MethodPost, remote.Path("nodes", id, action), map[string]any{}, nil); err != nil {
 		return err
 	}
 	return p.settled(id, map[string]string{"approve": "approved", "deny": "denied"}[action])
@@ -241,15 +243,15 @@ func (p admission) meet(ctx context.Context, id string) error {
 
 func (p admission) settled(id, state string) error {
 	out := p.cmd.OutOrStdout()
-	if commonOf(p.cmd).json {
-		if err := printJSON(out, map[string]any{"event": state, "node_id": id}); err != nil {
+	if terminal.FlagsOf(p.cmd).JSON {
+		if err := terminal.PrintJSON(out, map[string]any{"event": state, "node_id": id}); err != nil {
 			return err
 		}
 	} else {
-		fmt.Fprintf(p.said, "Node %s is %s.\n", plain(id), plain(state))
+		fmt.Fprintf(p.said, "Node %s is %s.\n", terminal.Plain(id), terminal.Plain(state))
 	}
 	if state != "approved" {
-		return &exitError{code: exitDenied, silent: true, err: capabilities.Errorf(capabilities.CodePairingDenied, "node %s is %s", id, state)}
+		return &terminal.ExitError{Code: terminal.ExitDenied, Silent: true, Err: capabilities.Errorf(capabilities.CodePairingDenied, "node %s is %s", id, state)}
 	}
 	return nil
 }
@@ -283,7 +285,7 @@ func (p admission) ask(ctx context.Context, question string) (string, error) {
 func (p admission) withdraw(invite api.Invited, cause error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	if err := p.client.do(ctx, http.MethodDelete, path("invites", invite.ID), nil, nil); err != nil {
+	if err := p.client.Ask(ctx, http.MethodDelete, remote.Path("invites", invite.ID), nil, nil); err != nil {
 		fmt.Fprintf(p.cmd.ErrOrStderr(), "the code could not be withdrawn (%v); it expires by itself\n", err)
 		return cause
 	}

@@ -16,6 +16,9 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/rules"
 )
@@ -38,18 +41,18 @@ func newPolicyCmd() *cobra.Command {
 // directory, without a gateway.
 func stagedEngine(cmd *cobra.Command, paths []string) (*policy.Engine, error) {
 	if len(paths) == 0 {
-		data, err := dataDirOf(cmd)
+		data, err := datadir.Of(cmd)
 		if err != nil {
 			return nil, err
 		}
-		paths = []string{data.policyDir()}
+		paths = []string{data.PolicyDir()}
 	}
 	var sources []policy.Source
 	for _, p := range paths {
 		info, err := os.Stat(p)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, usageError("%s does not exist", p)
+			return nil, terminal.UsageError("%s does not exist", p)
 		case err != nil:
 			return nil, err
 		case info.IsDir():
@@ -59,7 +62,7 @@ func stagedEngine(cmd *cobra.Command, paths []string) (*policy.Engine, error) {
 			}
 			sources = append(sources, more...)
 		case info.Size() > policy.MaxSourceBytes:
-			return nil, usageError("%s is larger than %d bytes", p, policy.MaxSourceBytes)
+			return nil, terminal.UsageError("%s is larger than %d bytes", p, policy.MaxSourceBytes)
 		default:
 			text, err := os.ReadFile(p)
 			if err != nil {
@@ -99,8 +102,8 @@ func newPolicyCheckCmd() *cobra.Command {
 			for _, s := range engine.Sources() {
 				files = append(files, s.Name)
 			}
-			if commonOf(cmd).json {
-				return printJSON(out, map[string]any{"ok": true, "snapshot_id": engine.SnapshotID(), "files": files})
+			if terminal.FlagsOf(cmd).JSON {
+				return terminal.PrintJSON(out, map[string]any{"ok": true, "snapshot_id": engine.SnapshotID(), "files": files})
 			}
 			_, err = fmt.Fprintf(out, "good: %s\n%s\n", strings.Join(files, ", "), engine.SnapshotID())
 			return err
@@ -188,11 +191,11 @@ func newPolicyTestCmd() *cobra.Command {
 			if err := lines.Err(); err != nil {
 				return err
 			}
-			if !commonOf(cmd).json {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s, %d failed\n", count(n, "case"), failed)
+			if !terminal.FlagsOf(cmd).JSON {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s, %d failed\n", terminal.Count(n, "case"), failed)
 			}
 			if failed > 0 {
-				return &exitError{code: exitFailed, silent: true}
+				return &terminal.ExitError{Code: terminal.ExitFailed, Silent: true}
 			}
 			return nil
 		},
@@ -206,26 +209,26 @@ func runPolicyCase(cmd *cobra.Command, engine *policy.Engine, text string, line 
 	dec.DisallowUnknownFields()
 	c := policyCase{Role: policy.RoleAgent}
 	if err := dec.Decode(&c); err != nil {
-		return false, usageHint("'handrail policy test --help' shows a case.", "line %d: %s", line, strings.TrimPrefix(err.Error(), "json: "))
+		return false, terminal.UsageHint("'handrail policy test --help' shows a case.", "line %d: %s", line, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if c.Given == "" {
 		c.Given = string(engine.Profile(capabilities.ToolID(c.Tool)).Class())
 	}
 	q, err := c.request(engine)
 	if err != nil {
-		return false, usageError("line %d: %v", line, err)
+		return false, terminal.UsageError("line %d: %v", line, err)
 	}
 	d := engine.Decide(q)
 	ok := d.Effect == c.Expect.Effect
-	if commonOf(cmd).json {
-		return ok, printJSON(cmd.OutOrStdout(), map[string]any{"line": line, "name": c.Name, "ok": ok, "expect": c.Expect, "decision": d})
+	if terminal.FlagsOf(cmd).JSON {
+		return ok, terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"line": line, "name": c.Name, "ok": ok, "expect": c.Expect, "decision": d})
 	}
 	if !ok {
 		name := c.Name
 		if name == "" {
 			name = c.Tool
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "FAIL line %d %s: %s, not %s (%s) by %s\n", line, plain(name), d.Effect, c.Expect, d.Reason, strings.Join(d.Determining, ", "))
+		fmt.Fprintf(cmd.OutOrStdout(), "FAIL line %d %s: %s, not %s (%s) by %s\n", line, terminal.Plain(name), d.Effect, c.Expect, d.Reason, strings.Join(d.Determining, ", "))
 	}
 	return ok, nil
 }
@@ -239,19 +242,19 @@ func newPolicyExplainCmd() *cobra.Command {
 		Long:  "Asks the gateway the question it would ask for this call. ARGS is a JSON object.",
 		Args:  cobra.RangeArgs(1, 2),
 
-		ValidArgsFunction: completeTools,
+		ValidArgsFunction: remote.CompleteTools,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
-			if node, err = c.nodeID(cmd, node); err != nil {
+			if node, err = c.NodeID(cmd, node); err != nil {
 				return err
 			}
-			tool := c.toolName(cmd, args[0])
+			tool := c.ToolName(cmd, args[0])
 			in := map[string]any{"principal": who, "role": role, "tool": tool, "node": node, "lane": lane}
 			if len(args) > 1 && !json.Valid([]byte(args[1])) {
-				return usageError("ARGS is not JSON")
+				return terminal.UsageError("ARGS is not JSON")
 			}
 			if len(args) > 1 || len(pairs) > 0 {
 				o := callOptions{pairs: pairs}
@@ -263,29 +266,29 @@ func newPolicyExplainCmd() *cobra.Command {
 				}
 			}
 			var x policy.Explanation
-			if err := c.do(cmd.Context(), http.MethodPost, "/v1/policy/explain", in, &x); err != nil {
-				return c.likeTool(cmd, args[0], err)
+			if err := c.Ask(cmd.Context(), http.MethodPost, "/v1/policy/explain", in, &x); err != nil {
+				return c.LikeTool(cmd, args[0], err)
 			}
 			out := cmd.OutOrStdout()
-			if commonOf(cmd).json {
-				return printJSON(out, x)
+			if terminal.FlagsOf(cmd).JSON {
+				return terminal.PrintJSON(out, x)
 			}
-			fmt.Fprintf(out, "%s: %s\n", x.Decision.Effect, plain(x.Decision.Reason))
+			fmt.Fprintf(out, "%s: %s\n", x.Decision.Effect, terminal.Plain(x.Decision.Reason))
 			for _, k := range x.Decision.Withheld {
-				fmt.Fprintf(out, "without %s\n", plain(k))
+				fmt.Fprintf(out, "without %s\n", terminal.Plain(k))
 			}
-			t := newTable(out, "RULE", "FILE", "EFFECT", "APPLIES", "WHY")
+			t := terminal.NewTable(out, "RULE", "FILE", "EFFECT", "APPLIES", "WHY")
 			for _, r := range x.Rules {
-				t.row(r.ID, fmt.Sprintf("%s:%d", r.Source, r.Line), r.Effect, r.Says(), r.Why)
+				t.Row(r.ID, fmt.Sprintf("%s:%d", r.Source, r.Line), r.Effect, r.Says(), r.Why)
 			}
-			t.flush()
-			noteStop(cmd, c)
+			t.Flush()
+			remote.NoteStop(cmd, c)
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&who, "principal", "agent", "who would call")
 	cmd.Flags().StringArrayVar(&pairs, "arg", nil, "one argument as name=value, typed by the tool's schema (repeatable)")
-	_ = cmd.RegisterFlagCompletionFunc("arg", completeArguments)
+	_ = cmd.RegisterFlagCompletionFunc("arg", remote.CompleteArguments)
 	cmd.Flags().StringVar(&role, "role", policy.RoleAgent, "the role of their token: agent, viewer, operator or admin")
 	cmd.Flags().StringVar(&node, "node", "", "the node it would run on (default: the one a call would go to)")
 	cmd.Flags().StringVar(&lane, "lane", "", "the lane (default: the principal's)")
@@ -298,20 +301,20 @@ func newPolicyHistoryCmd() *cobra.Command {
 		Short: "List which policies were in force, newest first",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
-			list, done, err := listed[api.PolicyVersion](cmd, c, "/v1/policy/history", "versions")
+			list, done, err := remote.Listed[api.PolicyVersion](cmd, c, "/v1/policy/history", "versions")
 			if done || err != nil {
 				return err
 			}
 			out := cmd.OutOrStdout()
-			t := newTable(out, "SINCE", "POLICY", "BY", "REASON")
+			t := terminal.NewTable(out, "SINCE", "POLICY", "BY", "REASON")
 			for _, v := range list {
-				t.row(v.At.Local().Format(dayClock), rules.Short(v.Snapshot), string(v.By), v.Reason)
+				t.Row(v.At.Local().Format(terminal.DayClock), rules.Short(v.Snapshot), string(v.By), v.Reason)
 			}
-			t.flush()
+			t.Flush()
 			return nil
 		},
 	}

@@ -13,12 +13,14 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/rules"
 )
 
-func (c *remote) policySet(cmd *cobra.Command, name string) (s api.PolicySet, err error) {
-	return s, c.get(cmd.Context(), path("policy", "sets", name), &s)
+func policySetOf(cmd *cobra.Command, c *remote.Gateway, name string) (s api.PolicySet, err error) {
+	return s, c.Get(cmd.Context(), remote.Path("policy", "sets", name), &s)
 }
 
 // request turns a case into the question that policy is asked.
@@ -63,20 +65,20 @@ func newPolicyDiffCmd() *cobra.Command {
 			if len(args) > 1 {
 				to = args[1]
 			}
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
-			a, err := c.policySet(cmd, from)
+			a, err := policySetOf(cmd, c, from)
 			if err != nil {
 				return err
 			}
-			b, err := c.policySet(cmd, to)
+			b, err := policySetOf(cmd, c, to)
 			if err != nil {
 				return err
 			}
-			if commonOf(cmd).json {
-				return printJSON(cmd.OutOrStdout(), map[string]any{"from": a.Snapshot, "to": b.Snapshot, "same": a.Snapshot == b.Snapshot, "diff": rules.Diff(rules.FilesOf(a), rules.FilesOf(b))})
+			if terminal.FlagsOf(cmd).JSON {
+				return terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"from": a.Snapshot, "to": b.Snapshot, "same": a.Snapshot == b.Snapshot, "diff": rules.Diff(rules.FilesOf(a), rules.FilesOf(b))})
 			}
 			return showDiff(cmd.OutOrStdout(), a, b)
 		},
@@ -90,7 +92,7 @@ func showDiff(out io.Writer, a, b api.PolicySet) error {
 	}
 	fmt.Fprintf(out, "from %s to %s\n", rules.Short(a.Snapshot), rules.Short(b.Snapshot))
 	for _, line := range rules.Diff(rules.FilesOf(a), rules.FilesOf(b)) {
-		fmt.Fprintln(out, plain(line))
+		fmt.Fprintln(out, terminal.Plain(line))
 	}
 	return nil
 }
@@ -109,15 +111,15 @@ func newPolicyActivateCmd() *cobra.Command {
 			if len(args) > 0 {
 				to = args[0]
 			}
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
-			a, err := c.policySet(cmd, rules.Active)
+			a, err := policySetOf(cmd, c, rules.Active)
 			if err != nil {
 				return err
 			}
-			b, err := c.policySet(cmd, to)
+			b, err := policySetOf(cmd, c, to)
 			if err != nil {
 				return err
 			}
@@ -126,17 +128,17 @@ func newPolicyActivateCmd() *cobra.Command {
 				if err := showDiff(cmd.ErrOrStderr(), a, b); err != nil || a.Snapshot == b.Snapshot {
 					return err
 				}
-				if err := confirm(cmd, "Activate?", "nothing was activated"); err != nil {
+				if err := terminal.Confirm(cmd, "Activate?", "nothing was activated"); err != nil {
 					return err
 				}
 			}
 			var v api.PolicyVersion
 			in := map[string]any{"to": b.Snapshot, "from": a.Snapshot, "reason": reason}
-			if err := c.do(cmd.Context(), http.MethodPost, "/v1/policy/activate", in, &v); err != nil {
+			if err := c.Ask(cmd.Context(), http.MethodPost, "/v1/policy/activate", in, &v); err != nil {
 				return err
 			}
-			if commonOf(cmd).json {
-				return printJSON(out, v)
+			if terminal.FlagsOf(cmd).JSON {
+				return terminal.PrintJSON(out, v)
 			}
 			_, err = fmt.Fprintf(out, "in force: %s\n", v.Snapshot)
 			return err
@@ -161,28 +163,28 @@ func newPolicyReplayCmd() *cobra.Command {
 			if len(args) > 0 {
 				in["set"] = args[0]
 			}
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
 			var r api.PolicyReplay
-			if err := c.do(cmd.Context(), http.MethodPost, "/v1/policy/replay", in, &r); err != nil {
+			if err := c.Ask(cmd.Context(), http.MethodPost, "/v1/policy/replay", in, &r); err != nil {
 				return err
 			}
 			out := cmd.OutOrStdout()
-			if commonOf(cmd).json {
-				return printJSON(out, r)
+			if terminal.FlagsOf(cmd).JSON {
+				return terminal.PrintJSON(out, r)
 			}
 			if len(r.Changes) > 0 {
-				t := newTable(out, "WHEN", "TOOL", "PRINCIPAL", "NODE", "WAS", "WOULD", "BY")
+				t := terminal.NewTable(out, "WHEN", "TOOL", "PRINCIPAL", "NODE", "WAS", "WOULD", "BY")
 				for _, x := range r.Changes {
 					by := strings.Join(x.Policies, ", ")
 					if by == "" {
 						by = x.Reason
 					}
-					t.row(x.At.Local().Format(dayClock), string(x.Tool), string(x.Principal), string(x.Node), x.Was, x.Instead(), by)
+					t.Row(x.At.Local().Format(terminal.DayClock), string(x.Tool), string(x.Principal), string(x.Node), x.Was, x.Instead(), by)
 				}
-				t.flush()
+				t.Flush()
 			}
 			_, err = fmt.Fprintln(out, r.Summary())
 			return err

@@ -19,6 +19,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
 	"github.com/handrail-dev/handrail/capabilities/command"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -72,23 +74,23 @@ func newProviderAddCmd() *cobra.Command {
 		case in.Kind == "macro" && len(args) == 3 && manifest == "":
 			manifest, in.Command = args[2], nil
 		case in.Kind == "macro":
-			return usageError("a macro is added with its name and its file: handrail provider add macro NAME FILE")
+			return terminal.UsageError("a macro is added with its name and its file: handrail provider add macro NAME FILE")
 		case in.Kind == "openapi" && len(args) == 3 && manifest == "" && in.URL == "":
 			in.Command = nil
 			if err := document(&in, args[2]); err != nil {
 				return err
 			}
 		case in.Kind == "openapi":
-			return usageError("an HTTP API is added with its name and its document: handrail provider add openapi NAME URL|FILE")
+			return terminal.UsageError("an HTTP API is added with its name and its document: handrail provider add openapi NAME URL|FILE")
 		case in.Kind == "command" && len(in.Command) > 0:
 			if err := module(&in); err != nil {
 				return err
 			}
 		case in.Kind != "command" && in.Kind != "mcp":
-			return usageError("KIND is command, mcp, openapi or macro, not %q", in.Kind)
+			return terminal.UsageError("KIND is command, mcp, openapi or macro, not %q", in.Kind)
 		}
 		if in.Kind != "openapi" && (len(in.Headers) > 0 || in.Server != "") {
-			return usageError("--header and --server are for HTTP APIs (openapi)")
+			return terminal.UsageError("--header and --server are for HTTP APIs (openapi)")
 		}
 		if manifest != "" {
 			data, err := os.ReadFile(manifest)
@@ -106,7 +108,7 @@ func newProviderAddCmd() *cobra.Command {
 				(*list)[i] = full
 			}
 		}
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
@@ -116,7 +118,7 @@ func newProviderAddCmd() *cobra.Command {
 			}
 		}
 		var p api.Provider
-		if err := c.do(cmd.Context(), http.MethodPost, path("providers"), in, &p); err != nil {
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("providers"), in, &p); err != nil {
 			return err
 		}
 		if yes {
@@ -132,7 +134,7 @@ func newProviderAddCmd() *cobra.Command {
 // module takes over which WebAssembly module a command's tools run.
 func module(in *api.AddProvider) error {
 	if len(in.Command) > 1 || !strings.HasSuffix(in.Command[0], ".wasm") {
-		return usageError("the programs of a command stand in its manifest; behind -- stands a WebAssembly module (FILE.wasm) or nothing")
+		return terminal.UsageError("the programs of a command stand in its manifest; behind -- stands a WebAssembly module (FILE.wasm) or nothing")
 	}
 	full, err := filepath.Abs(in.Command[0])
 	in.Command = []string{full}
@@ -165,7 +167,7 @@ func document(in *api.AddProvider, at string) error {
 }
 
 // approveAll allows every tool of a provider, for scripts.
-func approveAll(ctx context.Context, c *remote, p api.Provider) (api.Provider, error) {
+func approveAll(ctx context.Context, c *remote.Gateway, p api.Provider) (api.Provider, error) {
 	a := api.ApproveProvider{ManifestHash: p.ManifestHash, Tools: map[capabilities.ToolID]api.ToolChoice{}}
 	for _, t := range p.Tools {
 		if t.State != "retired" { // that is for good
@@ -173,16 +175,16 @@ func approveAll(ctx context.Context, c *remote, p api.Provider) (api.Provider, e
 		}
 	}
 	var out api.Provider
-	return out, c.do(ctx, http.MethodPost, path("providers", p.Name, "approve"), a, &out)
+	return out, c.Ask(ctx, http.MethodPost, remote.Path("providers", p.Name, "approve"), a, &out)
 }
 
 // providerHost returns the node that is meant: the one that is named by ID or label, or the
 // only one that may host providers.
-func providerHost(ctx context.Context, c *remote, name string) (capabilities.NodeID, error) {
+func providerHost(ctx context.Context, c *remote.Gateway, name string) (capabilities.NodeID, error) {
 	var list struct {
 		Nodes []api.Node `json:"nodes"`
 	}
-	if err := c.do(ctx, http.MethodGet, path("nodes"), nil, &list); err != nil {
+	if err := c.Ask(ctx, http.MethodGet, remote.Path("nodes"), nil, &list); err != nil {
 		return "", err
 	}
 	var found []capabilities.NodeID
@@ -210,11 +212,11 @@ func newProviderListCmd() *cobra.Command {
 		Short: "List providers",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
-			all, done, err := listed[api.Provider](cmd, c, path("providers"), "providers")
+			all, done, err := remote.Listed[api.Provider](cmd, c, remote.Path("providers"), "providers")
 			if done || err != nil {
 				return err
 			}
@@ -223,7 +225,7 @@ func newProviderListCmd() *cobra.Command {
 				fmt.Fprintln(out, "No providers yet. 'handrail provider add' adds one.")
 				return nil
 			}
-			t := newTable(out, "PROVIDER", "KIND", "HOST", "TOOLS", "CALLABLE", "STATE")
+			t := terminal.NewTable(out, "PROVIDER", "KIND", "HOST", "TOOLS", "CALLABLE", "STATE")
 			for _, p := range all {
 				callable, waits := 0, 0
 				for _, tool := range p.Tools {
@@ -245,9 +247,9 @@ func newProviderListCmd() *cobra.Command {
 				if host == "" {
 					host = "-"
 				}
-				t.row(p.Name, p.Kind, host, fmt.Sprint(len(p.Tools)), fmt.Sprint(callable), state)
+				t.Row(p.Name, p.Kind, host, fmt.Sprint(len(p.Tools)), fmt.Sprint(callable), state)
 			}
-			t.flush()
+			t.Flush()
 			return nil
 		},
 	}
@@ -259,7 +261,7 @@ func newProviderShowCmd() *cobra.Command {
 		Short: "Show a provider and its tools",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onProvider(cmd, http.MethodGet, path("providers", args[0]), nil)
+			return onProvider(cmd, http.MethodGet, remote.Path("providers", args[0]), nil)
 		},
 	}
 }
@@ -270,7 +272,7 @@ func newProviderCheckCmd() *cobra.Command {
 		Short: "Ask a provider what it offers now; what changed waits to be looked at",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onProvider(cmd, http.MethodPost, path("providers", args[0], "check"), struct{}{})
+			return onProvider(cmd, http.MethodPost, remote.Path("providers", args[0], "check"), struct{}{})
 		},
 	}
 }
@@ -290,12 +292,12 @@ func newProviderApproveCmd() *cobra.Command {
 	}
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
 		var p api.Provider
-		if err := c.do(cmd.Context(), http.MethodGet, path("providers", args[0]), nil, &p); err != nil {
+		if err := c.Ask(cmd.Context(), http.MethodGet, remote.Path("providers", args[0]), nil, &p); err != nil {
 			return err
 		}
 		a := api.ApproveProvider{ManifestHash: p.ManifestHash, Tools: map[capabilities.ToolID]api.ToolChoice{}}
@@ -311,28 +313,28 @@ func newProviderApproveCmd() *cobra.Command {
 		for effect, list := range effects {
 			for _, name := range *list {
 				if name != "all" && !slices.ContainsFunc(p.Tools, func(t api.ProviderTool) bool { return string(t.Tool) == name }) {
-					return usageError("--%s %s: the provider %s has no such tool", effect, plain(name), plain(p.Name))
+					return terminal.UsageError("--%s %s: the provider %s has no such tool", effect, terminal.Plain(name), terminal.Plain(p.Name))
 				}
 			}
 		}
 		if !*yes {
-			if commonOf(cmd).json || !isTerminal(cmd.InOrStdin()) {
-				return usageError("--yes is required where nobody can be asked")
+			if terminal.FlagsOf(cmd).JSON || !terminal.Interactive(cmd.InOrStdin()) {
+				return terminal.UsageError("--yes is required where nobody can be asked")
 			}
 			a.Preview = true
 			var then api.Provider
-			if err := c.do(cmd.Context(), http.MethodPost, path("providers", args[0], "approve"), a, &then); err != nil {
+			if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("providers", args[0], "approve"), a, &then); err != nil {
 				return err
 			}
 			a.Preview, p.Rules = false, then.Rules
 			providerText(cmd.ErrOrStderr(), &p)
-			fmt.Fprintf(cmd.ErrOrStderr(), "Approve these tools of %s? [y/N] ", plain(p.Name))
+			fmt.Fprintf(cmd.ErrOrStderr(), "Approve these tools of %s? [y/N] ", terminal.Plain(p.Name))
 			var answer string
 			if _, err := fmt.Fscanln(cmd.InOrStdin(), &answer); err != nil || !strings.EqualFold(answer, "y") {
 				return capabilities.Errorf(capabilities.CodeCancelled, "nothing was approved")
 			}
 		}
-		return onProvider(cmd, http.MethodPost, path("providers", args[0], "approve"), a)
+		return onProvider(cmd, http.MethodPost, remote.Path("providers", args[0], "approve"), a)
 	}
 	return cmd
 }
@@ -343,35 +345,35 @@ func newProviderRemoveCmd() *cobra.Command {
 		Short: "End a provider; its tools are gone at once",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
 			var raw json.RawMessage
-			if err := c.do(cmd.Context(), http.MethodDelete, path("providers", args[0]), nil, &raw); err != nil {
+			if err := c.Ask(cmd.Context(), http.MethodDelete, remote.Path("providers", args[0]), nil, &raw); err != nil {
 				return err
 			}
-			return confirmed(cmd, raw, "the provider %s is removed", args[0])
+			return remote.Confirmed(cmd, raw, "the provider %s is removed", args[0])
 		},
 	}
 }
 
 // onProvider makes one request about a provider and shows what it is then.
 func onProvider(cmd *cobra.Command, method, at string, in any) error {
-	c, err := newClient(cmd)
+	c, err := remote.Find(cmd)
 	if err != nil {
 		return err
 	}
 	var p api.Provider
-	if err := c.do(cmd.Context(), method, at, in, &p); err != nil {
+	if err := c.Ask(cmd.Context(), method, at, in, &p); err != nil {
 		return err
 	}
 	return showProvider(cmd, &p)
 }
 
 func showProvider(cmd *cobra.Command, p *api.Provider) error {
-	if commonOf(cmd).json {
-		return printJSON(cmd.OutOrStdout(), p)
+	if terminal.FlagsOf(cmd).JSON {
+		return terminal.PrintJSON(cmd.OutOrStdout(), p)
 	}
 	providerText(cmd.OutOrStdout(), p)
 	return nil
@@ -380,9 +382,9 @@ func showProvider(cmd *cobra.Command, p *api.Provider) error {
 // providerText is a provider for people.
 func providerText(out io.Writer, p *api.Provider) {
 	if p.Host == "" {
-		fmt.Fprintf(out, "%s (%s)\n", plain(p.Name), plain(p.Kind))
+		fmt.Fprintf(out, "%s (%s)\n", terminal.Plain(p.Name), terminal.Plain(p.Kind))
 	} else {
-		fmt.Fprintf(out, "%s (%s) on %s\n", plain(p.Name), plain(p.Kind), plain(string(p.Host)))
+		fmt.Fprintf(out, "%s (%s) on %s\n", terminal.Plain(p.Name), terminal.Plain(p.Kind), terminal.Plain(string(p.Host)))
 	}
 	if len(p.Command) > 0 {
 		fmt.Fprintf(out, "  runs %s\n", shellWords(p.Command))
@@ -392,20 +394,20 @@ func providerText(out io.Writer, p *api.Provider) {
 		if p.Kind == "openapi" {
 			word = "is described by"
 		}
-		fmt.Fprintf(out, "  %s %s\n", word, plain(p.URL))
+		fmt.Fprintf(out, "  %s %s\n", word, terminal.Plain(p.URL))
 	}
 	if p.Server != "" {
-		fmt.Fprintf(out, "  calls %s\n", plain(p.Server))
+		fmt.Fprintf(out, "  calls %s\n", terminal.Plain(p.Server))
 	}
 	for _, reach := range []struct {
 		name string
 		list []string
 	}{{"reads", p.Read}, {"writes", p.Write}, {"reaches", p.Net}, {"gets", append(slices.Clone(p.Env), p.Headers...)}} {
 		if len(reach.list) > 0 {
-			fmt.Fprintf(out, "  %s %s\n", reach.name, plain(strings.Join(reach.list, ", ")))
+			fmt.Fprintf(out, "  %s %s\n", reach.name, terminal.Plain(strings.Join(reach.list, ", ")))
 		}
 	}
-	t := newTable(out, "TOOL", "STATE", "AGENTS", "LOOK AT", "WHAT IT SAYS OF ITSELF")
+	t := terminal.NewTable(out, "TOOL", "STATE", "AGENTS", "LOOK AT", "WHAT IT SAYS OF ITSELF")
 	waits := 0
 	for _, tool := range p.Tools {
 		effect := tool.Effect
@@ -417,9 +419,9 @@ func providerText(out io.Writer, p *api.Provider) {
 		if look == "" {
 			look = "-"
 		}
-		t.row(string(tool.Tool), tool.State, effect, look, capabilities.Brief(tool.Description, 60))
+		t.Row(string(tool.Tool), tool.State, effect, look, capabilities.Brief(tool.Description, 60))
 	}
-	t.flush()
+	t.Flush()
 	for i := range p.Tools {
 		if t := &p.Tools[i]; t.State == "draft" || t.State == "review" {
 			lookText(out, p.Kind, t)
@@ -430,28 +432,28 @@ func providerText(out io.Writer, p *api.Provider) {
 		if waits > 0 {
 			when = "the rules that its approval puts in force"
 		}
-		fmt.Fprintf(out, "\n%s (provider-%s.cedar):\n", when, plain(p.Name))
+		fmt.Fprintf(out, "\n%s (provider-%s.cedar):\n", when, terminal.Plain(p.Name))
 		rulesText(out, p.Rules)
 		fmt.Fprintln(out)
 	}
 	if !p.Ready && p.Reason != "" {
-		fmt.Fprintf(out, "not ready: %s. %s\n", stateWord(p.Reason), plain(p.Fix))
+		fmt.Fprintf(out, "not ready: %s. %s\n", stateWord(p.Reason), terminal.Plain(p.Fix))
 		if p.Reason == capabilities.ReasonNeedsSignIn {
-			fmt.Fprintf(out, "sign in: handrail provider sign-in %s\n", plain(p.Name))
+			fmt.Fprintf(out, "sign in: handrail provider sign-in %s\n", terminal.Plain(p.Name))
 		}
 	}
 	for _, r := range p.Refused {
-		fmt.Fprintf(out, "refused: %s: %s\n", plain(r.Upstream), plain(r.Reason))
+		fmt.Fprintf(out, "refused: %s: %s\n", terminal.Plain(r.Upstream), terminal.Plain(r.Reason))
 	}
 	for _, t := range p.Tried {
 		if t.Flag != "" {
-			fmt.Fprintf(out, "tried %s; allow it with %s\n", plain(t.Target), plain(t.Flag))
+			fmt.Fprintf(out, "tried %s; allow it with %s\n", terminal.Plain(t.Target), terminal.Plain(t.Flag))
 		} else {
-			fmt.Fprintf(out, "tried %s, which may not be reached: %s\n", plain(t.Target), plain(t.Why))
+			fmt.Fprintf(out, "tried %s, which may not be reached: %s\n", terminal.Plain(t.Target), terminal.Plain(t.Why))
 		}
 	}
 	if waits > 0 {
-		fmt.Fprintf(out, "%d to look at: handrail provider approve %s\n", waits, plain(p.Name))
+		fmt.Fprintf(out, "%d to look at: handrail provider approve %s\n", waits, terminal.Plain(p.Name))
 	}
 }
 
@@ -470,31 +472,31 @@ func rulesText(out io.Writer, rules string) {
 		}
 		if more := named - shownActions; more > 1 {
 			for _, line := range lines[i : i+shownActions] {
-				fmt.Fprintf(out, "  %s\n", plain(strings.TrimRight(line, "\n")))
+				fmt.Fprintf(out, "  %s\n", terminal.Plain(strings.TrimRight(line, "\n")))
 			}
 			fmt.Fprintf(out, "    // and %d more of the tools above\n", more)
 			i += named - 1
 			continue
 		}
-		fmt.Fprintf(out, "  %s\n", plain(strings.TrimRight(lines[i], "\n")))
+		fmt.Fprintf(out, "  %s\n", terminal.Plain(strings.TrimRight(lines[i], "\n")))
 	}
 }
 
 // lookText is what an approval of a tool lets run, and all that the tool says of itself: no end of
 // a line hides a part.
 func lookText(out io.Writer, kind string, t *api.ProviderTool) {
-	fmt.Fprintf(out, "\n%s\n", plain(string(t.Tool)))
+	fmt.Fprintf(out, "\n%s\n", terminal.Plain(string(t.Tool)))
 	if len(t.Argv) > 0 {
 		if kind == "openapi" {
-			fmt.Fprintf(out, "  sends %s\n", plain(strings.Join(t.Argv, " ")))
+			fmt.Fprintf(out, "  sends %s\n", terminal.Plain(strings.Join(t.Argv, " ")))
 		} else {
 			fmt.Fprintf(out, "  runs %s\n", shellWords(t.Argv))
 		}
 	}
 	for _, step := range t.Plan {
-		fmt.Fprintf(out, "  step %s\n", plain(step))
+		fmt.Fprintf(out, "  step %s\n", terminal.Plain(step))
 	}
-	for _, line := range wrapped(plain(t.Description), 96) {
+	for _, line := range wrapped(terminal.Plain(t.Description), 96) {
 		fmt.Fprintf(out, "  %s\n", line)
 	}
 }
@@ -503,7 +505,7 @@ func lookText(out io.Writer, kind string, t *api.ProviderTool) {
 func shellWords(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
-		quoted[i] = command.Word(runtime.GOOS, plain(w))
+		quoted[i] = command.Word(runtime.GOOS, terminal.Plain(w))
 	}
 	return strings.Join(quoted, " ")
 }

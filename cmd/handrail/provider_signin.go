@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -19,7 +21,7 @@ func stateWord(r capabilities.Reason) string {
 	if r == capabilities.ReasonNeedsSignIn {
 		return "needs sign-in"
 	}
-	return plain(string(r))
+	return terminal.Plain(string(r))
 }
 
 func newProviderSignInCmd() *cobra.Command {
@@ -34,12 +36,12 @@ func newProviderSignInCmd() *cobra.Command {
 	}
 	client := cmd.Flags().String("client-id", "", "client ID that you registered there, if the gateway cannot register itself")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
 		var p api.Provider
-		if err := c.do(cmd.Context(), http.MethodGet, path("providers", args[0]), nil, &p); err != nil {
+		if err := c.Ask(cmd.Context(), http.MethodGet, remote.Path("providers", args[0]), nil, &p); err != nil {
 			return err
 		}
 		if p.Kind != "mcp" || p.URL == "" {
@@ -47,20 +49,20 @@ func newProviderSignInCmd() *cobra.Command {
 		}
 		q := url.Values{"sign_in": {p.Name}}
 		if !slices.ContainsFunc(p.Env, func(e string) bool { _, secret, _ := strings.Cut(e, "="); return strings.HasPrefix(secret, "sign-in/") }) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "The provider %s gets no sign-in's token: remove it, and add it with --env Authorization=sign-in/%s.\n", plain(p.Name), plain(p.Name))
+			fmt.Fprintf(cmd.ErrOrStderr(), "The provider %s gets no sign-in's token: remove it, and add it with --env Authorization=sign-in/%s.\n", terminal.Plain(p.Name), terminal.Plain(p.Name))
 		}
 		if *client != "" {
 			q.Set("client", *client)
 		}
 		link := c.Address() + "/console/providers?" + q.Encode() + "#sign-in"
-		if commonOf(cmd).json {
+		if terminal.FlagsOf(cmd).JSON {
 			text, err := json.Marshal(map[string]string{"link": link})
 			if err != nil {
 				return err
 			}
-			return printJSON(cmd.OutOrStdout(), json.RawMessage(text))
+			return terminal.PrintJSON(cmd.OutOrStdout(), json.RawMessage(text))
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s\n", plain(link))
+		fmt.Fprintf(cmd.OutOrStdout(), "%s\n", terminal.Plain(link))
 		fmt.Fprintln(cmd.ErrOrStderr(), "Open it in a browser that is signed in to the console as an admin.")
 		return nil
 	}
@@ -73,11 +75,11 @@ func newProviderSignOutCmd() *cobra.Command {
 		Short: "End a sign-in: its tokens are revoked and forgotten",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
-			return c.change(cmd, http.MethodDelete, path("sign-ins", args[0]), nil, "the sign-in %s has ended", args[0])
+			return c.Change(cmd, http.MethodDelete, remote.Path("sign-ins", args[0]), nil, "the sign-in %s has ended", args[0])
 		},
 	}
 }

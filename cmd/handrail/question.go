@@ -6,18 +6,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // toldLines says in lines what a call would do, as far as those who may answer are told;
-// whole: with scripts and long texts. The gateway has made it safe to look at; plain does
+// whole: with scripts and long texts. The gateway has made it safe to look at; Plain does
 // so once more for this terminal.
 func toldLines(q *api.Told, whole bool) []string {
 	if q == nil {
 		return nil
 	}
 	var lines []string
-	add := func(format string, args ...any) { lines = append(lines, plain(fmt.Sprintf(format, args...))) }
+	add := func(format string, args ...any) { lines = append(lines, terminal.Plain(fmt.Sprintf(format, args...))) }
 	if q.Does != "" {
 		add("it %s%s", q.Does, q.Into)
 	} else if q.Into != "" {
@@ -38,7 +39,7 @@ func toldLines(q *api.Told, whole bool) []string {
 		case f.Script:
 			add("%s:", f.Name)
 			for line := range strings.Lines(f.Text) {
-				lines = append(lines, "  "+plain(strings.TrimRight(line, "\n")))
+				lines = append(lines, "  "+terminal.Plain(strings.TrimRight(line, "\n")))
 			}
 		default:
 			add("%s: %s", f.Name, f.Text+is(f))
@@ -79,7 +80,7 @@ func waits(now int, mayReturn bool) string {
 
 // formLines says in lines what a provider's program asks, in its words.
 func formLines(f *api.Form) []string {
-	lines := []string{plain("it says: \"" + f.Message + "\"")}
+	lines := []string{terminal.Plain("it says: \"" + f.Message + "\"")}
 	for _, one := range f.Fields {
 		what := one.Kind
 		switch {
@@ -111,9 +112,9 @@ func formLines(f *api.Form) []string {
 		if one.Title != "" && one.Title != one.Name {
 			text = one.Name + " (" + one.Title + "): " + what
 		}
-		lines = append(lines, plain(text))
+		lines = append(lines, terminal.Plain(text))
 		if one.Note != "" {
-			lines = append(lines, "  "+plain(one.Note))
+			lines = append(lines, "  "+terminal.Plain(one.Note))
 		}
 	}
 	return lines
@@ -121,11 +122,11 @@ func formLines(f *api.Form) []string {
 
 // printForm writes what a provider's program asks, and the commands that answer it.
 func (a *approvalView) printForm(out io.Writer, where string) {
-	fmt.Fprintf(out, "%s  the provider %s asks you something\n", plain(a.ID), plain(a.Form.Provider))
-	fmt.Fprintf(out, "    its tool %s on %s, in a call of %s, lane %s, asked %s, open until %s\n", plain(string(a.Tool)), plain(where), plain(string(a.Principal)), plain(string(a.Lane)),
-		ago(time.Now(), a.Created), a.Expires.Local().Format(clock))
+	fmt.Fprintf(out, "%s  the provider %s asks you something\n", terminal.Plain(a.ID), terminal.Plain(a.Form.Provider))
+	fmt.Fprintf(out, "    its tool %s on %s, in a call of %s, lane %s, asked %s, open until %s\n", terminal.Plain(string(a.Tool)), terminal.Plain(where), terminal.Plain(string(a.Principal)), terminal.Plain(string(a.Lane)),
+		terminal.Ago(time.Now(), a.Created), a.Expires.Local().Format(terminal.Clock))
 	if a.State != "" && a.State != "pending" {
-		fmt.Fprintf(out, "    %s\n", plain(strings.TrimSuffix(a.State+": "+a.Closed, ": ")))
+		fmt.Fprintf(out, "    %s\n", terminal.Plain(strings.TrimSuffix(a.State+": "+a.Closed, ": ")))
 		return
 	}
 	for _, line := range formLines(a.Form) {
@@ -135,8 +136,8 @@ func (a *approvalView) printForm(out io.Writer, where string) {
 	set := ""
 	for _, f := range a.Form.Fields {
 		if f.Required {
-			set += " --set " + plain(f.Name) + "=…"
+			set += " --set " + terminal.Plain(f.Name) + "=…"
 		}
 	}
-	fmt.Fprintf(out, "    handrail approve %s%s | handrail deny %s (--dismiss: no answer)\n", plain(a.ID), set, plain(a.ID))
+	fmt.Fprintf(out, "    handrail approve %s%s | handrail deny %s (--dismiss: no answer)\n", terminal.Plain(a.ID), set, terminal.Plain(a.ID))
 }

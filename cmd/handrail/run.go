@@ -17,6 +17,8 @@ import (
 	"github.com/handrail-dev/handrail/agent/worker/router"
 	"github.com/handrail-dev/handrail/agent/worker/template"
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
 type runOptions struct {
@@ -57,9 +59,9 @@ func workerFlags(cmd *cobra.Command, o *runOptions) {
 
 func runTask(cmd *cobra.Command, task string, o runOptions) error {
 	var agree func(context.Context, string) (bool, error)
-	if isTerminal(cmd.InOrStdin()) && !commonOf(cmd).json {
+	if terminal.Interactive(cmd.InOrStdin()) && !terminal.FlagsOf(cmd).JSON {
 		agree = func(_ context.Context, fact string) (bool, error) {
-			return confirm(cmd, keepQuestion(fact), "") == nil, nil
+			return terminal.Confirm(cmd, keepQuestion(fact), "") == nil, nil
 		}
 	}
 	e, err := newWorker(cmd, o, agree)
@@ -79,9 +81,9 @@ func runTask(cmd *cobra.Command, task string, o runOptions) error {
 	case out.Ask != "":
 		return unclear(out)
 	case out.Undone:
-		return &exitError{code: exitFailed, silent: true}
+		return &terminal.ExitError{Code: terminal.ExitFailed, Silent: true}
 	case out.Last != nil:
-		return &exitError{code: exitCode(out.Last), err: out.Last, silent: !commonOf(cmd).json}
+		return &terminal.ExitError{Code: terminal.ExitCode(out.Last), Err: out.Last, Silent: !terminal.FlagsOf(cmd).JSON}
 	}
 	return nil
 }
@@ -91,7 +93,7 @@ func keepQuestion(fact string) string {
 }
 
 func unclear(out worker.Outcome) error {
-	return usageHint("Say it in other words, or begin with a prefix: /read, /file, /screen, /run, /search, /web, /desktop.", "it is not clear what you want. %s", out.Ask)
+	return terminal.UsageHint("Say it in other words, or begin with a prefix: /read, /file, /screen, /run, /search, /web, /desktop.", "it is not clear what you want. %s", out.Ask)
 }
 
 // conversation is a worker that a person talks with.
@@ -110,7 +112,7 @@ func newWorker(cmd *cobra.Command, o runOptions, agree func(context.Context, str
 	tell := tellStages(cmd.ErrOrStderr(), o.debug)
 	if !o.offline {
 		var words func(string)
-		if !commonOf(cmd).json {
+		if !terminal.FlagsOf(cmd).JSON {
 			c.speech = &speech{w: cmd.OutOrStdout()}
 			words = c.speech.tell
 			if tell == nil {
@@ -124,7 +126,7 @@ func newWorker(cmd *cobra.Command, o runOptions, agree func(context.Context, str
 		opts.Harness, classifier, c.close = m, m, m.Close
 	}
 	agent := os.Getenv("HANDRAIL_URL") == "" && os.Getenv("HANDRAIL_TOKEN") == ""
-	caller, err := newCaller(cmd, agent)
+	caller, err := remote.FindFor(cmd, agent)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +135,7 @@ func newWorker(cmd *cobra.Command, o runOptions, agree func(context.Context, str
 	}
 	g := &workerGateway{cmd: cmd, remote: caller, lane: o.lane}
 	if agent {
-		g.asker, _ = newClient(cmd)
+		g.asker, _ = remote.Find(cmd)
 	}
 	opts.Gateway, opts.Memory, opts.Record, opts.Tell = g, workerMemory{caller}, workerRecord{caller}, tell
 	c.Engine, err = worker.New(opts)
@@ -144,7 +146,7 @@ func newWorker(cmd *cobra.Command, o runOptions, agree func(context.Context, str
 // or forget.
 func showOutcome(cmd *cobra.Command, out worker.Outcome, spoken bool) error {
 	w := cmd.OutOrStdout()
-	if commonOf(cmd).json {
+	if terminal.FlagsOf(cmd).JSON {
 		if err := json.NewEncoder(w).Encode(out); err != nil {
 			return err
 		}
@@ -192,15 +194,15 @@ func tellStages(w io.Writer, debug bool) func(worker.Event) {
 // workerGateway is the public face of a gateway for a worker of this process.
 type workerGateway struct {
 	cmd    *cobra.Command
-	remote *remote
-	asker  *remote // who may see questions, to say that one waits; nil: nobody
+	remote *remote.Gateway
+	asker  *remote.Gateway // who may see questions, to say that one waits; nil: nobody
 	lane   string
 }
 
 func (g *workerGateway) Tools(ctx context.Context) ([]worker.Tool, error) {
 	list, err := g.remote.Tools(ctx, capabilities.LaneID(g.lane))
 	if err != nil {
-		return nil, g.remote.told(err)
+		return nil, g.remote.Told(err)
 	}
 	var tools []worker.Tool
 	for _, t := range list {
@@ -212,11 +214,11 @@ func (g *workerGateway) Tools(ctx context.Context) ([]worker.Tool, error) {
 }
 
 func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (r capabilities.Result, err error) {
-	stop := showWaiting(g.cmd, "waiting for "+string(tool))
+	stop := terminal.ShowWaiting(g.cmd, "waiting for "+string(tool))
 	quiet := showQuestions(g.cmd, g.remote, g.asker, callOptions{lane: g.lane}, string(tool))
-	request := body("tool", string(tool), "lane", g.lane)
+	request := remote.Body("tool", string(tool), "lane", g.lane)
 	request["args"] = args
-	err = g.remote.do(ctx, http.MethodPost, path("calls"), request, &r)
+	err = g.remote.Ask(ctx, http.MethodPost, remote.Path("calls"), request, &r)
 	quiet()
 	stop()
 	return r, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/platform/chrome"
 )
 
@@ -64,7 +65,7 @@ func settleSandbox(cmd *cobra.Command, mode browser.Sandbox, finder *chrome.Find
 	refused := capabilities.Errorf(capabilities.CodeIsolationUnavailable, "Chrome's sandbox cannot start here, and nothing was started. %s", b.NoSandbox).
 		WithHint(b.SandboxFix + " Or accept Chrome without its sandbox: --browser-sandbox auto.")
 	in, out := cmd.InOrStdin(), cmd.OutOrStdout()
-	if !isTerminal(in) || !isTerminal(out) || commonOf(cmd).json {
+	if !terminal.Interactive(in) || !terminal.Interactive(out) || terminal.FlagsOf(cmd).JSON {
 		return mode, "", refused
 	}
 	fmt.Fprintf(out, "Chrome's sandbox cannot start here. %s\n  -> %s\n", b.NoSandbox, b.SandboxFix)

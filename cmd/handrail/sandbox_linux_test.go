@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/test/desk"
 )
@@ -128,7 +129,7 @@ func TestUpWithoutTheSandboxIsRecorded(t *testing.T) {
 	if line := program.next(again, &ready); ready.Event != "ready" || ready.Without != nil {
 		t.Fatal(line)
 	}
-	if _, err := os.Stat(filepath.Join(dataDir(data).policyDir(), upNoSandboxRules)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(datadir.Dir(data).PolicyDir(), upNoSandboxRules)); !os.IsNotExist(err) {
 		t.Errorf("the rule is still there: %v", err)
 	}
 }
@@ -158,7 +159,7 @@ func TestUpAsksAboutTheSandbox(t *testing.T) {
 			x.saw("Run Chrome without its sandbox? [y/N]")
 			x.press(tt.answer)
 			x.saw(tt.then)
-			rule, err := os.ReadFile(filepath.Join(dataDir(data).policyDir(), upNoSandboxRules))
+			rule, err := os.ReadFile(filepath.Join(datadir.Dir(data).PolicyDir(), upNoSandboxRules))
 			if yes := name == "yes"; yes != (err == nil) || yes && !strings.Contains(string(rule), "said yes at the terminal") {
 				t.Errorf("the rule: %s, %v", rule, err)
 			}
@@ -167,7 +168,7 @@ func TestUpAsksAboutTheSandbox(t *testing.T) {
 }
 
 // saw waits until the terminal was told a text, in a frame or not.
-func (x *terminal) saw(text string) {
+func (x *aTerminal) saw(text string) {
 	x.t.Helper()
 	limit := time.After(time.Minute)
 	for {

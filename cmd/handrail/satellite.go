@@ -13,6 +13,8 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/command"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -45,9 +47,9 @@ func newSatelliteAddCmd() *cobra.Command {
 	ttl := cmd.Flags().Duration("ttl", 10*time.Minute, "how long the code is valid")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *ttl < time.Second {
-			return errShort("--ttl")
+			return terminal.TooShort("--ttl")
 		}
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
@@ -56,20 +58,20 @@ func newSatelliteAddCmd() *cobra.Command {
 			return err
 		}
 		var i api.InvitedSatellite
-		if err := c.do(cmd.Context(), http.MethodPost, path("satellites"), api.InviteSatellite{Service: args[0], AutoApprove: *yes, TTLS: int(ttl.Seconds())}, &i); err != nil {
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("satellites"), api.InviteSatellite{Service: args[0], AutoApprove: *yes, TTLS: int(ttl.Seconds())}, &i); err != nil {
 			return err
 		}
 		out, said := cmd.OutOrStdout(), cmd.OutOrStdout()
-		if commonOf(cmd).json {
-			if err := printJSON(out, map[string]any{"event": "paste", "service": i.Service, "paste": i.Paste, "expires_at": i.Expires}); err != nil {
+		if terminal.FlagsOf(cmd).JSON {
+			if err := terminal.PrintJSON(out, map[string]any{"event": "paste", "service": i.Service, "paste": i.Paste, "expires_at": i.Expires}); err != nil {
 				return err
 			}
 		} else {
-			if !isTerminal(out) { // a file or a pipe is to hold what 'handrail satellite join' takes
+			if !terminal.Interactive(out) { // a file or a pipe is to hold what 'handrail satellite join' takes
 				said = cmd.ErrOrStderr()
 			}
-			fmt.Fprintf(said, "On the satellite's machine, run 'handrail satellite join %s' and enter this code (valid until %s):\n\n", plain(args[0]), i.Expires.Local().Format(clock))
-			fmt.Fprintln(out, plain(i.Paste))
+			fmt.Fprintf(said, "On the satellite's machine, run 'handrail satellite join %s' and enter this code (valid until %s):\n\n", terminal.Plain(args[0]), i.Expires.Local().Format(terminal.Clock))
+			fmt.Fprintln(out, terminal.Plain(i.Paste))
 			fmt.Fprintln(said)
 		}
 		if *noWait {
@@ -81,9 +83,9 @@ func newSatelliteAddCmd() *cobra.Command {
 }
 
 // awaitSatellite shows who came with a code, and settles whether it is let in.
-func awaitSatellite(cmd *cobra.Command, c *remote, said io.Writer, i api.InvitedSatellite, before map[capabilities.NodeID]api.Satellite) error {
+func awaitSatellite(cmd *cobra.Command, c *remote.Gateway, said io.Writer, i api.InvitedSatellite, before map[capabilities.NodeID]api.Satellite) error {
 	ctx := cmd.Context()
-	stop := showWaiting(cmd, "waiting for the satellite")
+	stop := terminal.ShowWaiting(cmd, "waiting for the satellite")
 	defer func() { stop() }()
 	tick := time.NewTicker(300 * time.Millisecond)
 	defer tick.Stop()
@@ -110,14 +112,14 @@ func awaitSatellite(cmd *cobra.Command, c *remote, said io.Writer, i api.Invited
 	}
 }
 
-func meetSatellite(cmd *cobra.Command, c *remote, said io.Writer, s *api.Satellite) error {
-	asJSON := commonOf(cmd).json
+func meetSatellite(cmd *cobra.Command, c *remote.Gateway, said io.Writer, s *api.Satellite) error {
+	asJSON := terminal.FlagsOf(cmd).JSON
 	if asJSON {
-		if err := printJSON(cmd.OutOrStdout(), map[string]any{"event": "joined", "satellite": s}); err != nil {
+		if err := terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"event": "joined", "satellite": s}); err != nil {
 			return err
 		}
 	} else {
-		fmt.Fprintf(said, "Joined: %s\n  service   %s\n  host      %s\n  platform  %s\n  key       %s\n", plain(string(s.ID)), plain(s.Service), plain(s.Host), plain(s.Platform), plain(s.Key))
+		fmt.Fprintf(said, "Joined: %s\n  service   %s\n  host      %s\n  platform  %s\n  key       %s\n", terminal.Plain(string(s.ID)), terminal.Plain(s.Service), terminal.Plain(s.Host), terminal.Plain(s.Platform), terminal.Plain(s.Key))
 	}
 	if s.State == "pending" {
 		p := admission{cmd: cmd, client: c, said: said, answers: bufio.NewReader(cmd.InOrStdin())}
@@ -132,31 +134,31 @@ func meetSatellite(cmd *cobra.Command, c *remote, said io.Writer, s *api.Satelli
 		if answer = strings.ToLower(answer); answer == "y" || answer == "yes" {
 			action = "approve"
 		}
-		if err := c.do(cmd.Context(), http.MethodPost, path("satellites", string(s.ID), action), api.DecideSatellite{}, s); err != nil {
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("satellites", string(s.ID), action), api.DecideSatellite{}, s); err != nil {
 			return err
 		}
 	}
 	if asJSON {
-		if err := printJSON(cmd.OutOrStdout(), map[string]any{"event": s.State, "satellite_id": s.ID}); err != nil {
+		if err := terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"event": s.State, "satellite_id": s.ID}); err != nil {
 			return err
 		}
 	} else {
-		fmt.Fprintf(said, "Satellite %s is %s.\n", plain(string(s.ID)), plain(s.State))
+		fmt.Fprintf(said, "Satellite %s is %s.\n", terminal.Plain(string(s.ID)), terminal.Plain(s.State))
 		if s.State == "approved" {
-			fmt.Fprintf(said, "Once it runs, look at its tools: handrail provider approve %s\n", plain(s.Service))
+			fmt.Fprintf(said, "Once it runs, look at its tools: handrail provider approve %s\n", terminal.Plain(s.Service))
 		}
 	}
 	if s.State != "approved" {
-		return &exitError{code: exitDenied, silent: true, err: capabilities.Errorf(capabilities.CodePairingDenied, "satellite %s is %s", s.ID, s.State)}
+		return &terminal.ExitError{Code: terminal.ExitDenied, Silent: true, Err: capabilities.Errorf(capabilities.CodePairingDenied, "satellite %s is %s", s.ID, s.State)}
 	}
 	return nil
 }
 
-func satellitesOf(ctx context.Context, c *remote) (map[capabilities.NodeID]api.Satellite, error) {
+func satellitesOf(ctx context.Context, c *remote.Gateway) (map[capabilities.NodeID]api.Satellite, error) {
 	var list struct {
 		Satellites []api.Satellite `json:"satellites"`
 	}
-	if err := c.get(ctx, path("satellites"), &list); err != nil {
+	if err := c.Get(ctx, remote.Path("satellites"), &list); err != nil {
 		return nil, err
 	}
 	all := make(map[capabilities.NodeID]api.Satellite, len(list.Satellites))
@@ -172,11 +174,11 @@ func newSatelliteListCmd() *cobra.Command {
 		Short: "List satellites and how each is",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
-			all, done, err := listed[api.Satellite](cmd, c, path("satellites"), "satellites")
+			all, done, err := remote.Listed[api.Satellite](cmd, c, remote.Path("satellites"), "satellites")
 			if done || err != nil {
 				return err
 			}
@@ -184,15 +186,15 @@ func newSatelliteListCmd() *cobra.Command {
 				fmt.Fprintln(cmd.OutOrStdout(), "No satellites yet. 'handrail satellite add NAME' lets one in.")
 				return nil
 			}
-			t := newTable(cmd.OutOrStdout(), "SATELLITE", "SERVICE", "HOST", "STATE", "HEALTH", "RUNNING", "SEEN")
+			t := terminal.NewTable(cmd.OutOrStdout(), "SATELLITE", "SERVICE", "HOST", "STATE", "HEALTH", "RUNNING", "SEEN")
 			for _, s := range all {
 				seen := ""
 				if s.SeenAt != nil {
-					seen = ago(time.Now(), *s.SeenAt)
+					seen = terminal.Ago(time.Now(), *s.SeenAt)
 				}
-				t.row(string(s.ID), s.Service, s.Host, s.State, s.Health, fmt.Sprint(s.Active), seen)
+				t.Row(string(s.ID), s.Service, s.Host, s.State, s.Health, fmt.Sprint(s.Active), seen)
 			}
-			t.flush()
+			t.Flush()
 			return nil
 		},
 	}
@@ -204,7 +206,7 @@ func newSatelliteShowCmd() *cobra.Command {
 		Short: "Show a satellite",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onSatellite(cmd, http.MethodGet, path("satellites", args[0]), nil)
+			return onSatellite(cmd, http.MethodGet, remote.Path("satellites", args[0]), nil)
 		},
 	}
 }
@@ -213,39 +215,39 @@ func newSatelliteDecideCmd(action, short string) *cobra.Command {
 	cmd := &cobra.Command{Use: action + " ID", Short: short, Args: cobra.ExactArgs(1)}
 	reason := cmd.Flags().String("reason", "", "why, for the record")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return onSatellite(cmd, http.MethodPost, path("satellites", args[0], action), api.DecideSatellite{Reason: *reason})
+		return onSatellite(cmd, http.MethodPost, remote.Path("satellites", args[0], action), api.DecideSatellite{Reason: *reason})
 	}
 	return cmd
 }
 
 func onSatellite(cmd *cobra.Command, method, at string, in any) error {
-	c, err := newClient(cmd)
+	c, err := remote.Find(cmd)
 	if err != nil {
 		return err
 	}
 	var s api.Satellite
-	if err := c.do(cmd.Context(), method, at, in, &s); err != nil {
+	if err := c.Ask(cmd.Context(), method, at, in, &s); err != nil {
 		return err
 	}
 	out := cmd.OutOrStdout()
-	if commonOf(cmd).json {
-		return printJSON(out, s)
+	if terminal.FlagsOf(cmd).JSON {
+		return terminal.PrintJSON(out, s)
 	}
-	fmt.Fprintf(out, "%s of %s: %s\n  host      %s (%s)\n  key       %s\n", plain(string(s.ID)), plain(s.Service), plain(s.State), plain(s.Host), plain(s.Platform), plain(s.Key))
+	fmt.Fprintf(out, "%s of %s: %s\n  host      %s (%s)\n  key       %s\n", terminal.Plain(string(s.ID)), terminal.Plain(s.Service), terminal.Plain(s.State), terminal.Plain(s.Host), terminal.Plain(s.Platform), terminal.Plain(s.Key))
 	if s.Health != "" {
-		fmt.Fprintf(out, "  health    %s\n", plain(strings.TrimSpace(s.Health+" "+s.Why)))
+		fmt.Fprintf(out, "  health    %s\n", terminal.Plain(strings.TrimSpace(s.Health+" "+s.Why)))
 	}
 	if s.SeenAt != nil {
-		fmt.Fprintf(out, "  seen      %s, up for %s, %d running, load %.2f\n", ago(time.Now(), *s.SeenAt), capabilities.Spoken(time.Duration(s.UptimeS)*time.Second), s.Active, s.Load)
+		fmt.Fprintf(out, "  seen      %s, up for %s, %d running, load %.2f\n", terminal.Ago(time.Now(), *s.SeenAt), capabilities.Spoken(time.Duration(s.UptimeS)*time.Second), s.Active, s.Load)
 	}
 	if s.Problem != "" {
-		fmt.Fprintf(out, "  problem   %s\n", plain(s.Problem))
+		fmt.Fprintf(out, "  problem   %s\n", terminal.Plain(s.Problem))
 	}
 	if s.RefusedHeartbeats > 0 {
 		fmt.Fprintf(out, "  refused   %d heartbeats\n", s.RefusedHeartbeats)
 	}
 	if s.Reason != "" {
-		fmt.Fprintf(out, "  reason    %s\n", plain(s.Reason))
+		fmt.Fprintf(out, "  reason    %s\n", terminal.Plain(s.Reason))
 	}
 	return nil
 }
@@ -257,18 +259,18 @@ func newSatelliteKeysCmd() *cobra.Command {
 		Long:  "For 'handrail gateway --nats URL': the lines for the server's configuration, by which it asks the gateway who may connect.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
 			var k api.BusKeys
-			if err := c.get(cmd.Context(), path("bus"), &k); err != nil {
+			if err := c.Get(cmd.Context(), remote.Path("bus"), &k); err != nil {
 				return err
 			}
-			if commonOf(cmd).json {
-				return printJSON(cmd.OutOrStdout(), k)
+			if terminal.FlagsOf(cmd).JSON {
+				return terminal.PrintJSON(cmd.OutOrStdout(), k)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), busConfig, plain(k.Gateway), plain(k.Issuer), plain(k.System))
+			fmt.Fprintf(cmd.OutOrStdout(), busConfig, terminal.Plain(k.Gateway), terminal.Plain(k.Issuer), terminal.Plain(k.System))
 			return nil
 		},
 	}

@@ -16,13 +16,15 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
 	"github.com/handrail-dev/handrail/capabilities/folder"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 	"github.com/handrail-dev/handrail/satellite"
 )
 
-// satellites is where the identities of this machine's satellites are.
-func (d dataDir) satellites() string { return filepath.Join(string(d), "satellites") }
+// satellitesDir is where the identities of this machine's satellites are.
+func satellitesDir(d datadir.Dir) string { return filepath.Join(string(d), "satellites") }
 
 func newSatelliteJoinCmd() *cobra.Command {
 	cmd := &cobra.Command{
@@ -34,36 +36,36 @@ func newSatelliteJoinCmd() *cobra.Command {
 	}
 	far := addBusFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		data, err := dataDirOf(cmd)
+		data, err := datadir.Of(cmd)
 		if err != nil {
 			return err
 		}
-		text, err := readHidden(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), "Code from 'handrail satellite add': ", 4096)
+		text, err := terminal.ReadHidden(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), "Code from 'handrail satellite add': ", 4096)
 		if err != nil {
 			return err
 		}
-		if err := data.make(data.satellites()); err != nil {
+		if err := data.Make(satellitesDir(data)); err != nil {
 			return err
 		}
 		o := satellite.JoinOptions{Agent: "handrail " + programVersion(), Progress: func(id, key, state string) {
 			switch {
-			case commonOf(cmd).json:
-				_ = printJSON(cmd.OutOrStdout(), map[string]any{"event": state, "satellite_id": id, "key": key})
+			case terminal.FlagsOf(cmd).JSON:
+				_ = terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"event": state, "satellite_id": id, "key": key})
 			case state == "pending":
-				fmt.Fprintf(cmd.OutOrStdout(), "Code accepted. Waiting for the admin to let this satellite in.\n  satellite  %s\n  key        %s\n", plain(id), plain(key))
+				fmt.Fprintf(cmd.OutOrStdout(), "Code accepted. Waiting for the admin to let this satellite in.\n  satellite  %s\n  key        %s\n", terminal.Plain(id), terminal.Plain(key))
 			}
 		}}
 		o.Away = func(err error) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s Trying again for two minutes.\n", plain(capabilities.AsError(err).PublicMessage()))
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s Trying again for two minutes.\n", terminal.Plain(capabilities.AsError(err).PublicMessage()))
 		}
 		if o.TLS, err = far.config(); err != nil {
 			return err
 		}
-		id, err := satellite.Join(cmd.Context(), text, data.satellites(), args[0], o)
-		if err != nil || commonOf(cmd).json {
+		id, err := satellite.Join(cmd.Context(), text, satellitesDir(data), args[0], o)
+		if err != nil || terminal.FlagsOf(cmd).JSON {
 			return err
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "This is satellite %s of site %s. Run 'handrail satellite run %s' to start it.\n", plain(id.Satellite), plain(string(id.Site)), plain(args[0]))
+		fmt.Fprintf(cmd.OutOrStdout(), "This is satellite %s of site %s. Run 'handrail satellite run %s' to start it.\n", terminal.Plain(id.Satellite), terminal.Plain(string(id.Site)), terminal.Plain(args[0]))
 		return nil
 	}
 	return cmd
@@ -102,18 +104,18 @@ func newSatelliteRunCmd() *cobra.Command {
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more to standard error")
 	far := addBusFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		data, err := dataDirOf(cmd)
+		data, err := datadir.Of(cmd)
 		if err != nil {
 			return err
 		}
 		if o.manifest == "" {
-			return usageError("--manifest names the file with the tools")
+			return terminal.UsageError("--manifest names the file with the tools")
 		}
-		if !satellite.Joined(data.satellites(), args[0]) {
+		if !satellite.Joined(satellitesDir(data), args[0]) {
 			return capabilities.Errorf(capabilities.CodeNodeNotPaired, "this machine has not joined as %.32q", args[0]).
 				WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: args[0]}, "Let it in first.")
 		}
-		s := satellite.Options{Name: args[0], Dir: data.satellites(), Interchangeable: o.same, Capacity: o.capacity, Version: programVersion(), Log: newEventLog(cmd, o.verbose)}
+		s := satellite.Options{Name: args[0], Dir: satellitesDir(data), Interchangeable: o.same, Capacity: o.capacity, Version: programVersion(), Log: newEventLog(cmd, o.verbose)}
 		if s.Join.TLS, err = far.config(); err != nil {
 			return err
 		}
@@ -123,7 +125,7 @@ func newSatelliteRunCmd() *cobra.Command {
 		}
 		switch {
 		case o.http != "" && len(args) > 1:
-			return usageError("either --http URL or -- COMMAND")
+			return terminal.UsageError("either --http URL or -- COMMAND")
 		case o.http != "":
 			err = satellite.HTTP(&s, o.http, manifest)
 		default:
@@ -132,10 +134,10 @@ func newSatelliteRunCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if commonOf(cmd).json {
-			err = printJSON(cmd.OutOrStdout(), map[string]any{"event": "running", "service": s.Name, "tools": len(s.Tools)})
+		if terminal.FlagsOf(cmd).JSON {
+			err = terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"event": "running", "service": s.Name, "tools": len(s.Tools)})
 		} else {
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Satellite of %s with %s. Ctrl-C ends it.\n", plain(s.Name), count(len(s.Tools), "tool"))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Satellite of %s with %s. Ctrl-C ends it.\n", terminal.Plain(s.Name), terminal.Count(len(s.Tools), "tool"))
 		}
 		if err != nil {
 			return err
@@ -153,7 +155,7 @@ func newSatelliteRunCmd() *cobra.Command {
 }
 
 // fronts fills s with the programs of a manifest, whose words command stands before.
-func fronts(s *satellite.Options, data dataDir, o *runSatellite, manifest []byte, command []string) error {
+func fronts(s *satellite.Options, data datadir.Dir, o *runSatellite, manifest []byte, command []string) error {
 	var doc struct {
 		Check           []string                     `json:"check"`
 		Interchangeable bool                         `json:"interchangeable"`
@@ -184,9 +186,9 @@ func fronts(s *satellite.Options, data dataDir, o *runSatellite, manifest []byte
 			if err != nil {
 				return err
 			}
-			for _, kept := range data.folders() {
+			for _, kept := range foldersOf(data) {
 				if folder.Meet(full, kept) {
-					return usageHint("Name another folder.", "%s holds Handrail's data directory or lies in it", full)
+					return terminal.UsageHint("Name another folder.", "%s holds Handrail's data directory or lies in it", full)
 				}
 			}
 			*to = append(*to, full)
@@ -252,7 +254,7 @@ func readBounded(name string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > most || !info.Mode().IsRegular() {
-		return nil, usageError("%s is no file of at most %d bytes", name, most)
+		return nil, terminal.UsageError("%s is no file of at most %d bytes", name, most)
 	}
 	return os.ReadFile(name)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
@@ -121,8 +122,8 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	})}
 	go func() { _ = server.Serve(listener) }()
 	ts.Defer(func() { _ = server.Close(); _ = requests.Close() })
-	data := dataDir(filepath.Join(ts.Getenv("XDG_STATE_HOME"), "handrail"))
-	ts.Check(data.make(data.gateway()))
-	ts.Check(os.WriteFile(data.tokenPath(), []byte("hrt_test\n"), 0o600))
-	ts.Check(data.writeRunning(runningGateway{HTTP: "http://" + listener.Addr().String(), PID: os.Getpid()}))
+	data := datadir.Dir(filepath.Join(ts.Getenv("XDG_STATE_HOME"), "handrail"))
+	ts.Check(data.Make(data.Gateway()))
+	ts.Check(os.WriteFile(data.TokenPath(), []byte("hrt_test\n"), 0o600))
+	ts.Check(data.WriteRunning(datadir.Running{HTTP: "http://" + listener.Addr().String(), PID: os.Getpid()}))
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -36,7 +38,7 @@ func newSecretSetCmd() *cobra.Command {
 			"line, which every process of the machine can read. A value that was there before is replaced.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
@@ -45,18 +47,18 @@ func newSecretSetCmd() *cobra.Command {
 				return err
 			}
 			var raw json.RawMessage
-			if err := c.do(cmd.Context(), http.MethodPut, path("secrets", args[0]), map[string]string{"value": value}, &raw); err != nil {
+			if err := c.Ask(cmd.Context(), http.MethodPut, remote.Path("secrets", args[0]), map[string]string{"value": value}, &raw); err != nil {
 				return err
 			}
-			return confirmed(cmd, raw, "secret %s is set; let an agent use it with 'handrail secret allow'", args[0])
+			return remote.Confirmed(cmd, raw, "secret %s is set; let an agent use it with 'handrail secret allow'", args[0])
 		},
 	}
 }
 
 // readSecret returns a value; piped, one line's end is none of it.
 func readSecret(ctx context.Context, in io.Reader, prompt io.Writer) (string, error) {
-	text, err := readHidden(ctx, in, prompt, "Value: ", capabilities.MaxSecret+4)
-	if !isTerminal(in) {
+	text, err := terminal.ReadHidden(ctx, in, prompt, "Value: ", capabilities.MaxSecret+4)
+	if !terminal.Interactive(in) {
 		text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 	}
 	return text, err
@@ -68,11 +70,11 @@ func newSecretListCmd() *cobra.Command {
 		Short: "List secrets and who may use them, without values",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
-			secrets, done, err := listed[api.Secret](cmd, c, path("secrets"), "secrets")
+			secrets, done, err := remote.Listed[api.Secret](cmd, c, remote.Path("secrets"), "secrets")
 			if done || err != nil {
 				return err
 			}
@@ -81,16 +83,16 @@ func newSecretListCmd() *cobra.Command {
 				fmt.Fprintln(out, "No secrets yet.")
 				return nil
 			}
-			t := newTable(out, "SECRET", "KEPT", "AGENT", "ALIAS", "REFERENCE", "SHOWN AS")
+			t := terminal.NewTable(out, "SECRET", "KEPT", "AGENT", "ALIAS", "REFERENCE", "SHOWN AS")
 			for _, s := range secrets {
 				if len(s.References) == 0 {
-					t.row(s.Name, s.Source, "-", "-", "-", "-")
+					t.Row(s.Name, s.Source, "-", "-", "-", "-")
 				}
 				for _, r := range s.References {
-					t.row(s.Name, s.Source, string(r.Owner), r.Alias, r.ID, r.Display)
+					t.Row(s.Name, s.Source, string(r.Owner), r.Alias, r.ID, r.Display)
 				}
 			}
-			t.flush()
+			t.Flush()
 			return nil
 		},
 	}
@@ -110,18 +112,18 @@ func newSecretAllowCmd() *cobra.Command {
 	tools := cmd.Flags().StringSlice("tool", nil, "only with this tool; repeatable (default: every tool that delivers secrets)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *agent == "" {
-			return usageError("--principal is required")
+			return terminal.UsageError("--principal is required")
 		}
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
-		request := body("principal", *agent, "secret_alias", *alias, "display_name", *display)
+		request := remote.Body("principal", *agent, "secret_alias", *alias, "display_name", *display)
 		if len(*tools) > 0 {
 			request["allowed_tool_ids"] = *tools
 		}
 		var raw json.RawMessage
-		if err := c.do(cmd.Context(), http.MethodPost, path("secrets", args[0], "references"), request, &raw); err != nil {
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("secrets", args[0], "references"), request, &raw); err != nil {
 			return err
 		}
 		var made struct {
@@ -130,7 +132,7 @@ func newSecretAllowCmd() *cobra.Command {
 		if err := json.Unmarshal(raw, &made); err != nil {
 			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
 		}
-		return confirmed(cmd, raw, "%s may use %s as %s", *agent, args[0], made.ID)
+		return remote.Confirmed(cmd, raw, "%s may use %s as %s", *agent, args[0], made.ID)
 	}
 	return cmd
 }
@@ -141,7 +143,7 @@ func newSecretRmCmd() *cobra.Command {
 		Short: "Remove a secret with its references, or one reference",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return change(cmd, http.MethodDelete, path("secrets", args[0]), nil, "%s is removed", args[0])
+			return remote.Change(cmd, http.MethodDelete, remote.Path("secrets", args[0]), nil, "%s is removed", args[0])
 		},
 	}
 }
@@ -154,7 +156,7 @@ func newSecretDoneCmd() *cobra.Command {
 			"or closed it. With this a person says that nothing of the secret is to be seen there any more.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return change(cmd, http.MethodPost, path("lanes", args[0], "secrets-done"), nil, "lane %s may look again", args[0])
+			return remote.Change(cmd, http.MethodPost, remote.Path("lanes", args[0], "secrets-done"), nil, "lane %s may look again", args[0])
 		},
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/command"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
 // toolSkill is the tool that loads skills: listing and showing them are calls like any other.
@@ -50,14 +52,14 @@ func newSkillsCmd() *cobra.Command {
 
 // loadSkill makes the call, and prints its result as it is where that is wanted.
 func loadSkill(cmd *cobra.Command, args map[string]any) (s skillText, done bool, err error) {
-	c, err := newClient(cmd)
+	c, err := remote.Find(cmd)
 	if err != nil {
 		return s, false, err
 	}
-	request := body("tool", toolSkill)
+	request := remote.Body("tool", toolSkill)
 	request["args"] = args
 	var raw json.RawMessage
-	if err := c.do(cmd.Context(), http.MethodPost, path("calls"), request, &raw); err != nil {
+	if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("calls"), request, &raw); err != nil {
 		return s, false, err
 	}
 	var r capabilities.Result
@@ -70,8 +72,8 @@ func loadSkill(cmd *cobra.Command, args map[string]any) (s skillText, done bool,
 		}
 		return s, false, failure
 	}
-	if commonOf(cmd).json {
-		return s, true, printJSON(cmd.OutOrStdout(), r.Output)
+	if terminal.FlagsOf(cmd).JSON {
+		return s, true, terminal.PrintJSON(cmd.OutOrStdout(), r.Output)
 	}
 	return s, false, json.Unmarshal(r.Output, &s)
 }
@@ -86,16 +88,16 @@ func newSkillsListCmd() *cobra.Command {
 			if done || err != nil {
 				return err
 			}
-			t := newTable(cmd.OutOrStdout(), "SKILL", "FOR")
+			t := terminal.NewTable(cmd.OutOrStdout(), "SKILL", "FOR")
 			for _, one := range s.Skills {
-				t.row(one.Name, capabilities.Brief(one.Description, 100))
+				t.Row(one.Name, capabilities.Brief(one.Description, 100))
 			}
-			t.flush()
+			t.Flush()
 			for i, b := range s.Broken {
 				if i == 0 {
 					fmt.Fprintln(cmd.OutOrStdout(), "\nleft out:")
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "  %s: %s\n", plain(b.Name), plain(b.Why))
+				fmt.Fprintf(cmd.OutOrStdout(), "  %s: %s\n", terminal.Plain(b.Name), terminal.Plain(b.Why))
 			}
 			return nil
 		},
@@ -118,13 +120,13 @@ func newSkillsShowCmd() *cobra.Command {
 			}
 			out := cmd.OutOrStdout()
 			if s.Description != "" {
-				fmt.Fprintf(out, "%s: %s\n\n", plain(s.Name), plain(s.Description))
+				fmt.Fprintf(out, "%s: %s\n\n", terminal.Plain(s.Name), terminal.Plain(s.Description))
 			}
 			for line := range strings.Lines(s.Text) {
-				fmt.Fprintln(out, plain(strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "    ")))
+				fmt.Fprintln(out, terminal.Plain(strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "    ")))
 			}
 			for _, f := range s.Files {
-				fmt.Fprintf(out, "%s (%d bytes): handrail skills show %s %s\n", plain(f.Path), f.Bytes, plain(s.Name), command.Word(runtime.GOOS, plain(f.Path)))
+				fmt.Fprintf(out, "%s (%d bytes): handrail skills show %s %s\n", terminal.Plain(f.Path), f.Bytes, terminal.Plain(s.Name), command.Word(runtime.GOOS, terminal.Plain(f.Path)))
 			}
 			return nil
 		},

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -59,12 +61,12 @@ func newStatusCmd() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := readStatus(cmd)
-			if commonOf(cmd).json {
-				if printed := printJSON(cmd.OutOrStdout(), s); printed != nil {
+			if terminal.FlagsOf(cmd).JSON {
+				if printed := terminal.PrintJSON(cmd.OutOrStdout(), s); printed != nil {
 					return printed
 				}
 				if err != nil {
-					return &exitError{code: exitCode(err), err: err, silent: true}
+					return &terminal.ExitError{Code: terminal.ExitCode(err), Err: err, Silent: true}
 				}
 				return nil
 			}
@@ -80,7 +82,7 @@ func newStatusCmd() *cobra.Command {
 // readStatus asks the gateway. The error says that none answers.
 func readStatus(cmd *cobra.Command) (statusView, error) {
 	s := statusView{Version: programVersion(), Devices: []device{}, Clients: []peer{}}
-	c, err := newClient(cmd)
+	c, err := remote.Find(cmd)
 	var status struct {
 		Site    string    `json:"site_id"`
 		Version string    `json:"version"`
@@ -89,14 +91,14 @@ func readStatus(cmd *cobra.Command) (statusView, error) {
 		Full    bool      `json:"read_only"`
 	}
 	if err == nil {
-		err = c.get(cmd.Context(), path("status"), &status)
+		err = c.Get(cmd.Context(), remote.Path("status"), &status)
 	}
 	if err != nil {
 		s.Why = capabilities.AsError(err).PublicMessage()
 		return s, err
 	}
-	s.Up, s.Address, s.Site, s.Gateway, s.Since, s.QUIC = true, c.base.String(), status.Site, status.Version, status.Started, status.QUIC
-	s.ReadOnly, s.Stopped = status.Full, stoppedNow(cmd, c)
+	s.Up, s.Address, s.Site, s.Gateway, s.Since, s.QUIC = true, c.Base.String(), status.Site, status.Version, status.Started, status.QUIC
+	s.ReadOnly, s.Stopped = status.Full, remote.StoppedNow(cmd, c)
 	note := func(what string, err error) bool {
 		if err != nil {
 			s.Problems = append(s.Problems, what+": "+capabilities.AsError(err).PublicMessage())
@@ -104,9 +106,9 @@ func readStatus(cmd *cobra.Command) (statusView, error) {
 		return err == nil
 	}
 	var nodes struct {
-		Nodes []nodeView `json:"nodes"`
+		Nodes []remote.Node `json:"nodes"`
 	}
-	if note("devices", c.get(cmd.Context(), path("nodes"), &nodes)) {
+	if note("devices", c.Get(cmd.Context(), remote.Path("nodes"), &nodes)) {
 		for _, n := range nodes.Nodes {
 			if d, in := deviceOf(n); in {
 				s.Devices = append(s.Devices, d)
@@ -116,19 +118,19 @@ func readStatus(cmd *cobra.Command) (statusView, error) {
 	var waiting struct {
 		Approvals []struct{} `json:"approvals"`
 	}
-	if note("approvals", c.get(cmd.Context(), path("approvals"), &waiting)) {
+	if note("approvals", c.Get(cmd.Context(), remote.Path("approvals"), &waiting)) {
 		s.Waiting = len(waiting.Approvals)
 	}
 	var running struct {
 		Calls []struct{} `json:"calls"`
 	}
-	if note("calls", c.get(cmd.Context(), query(path("calls"), "state", "running", "limit", "200"), &running)) {
+	if note("calls", c.Get(cmd.Context(), remote.Query(remote.Path("calls"), "state", "running", "limit", "200"), &running)) {
 		s.Running = len(running.Calls)
 	}
 	var tokens struct {
 		Tokens []api.Token `json:"tokens"`
 	}
-	if note("clients", c.get(cmd.Context(), path("tokens"), &tokens)) {
+	if note("clients", c.Get(cmd.Context(), remote.Path("tokens"), &tokens)) {
 		at := map[string]bool{}
 		for _, t := range tokens.Tokens {
 			if t.Parent != "" || !t.RevokedAt.IsZero() || !t.ExpiresAt.IsZero() && t.ExpiresAt.Before(time.Now()) {
@@ -143,7 +145,7 @@ func readStatus(cmd *cobra.Command) (statusView, error) {
 	var lanes struct {
 		Lanes []api.Lane `json:"lanes"`
 	}
-	if note("lanes", c.get(cmd.Context(), path("lanes"), &lanes)) {
+	if note("lanes", c.Get(cmd.Context(), remote.Path("lanes"), &lanes)) {
 		for _, l := range lanes.Lanes {
 			for i := range s.Clients {
 				if p := &s.Clients[i]; p.Principal == string(l.Principal) && l.LastUsed.After(p.LastUsed) {
@@ -156,7 +158,7 @@ func readStatus(cmd *cobra.Command) (statusView, error) {
 }
 
 // deviceOf returns a node as the status shows it; false if it is none of this site any more.
-func deviceOf(n nodeView) (device, bool) {
+func deviceOf(n remote.Node) (device, bool) {
 	d := device{Node: string(n.ID), Label: n.Label, State: "away", Tools: len(n.Capabilities), Version: n.Agent}
 	switch {
 	case n.State == "pending":
@@ -181,45 +183,45 @@ func deviceOf(n nodeView) (device, bool) {
 
 func (s *statusView) print(cmd *cobra.Command) {
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "Up at %s since %s, version %s", plain(s.Address), s.Since.Local().Format(dayClock), plain(s.Gateway))
+	fmt.Fprintf(out, "Up at %s since %s, version %s", terminal.Plain(s.Address), s.Since.Local().Format(terminal.DayClock), terminal.Plain(s.Gateway))
 	if s.Gateway != s.Version {
-		fmt.Fprintf(out, " (this program: %s)", plain(s.Version))
+		fmt.Fprintf(out, " (this program: %s)", terminal.Plain(s.Version))
 	}
 	fmt.Fprintln(out, ".")
 	if s.Stopped != "" {
-		fmt.Fprintf(out, "%s %s\n", plain(s.Stopped), resumeFix)
+		fmt.Fprintf(out, "%s %s\n", terminal.Plain(s.Stopped), remote.ResumeFix)
 	}
 	if s.ReadOnly {
 		fmt.Fprintln(out, "The gateway's disk is full: nothing is carried out until there is room. 'handrail stop' and approvals work.")
 	}
 	waiting := "No approvals pending"
 	if s.Waiting > 0 {
-		waiting = count(s.Waiting, "question") + " for you ('handrail approvals')"
+		waiting = terminal.Count(s.Waiting, "question") + " for you ('handrail approvals')"
 	}
-	fmt.Fprintf(out, "%s; %s running.\n\n", waiting, count(s.Running, "call"))
+	fmt.Fprintf(out, "%s; %s running.\n\n", waiting, terminal.Count(s.Running, "call"))
 	if len(s.Devices) == 0 {
 		fmt.Fprintln(out, "No devices yet. 'handrail pair' lets one in.")
 	} else {
-		t := newTable(out, "DEVICE", "NODE", "STATE", "TOOLS READY", "VERSION")
+		t := terminal.NewTable(out, "DEVICE", "NODE", "STATE", "TOOLS READY", "VERSION")
 		for _, d := range s.Devices {
-			t.row(d.Label, d.Node, d.State, fmt.Sprintf("%d of %d", d.Ready, d.Tools), d.Version)
+			t.Row(d.Label, d.Node, d.State, fmt.Sprintf("%d of %d", d.Ready, d.Tools), d.Version)
 		}
-		t.flush()
+		t.Flush()
 		for _, d := range s.Devices {
 			if len(d.Without) > 0 {
-				fmt.Fprintf(out, "%s works without %s; 'handrail doctor' says why.\n", plain(d.Node), plain(strings.Join(d.Without, ", ")))
+				fmt.Fprintf(out, "%s works without %s; 'handrail doctor' says why.\n", terminal.Plain(d.Node), terminal.Plain(strings.Join(d.Without, ", ")))
 			}
 		}
 	}
 	if len(s.Clients) > 0 {
 		fmt.Fprintln(out)
-		t := newTable(out, "CLIENT", "ROLE", "LAST USED")
+		t := terminal.NewTable(out, "CLIENT", "ROLE", "LAST USED")
 		for _, p := range s.Clients {
-			t.row(p.Principal, p.Role, ago(time.Now(), p.LastUsed))
+			t.Row(p.Principal, p.Role, terminal.Ago(time.Now(), p.LastUsed))
 		}
-		t.flush()
+		t.Flush()
 	}
 	for _, p := range s.Problems {
-		fmt.Fprintf(out, "\nNot known: %s\n", plain(p))
+		fmt.Fprintf(out, "\nNot known: %s\n", terminal.Plain(p))
 	}
 }

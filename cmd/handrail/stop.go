@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -28,8 +30,8 @@ func newStopCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return confirmed(cmd, raw, "Stopped %s: %s ended, %s revoked. Run 'handrail resume' to let calls run again.",
-			heeded(h.Nodes), count(h.Calls, "call"), count(h.Grants, "grant"))
+		return remote.Confirmed(cmd, raw, "Stopped %s: %s ended, %s revoked. Run 'handrail resume' to let calls run again.",
+			heeded(h.Nodes), terminal.Count(h.Calls, "call"), terminal.Count(h.Grants, "grant"))
 	}
 	return cmd
 }
@@ -48,23 +50,23 @@ func newResumeCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return confirmed(cmd, raw, "Resumed %s. Grants from before the stop stay revoked.", heeded(h.Nodes))
+		return remote.Confirmed(cmd, raw, "Resumed %s. Grants from before the stop stay revoked.", heeded(h.Nodes))
 	}
 	return cmd
 }
 
 func turnSwitch(cmd *cobra.Command, action, reason string) (h api.Halted, raw json.RawMessage, err error) {
-	c, err := newClient(cmd)
+	c, err := remote.Find(cmd)
 	if err != nil {
 		return h, nil, err
 	}
 	for began := time.Now(); ; {
-		err = c.do(cmd.Context(), http.MethodPost, path(action), body("reason", reason), &raw)
+		err = c.Ask(cmd.Context(), http.MethodPost, remote.Path(action), remote.Body("reason", reason), &raw)
 		left := handsOver(err)
 		if left <= 0 || time.Since(began) > 2*graceAfterStop {
 			break
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "An agent had its hands on this device when everything was stopped; waiting %s until that is over.\n", count(int(left.Seconds()), "second"))
+		fmt.Fprintf(cmd.ErrOrStderr(), "An agent had its hands on this device when everything was stopped; waiting %s until that is over.\n", terminal.Count(int(left.Seconds()), "second"))
 		if err := sleepOr(cmd.Context(), left); err != nil {
 			return h, nil, err
 		}
@@ -95,32 +97,9 @@ func handsOver(err error) time.Duration {
 	return 0
 }
 
-const resumeFix = "Run 'handrail resume' to let calls run again."
-
-// stoppedNow tells that the gateway's stop switch is on, since when and by whom; "" if
-// it is not, or if who asks may not know.
-func stoppedNow(cmd *cobra.Command, c *remote) string {
-	var s api.Stop
-	if c.get(cmd.Context(), path("stop"), &s) != nil || !s.Stopped {
-		return ""
-	}
-	text := fmt.Sprintf("Everything is stopped, by %s %s", plain(string(s.By)), ago(time.Now(), s.Since))
-	if s.Reason != "" {
-		text += ": " + plain(s.Reason)
-	}
-	return text + "."
-}
-
-// noteStop says so below an answer that holds only while it is not on.
-func noteStop(cmd *cobra.Command, c *remote) {
-	if text := stoppedNow(cmd, c); text != "" {
-		fmt.Fprintf(cmd.OutOrStdout(), "\n%s %s\n", text, resumeFix)
-	}
-}
-
 // heeded says how many devices did so, and which have not yet.
 func heeded(n api.Heeded) string {
-	parts := []string{count(n.Confirmed, "device")}
+	parts := []string{terminal.Count(n.Confirmed, "device")}
 	if silent := n.Connected - n.Confirmed; silent > 0 {
 		parts = append(parts, fmt.Sprintf("%d connected, which did not answer yet", silent))
 	}
@@ -128,11 +107,4 @@ func heeded(n api.Heeded) string {
 		parts = append(parts, fmt.Sprintf("%d away, as soon as they come back", n.Away))
 	}
 	return strings.Join(parts, " and ")
-}
-
-func count[N int | uint64](n N, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -16,6 +16,9 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/client"
 	"github.com/handrail-dev/handrail/suite"
 	"github.com/handrail-dev/handrail/suite/browser"
@@ -78,7 +81,7 @@ func runSuite(cmd *cobra.Command, o suiteOptions) error {
 	if err != nil {
 		return err
 	}
-	say := suiteSayer{out: cmd.OutOrStdout(), json: commonOf(cmd).json, total: len(behaviours)}
+	say := suiteSayer{out: cmd.OutOrStdout(), json: terminal.FlagsOf(cmd).JSON, total: len(behaviours)}
 	if o.list {
 		for _, b := range behaviours {
 			say.listed(b)
@@ -91,7 +94,7 @@ func runSuite(cmd *cobra.Command, o suiteOptions) error {
 	}
 	if o.report != "" { // not found out when all is done
 		if err := os.MkdirAll(o.report, 0o755); err != nil {
-			return usageError("--report: %v", err)
+			return terminal.UsageError("--report: %v", err)
 		}
 	}
 	options.Behaviours, options.Done = behaviours, say.done
@@ -113,7 +116,7 @@ func runSuite(cmd *cobra.Command, o suiteOptions) error {
 		return err // interrupted
 	}
 	if report.Count(suite.Failed) > 0 {
-		return &exitError{code: exitFailed, err: capabilities.Errorf(capabilities.CodeExecutionFailed, "some behaviours failed"), silent: true}
+		return &terminal.ExitError{Code: terminal.ExitFailed, Err: capabilities.Errorf(capabilities.CodeExecutionFailed, "some behaviours failed"), Silent: true}
 	}
 	if n := len(behaviours); n > 0 && report.Count(suite.NotRun) == n {
 		return capabilities.Errorf(capabilities.CodeNodeNotReady, "none of the behaviours could be run").WithHint("The lines above say what each of them needs.")
@@ -125,17 +128,17 @@ func runSuite(cmd *cobra.Command, o suiteOptions) error {
 func (o suiteOptions) chosen(all []*suite.Behaviour) ([]*suite.Behaviour, error) {
 	shard, err := suite.ParseShard(o.shard)
 	if err != nil {
-		return nil, usageError("--shard %v", err)
+		return nil, terminal.UsageError("--shard %v", err)
 	}
 	var match *regexp.Regexp
 	if o.run != "" {
 		if match, err = regexp.Compile(o.run); err != nil {
-			return nil, usageError("--run: %v", err)
+			return nil, terminal.UsageError("--run: %v", err)
 		}
 	}
 	chosen := suite.Select(all, match)
 	if len(chosen) == 0 {
-		return nil, usageError("--run %q matches no behaviour", o.run)
+		return nil, terminal.UsageError("--run %q matches no behaviour", o.run)
 	}
 	// A shard may be empty: more shards than behaviours is no mistake.
 	return shard.Of(chosen), nil
@@ -163,58 +166,58 @@ func (o suiteOptions) target(cmd *cobra.Command) (browser.Options, error) {
 	}
 	for i, page := range strings.Split(pages, ",") {
 		if _, _, err := net.SplitHostPort(page); err != nil || i > 1 {
-			return c, usageError("--pages %q: want two addresses such as %s", pages, defaultSuitePages)
+			return c, terminal.UsageError("--pages %q: want two addresses such as %s", pages, defaultSuitePages)
 		}
 		c.Pages[i] = page
 	}
 	if c.Pages[1] == "" {
-		return c, usageError("--pages %q: want two addresses such as %s", pages, defaultSuitePages)
+		return c, terminal.UsageError("--pages %q: want two addresses such as %s", pages, defaultSuitePages)
 	}
 	if o.url != "" {
 		base, err := client.ParseAddress(strings.TrimSuffix(strings.TrimRight(o.url, "/"), "/mcp"))
 		if err != nil {
-			return c, usageError("--url: %v", err)
+			return c, terminal.UsageError("--url: %v", err)
 		}
 		c.URL, c.Token = base.String()+"/mcp", strings.TrimSpace(os.Getenv("HANDRAIL_TOKEN"))
 		if o.tokenFile != "" {
-			if c.Token, err = readToken(o.tokenFile); err != nil {
+			if c.Token, err = remote.ReadToken(o.tokenFile); err != nil {
 				return c, err
 			}
 		}
 		if c.Token == "" {
-			return c, &exitError{code: exitForbidden, err: capabilities.Errorf(capabilities.CodeUnauthenticated, "--url is given, but no token").
+			return c, &terminal.ExitError{Code: terminal.ExitForbidden, Err: capabilities.Errorf(capabilities.CodeUnauthenticated, "--url is given, but no token").
 				WithHint("Give --token-file, or set HANDRAIL_TOKEN.")}
 		}
 		pin, err := client.ParsePin(os.Getenv("HANDRAIL_FINGERPRINT"))
 		if err != nil {
-			return c, usageError("HANDRAIL_FINGERPRINT: %v", err)
+			return c, terminal.UsageError("HANDRAIL_FINGERPRINT: %v", err)
 		}
 		c.ReadToken, c.Way = readerToken(cmd, base), pin.Transport()
 		return c, nil
 	}
-	g, err := findGateway(cmd, dataDir.agentTokenPath)
+	g, err := remote.FindWith(cmd, datadir.Dir.AgentTokenPath)
 	if err != nil {
 		return c, err
 	}
-	c.URL, c.Token, c.ReadToken, c.Way = g.base.String()+"/mcp", g.token, readerToken(cmd, g.base), g.pin.Transport()
+	c.URL, c.Token, c.ReadToken, c.Way = g.Base.String()+"/mcp", g.Token, readerToken(cmd, g.Base), g.Pin.Transport()
 	return c, nil
 }
 
 // readerToken is the admin's token if the gateway at base is that of the data
 // directory: traces then tell what the ledger has. Else "".
 func readerToken(cmd *cobra.Command, base *url.URL) string {
-	data, err := dataDirOf(cmd)
+	data, err := datadir.Of(cmd)
 	if err != nil {
 		return ""
 	}
-	running, err := data.readRunning()
+	running, err := data.ReadRunning()
 	if err != nil {
 		return ""
 	}
 	if at, err := client.ParseAddress(running.HTTP); err != nil || at.String() != base.String() {
 		return ""
 	}
-	token, err := readToken(data.tokenPath())
+	token, err := remote.ReadToken(data.TokenPath())
 	if err != nil {
 		return ""
 	}
@@ -236,7 +239,7 @@ func blockedPages(cmd *cobra.Command, b *browser.BlockedError) error {
 		"1. On the gateway, put this into a file suite.cedar in its policy folder and run 'handrail policy activate' there:\n\n%s\n"+
 		"2. Start the node with --browser-allow-origin %s\n\n",
 		strings.Join(b.Origins, " and "), rules.String(), strings.Join(b.Origins, " --browser-allow-origin "))
-	return &exitError{code: exitDenied, err: capabilities.Errorf(capabilities.CodeURLBlocked, "%s", b.Error()).
+	return &terminal.ExitError{Code: terminal.ExitDenied, Err: capabilities.Errorf(capabilities.CodeURLBlocked, "%s", b.Error()).
 		WithHint("Allow the two addresses as described above, or give others with --pages.")}
 }
 
@@ -250,7 +253,7 @@ type suiteSayer struct {
 
 func (s *suiteSayer) listed(b *suite.Behaviour) {
 	if s.json {
-		_ = printJSON(s.out, map[string]any{"id": b.ID, "title": b.Title, "proves": b.Proves})
+		_ = terminal.PrintJSON(s.out, map[string]any{"id": b.ID, "title": b.Title, "proves": b.Proves})
 		return
 	}
 	fmt.Fprintf(s.out, "%-34s %s: %s\n", b.ID, b.Title, b.Proves)
@@ -260,7 +263,7 @@ func (s *suiteSayer) done(o suite.Outcome) {
 	s.number++
 	if s.json {
 		v := o.View()
-		_ = printJSON(s.out, struct {
+		_ = terminal.PrintJSON(s.out, struct {
 			Event string `json:"event"`
 			suite.OutcomeView
 		}{"behaviour", v})
@@ -273,14 +276,14 @@ func (s *suiteSayer) done(o suite.Outcome) {
 	}
 	if o.Status == suite.Failed {
 		for line := range strings.Lines(o.Error) {
-			fmt.Fprintln(s.out, "          "+plain(strings.TrimRight(line, "\n")))
+			fmt.Fprintln(s.out, "          "+terminal.Plain(strings.TrimRight(line, "\n")))
 		}
 	}
 }
 
 func (s *suiteSayer) end(r *suite.Report, dir string) {
 	if s.json {
-		_ = printJSON(s.out, map[string]any{
+		_ = terminal.PrintJSON(s.out, map[string]any{
 			"event": "report", r.BehindName(): r.Behind, "node_id": r.Node, "total": len(r.Outcomes), "passed": r.Count(suite.Passed),
 			"failed": r.Count(suite.Failed), "not_run": r.Count(suite.NotRun), "duration_ms": r.Took.Milliseconds(), "dir": dir,
 		})
@@ -290,7 +293,7 @@ func (s *suiteSayer) end(r *suite.Report, dir string) {
 	if n := r.Count(suite.NotRun); n > 0 {
 		fmt.Fprintf(s.out, ", %d not run", n)
 	}
-	fmt.Fprintf(s.out, " in %s; %s %s on node %s\n", r.Took.Round(100*time.Millisecond), r.BehindName(), plain(r.Behind), r.Node)
+	fmt.Fprintf(s.out, " in %s; %s %s on node %s\n", r.Took.Round(100*time.Millisecond), r.BehindName(), terminal.Plain(r.Behind), r.Node)
 	if dir != "" {
 		fmt.Fprintf(s.out, "report: %s\n", dir)
 	}

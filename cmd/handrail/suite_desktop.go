@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/suite"
@@ -47,7 +48,7 @@ func runDesktopSuite(cmd *cobra.Command, o suiteOptions, sandbox sandboxFlag, pe
 	if err != nil {
 		return err
 	}
-	say := suiteSayer{out: cmd.OutOrStdout(), json: commonOf(cmd).json, total: len(behaviours)}
+	say := suiteSayer{out: cmd.OutOrStdout(), json: terminal.FlagsOf(cmd).JSON, total: len(behaviours)}
 	if o.list {
 		for _, b := range behaviours {
 			say.listed(b)
@@ -87,7 +88,7 @@ func runDesktopSuite(cmd *cobra.Command, o suiteOptions, sandbox sandboxFlag, pe
 		return err // interrupted
 	}
 	if report.Count(suite.Failed) > 0 {
-		return &exitError{code: exitFailed, err: capabilities.Errorf(capabilities.CodeExecutionFailed, "some behaviours failed"), silent: true}
+		return &terminal.ExitError{Code: terminal.ExitFailed, Err: capabilities.Errorf(capabilities.CodeExecutionFailed, "some behaviours failed"), Silent: true}
 	}
 	return nil
 }

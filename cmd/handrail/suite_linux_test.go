@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/test/desk"
 )
 
@@ -42,15 +43,15 @@ func TestSuiteDesktop(t *testing.T) {
 		}
 		return string(out)
 	}
-	if list := run(exitOK, "suite", "desktop", "--list"); strings.Count(list, "\n") < 100 || !strings.Contains(list, "act.menu ") {
+	if list := run(terminal.ExitOK, "suite", "desktop", "--list"); strings.Count(list, "\n") < 100 || !strings.Contains(list, "act.menu ") {
 		t.Errorf("the list of behaviours:\n%s", list)
 	}
-	run(exitUsage, "suite", "desktop", "--run", "(")
-	run(exitUsage, "suite", "desktop", "--run", "no such behaviour")
-	run(exitUnreachable, "suite", "desktop") // there is no gateway
+	run(terminal.ExitUsage, "suite", "desktop", "--run", "(")
+	run(terminal.ExitUsage, "suite", "desktop", "--run", "no such behaviour")
+	run(terminal.ExitUnreachable, "suite", "desktop") // there is no gateway
 
 	report := filepath.Join(dir, "report")
-	out := run(exitOK, "ci", "--browser-sandbox", "auto", "--desktop", "--", program, "suite", "desktop", "--browser-sandbox", "auto", "--json", "--run", `^(frame\.click|refusal\.window|person\.looking)$`, "--report", report)
+	out := run(terminal.ExitOK, "ci", "--browser-sandbox", "auto", "--desktop", "--", program, "suite", "desktop", "--browser-sandbox", "auto", "--json", "--run", `^(frame\.click|refusal\.window|person\.looking)$`, "--report", report)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	var last struct {
 		Event  string `json:"event"`
@@ -76,5 +77,5 @@ func TestSuiteDesktop(t *testing.T) {
 		t.Errorf("%v:\n%s", err, data)
 	}
 	// Without the owner's word the desktop is not lent: nobody can be asked here.
-	run(exitUnreachable, "ci", "--browser-sandbox", "auto", "--", program, "suite", "desktop", "--run", "^refusal")
+	run(terminal.ExitUnreachable, "ci", "--browser-sandbox", "auto", "--", program, "suite", "desktop", "--run", "^refusal")
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -20,18 +22,18 @@ func newTasksCmd() *cobra.Command {
 	}
 	drop := cmd.Flags().String("drop", "", "forget this one")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
 		if *drop != "" {
 			var raw json.RawMessage
-			if err := c.do(cmd.Context(), http.MethodDelete, path("tasks", *drop), nil, &raw); err != nil {
+			if err := c.Ask(cmd.Context(), http.MethodDelete, remote.Path("tasks", *drop), nil, &raw); err != nil {
 				return err
 			}
-			return confirmed(cmd, raw, "%s is forgotten", *drop)
+			return remote.Confirmed(cmd, raw, "%s is forgotten", *drop)
 		}
-		all, done, err := listed[api.Task](cmd, c, path("tasks"), "tasks")
+		all, done, err := remote.Listed[api.Task](cmd, c, remote.Path("tasks"), "tasks")
 		if done || err != nil {
 			return err
 		}
@@ -40,15 +42,15 @@ func newTasksCmd() *cobra.Command {
 			fmt.Fprintln(out, "No calls are kept.")
 			return nil
 		}
-		t := newTable(out, "TASK", "STATE", "PRINCIPAL", "LANE", "TOOL", "APPROVAL", "UNTIL")
+		t := terminal.NewTable(out, "TASK", "STATE", "PRINCIPAL", "LANE", "TOOL", "APPROVAL", "UNTIL")
 		for _, v := range all {
 			state := v.State
 			if v.Code != "" {
 				state += " (" + string(v.Code) + ")"
 			}
-			t.row(v.ID, state, string(v.Principal), string(v.Lane), string(v.Tool), v.Approval, v.Expires.Local().Format(dayClock))
+			t.Row(v.ID, state, string(v.Principal), string(v.Lane), string(v.Tool), v.Approval, v.Expires.Local().Format(terminal.DayClock))
 		}
-		t.flush()
+		t.Flush()
 		return nil
 	}
 	return cmd

@@ -1,17 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -42,33 +41,33 @@ func newTokenCreateCmd() *cobra.Command {
 		switch *role {
 		case "agent", "viewer", "operator", "admin":
 		default:
-			return usageError("--role is %q; want agent, viewer, operator or admin", *role)
+			return terminal.UsageError("--role is %q; want agent, viewer, operator or admin", *role)
 		}
 		if *face != "all" && *face != "search" {
-			return usageError("--face is %q; want all or search", *face)
+			return terminal.UsageError("--face is %q; want all or search", *face)
 		}
 		if *ttl != 0 && *ttl < time.Second {
-			return errShort("--ttl") // less is no time to the gateway, and no time is no end
+			return terminal.TooShort("--ttl") // less is no time to the gateway, and no time is no end
 		}
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
 		var raw json.RawMessage
-		request := body("principal", args[0], "role", *role, "lane", *lane, "ttl_s", int(ttl.Seconds()), "face", strings.TrimPrefix(*face, "all"))
-		if err := c.do(cmd.Context(), http.MethodPost, path("tokens"), request, &raw); err != nil {
+		request := remote.Body("principal", args[0], "role", *role, "lane", *lane, "ttl_s", int(ttl.Seconds()), "face", strings.TrimPrefix(*face, "all"))
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("tokens"), request, &raw); err != nil {
 			return err
 		}
-		if commonOf(cmd).json {
-			return printJSON(cmd.OutOrStdout(), raw)
+		if terminal.FlagsOf(cmd).JSON {
+			return terminal.PrintJSON(cmd.OutOrStdout(), raw)
 		}
 		var made api.MadeToken
 		if err := json.Unmarshal(raw, &made); err != nil {
 			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
 		}
 		// The token alone goes to standard output, so that a script can capture it.
-		fmt.Fprintf(cmd.ErrOrStderr(), "token %s for %s (%s); it is not shown again:\n", plain(made.ID), plain(args[0]), *role)
-		fmt.Fprintln(cmd.OutOrStdout(), plain(made.Secret))
+		fmt.Fprintf(cmd.ErrOrStderr(), "token %s for %s (%s); it is not shown again:\n", terminal.Plain(made.ID), terminal.Plain(args[0]), *role)
+		fmt.Fprintln(cmd.OutOrStdout(), terminal.Plain(made.Secret))
 		return nil
 	}
 	return cmd
@@ -80,16 +79,16 @@ func newTokenListCmd() *cobra.Command {
 		Short: "List the tokens, without their secrets",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
-			tokens, done, err := listed[api.Token](cmd, c, path("tokens"), "tokens")
+			tokens, done, err := remote.Listed[api.Token](cmd, c, remote.Path("tokens"), "tokens")
 			if done || err != nil {
 				return err
 			}
 			out := cmd.OutOrStdout()
-			t := newTable(out, "TOKEN", "PRINCIPAL", "ROLE", "LANE", "STATE")
+			t := terminal.NewTable(out, "TOKEN", "PRINCIPAL", "ROLE", "LANE", "STATE")
 			for _, k := range tokens {
 				state := "valid"
 				switch {
@@ -99,11 +98,11 @@ func newTokenListCmd() *cobra.Command {
 				case k.ExpiresAt.Before(time.Now()):
 					state = "expired"
 				default:
-					state = "valid until " + k.ExpiresAt.Local().Format(dayClock)
+					state = "valid until " + k.ExpiresAt.Local().Format(terminal.DayClock)
 				}
-				t.row(k.ID, string(k.Principal), k.Role, string(k.Lane), state)
+				t.Row(k.ID, string(k.Principal), k.Role, string(k.Lane), state)
 			}
-			t.flush()
+			t.Flush()
 			return nil
 		},
 	}
@@ -118,39 +117,29 @@ func newTokenRevokeCmd() *cobra.Command {
 	}
 	yes := cmd.Flags().Bool("yes", false, "do not ask, although it is this command's own token")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
-		id, err := c.listedID(cmd, "token", args[0], "tokens", "tokens", "token_id")
+		id, err := c.ListedID(cmd, "token", args[0], "tokens", "tokens", "token_id")
 		if err != nil {
 			return err
 		}
 		var own api.Caller
-		if err := c.get(cmd.Context(), path("whoami"), &own); err != nil || own.Token != id {
-			return c.change(cmd, http.MethodDelete, path("tokens", id), nil, "token %s is revoked", id)
+		if err := c.Get(cmd.Context(), remote.Path("whoami"), &own); err != nil || own.Token != id {
+			return c.Change(cmd, http.MethodDelete, remote.Path("tokens", id), nil, "token %s is revoked", id)
 		}
 		after := "Afterwards a new one has to come from another admin."
-		if c.keeps {
+		if c.Keeps {
 			after = "Afterwards no command on this data directory works, until the gateway starts again and makes a new one."
 		}
 		if !*yes {
-			fmt.Fprintf(cmd.ErrOrStderr(), "This is the token of %s, which this command itself uses. %s\n", plain(string(own.Principal)), after)
-			if err := confirm(cmd, "Revoke it?", "nothing was revoked"); err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "This is the token of %s, which this command itself uses. %s\n", terminal.Plain(string(own.Principal)), after)
+			if err := terminal.Confirm(cmd, "Revoke it?", "nothing was revoked"); err != nil {
 				return err
 			}
 		}
-		return c.change(cmd, http.MethodDelete, path("tokens", id), nil, "token %s is revoked. %s", id, strings.Replace(after, "Afterwards", "Now", 1))
+		return c.Change(cmd, http.MethodDelete, remote.Path("tokens", id), nil, "token %s is revoked. %s", id, strings.Replace(after, "Afterwards", "Now", 1))
 	}
 	return cmd
-}
-
-// confirm asks a question that y answers; anything else is a refusal that says done.
-func confirm(cmd *cobra.Command, question, done string) error {
-	fmt.Fprint(cmd.ErrOrStderr(), question+" [y/N] ")
-	line, _ := bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 64)).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		return capabilities.Errorf(capabilities.CodeConsentDenied, "%s", done).WithHint("Answer y, or give --yes.")
-	}
-	return nil
 }

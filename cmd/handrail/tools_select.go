@@ -10,6 +10,8 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/command"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -19,47 +21,47 @@ func newToolsValidateCmd() *cobra.Command {
 		Use:   "validate TOOL [ARGS]",
 		Short: "Say whether arguments fit a tool, without calling it",
 		Long:  "Checks arguments against the tool's schema and prints every reason why they do not fit. ARGS is a JSON object.",
-		Args:  cobra.RangeArgs(1, 2), ValidArgsFunction: completeTools,
+		Args:  cobra.RangeArgs(1, 2), ValidArgsFunction: remote.CompleteTools,
 	}
 	addArguments(cmd, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
 		if len(args) > 1 {
 			o.args = args[1]
 		}
-		tool := c.toolName(cmd, args[0])
-		in := body("lane", o.lane)
+		tool := c.ToolName(cmd, args[0])
+		in := remote.Body("lane", o.lane)
 		if in["args"], err = o.arguments(cmd, c, tool); err != nil {
 			return err
 		}
 		var raw json.RawMessage
-		if err := c.do(cmd.Context(), http.MethodPost, path("tools", tool, "validate"), in, &raw); err != nil {
-			return c.likeTool(cmd, args[0], err)
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("tools", tool, "validate"), in, &raw); err != nil {
+			return c.LikeTool(cmd, args[0], err)
 		}
 		var v api.Validation
 		if err := json.Unmarshal(raw, &v); err != nil {
 			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
 		}
 		out := cmd.OutOrStdout()
-		if commonOf(cmd).json {
-			if err := printJSON(out, raw); err != nil {
+		if terminal.FlagsOf(cmd).JSON {
+			if err := terminal.PrintJSON(out, raw); err != nil {
 				return err
 			}
 		}
 		if !v.Valid {
-			if !commonOf(cmd).json {
+			if !terminal.FlagsOf(cmd).JSON {
 				for _, bad := range v.Violations {
-					fmt.Fprintln(out, plain(strings.TrimSpace(bad.Path+" "+bad.Message)))
+					fmt.Fprintln(out, terminal.Plain(strings.TrimSpace(bad.Path+" "+bad.Message)))
 				}
 			}
 			return command.Advise(capabilities.Errorf(capabilities.CodeInvalidArguments, "the arguments do not fit %s", v.Tool),
 				command.Here("tools", string(v.Tool)), " shows what it takes.")
 		}
-		if !commonOf(cmd).json {
-			fmt.Fprintf(out, "The arguments fit %s.\n", plain(string(v.Tool)))
+		if !terminal.FlagsOf(cmd).JSON {
+			fmt.Fprintf(out, "The arguments fit %s.\n", terminal.Plain(string(v.Tool)))
 		}
 		return nil
 	}
@@ -71,7 +73,7 @@ func addArguments(cmd *cobra.Command, o *callOptions) {
 	f := cmd.Flags()
 	f.StringArrayVar(&o.pairs, "arg", nil, "one argument as name=value, typed by the tool's schema (repeatable)")
 	f.StringVar(&o.lane, "lane", "", "the lane to ask for (default: the token's)")
-	_ = cmd.RegisterFlagCompletionFunc("arg", completeArguments)
+	_ = cmd.RegisterFlagCompletionFunc("arg", remote.CompleteArguments)
 }
 
 func newToolsSelectCmd() *cobra.Command {
@@ -92,14 +94,14 @@ func newToolsSelectCmd() *cobra.Command {
 	f.StringSliceVar(&tags, "tag", nil, "only tools with this tag (repeatable)")
 	f.StringSliceVar(&candidates, "candidate", nil, "only this tool (repeatable)")
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
-		in := body("intent", strings.Join(words, " "), "lane", lane)
+		in := remote.Body("intent", strings.Join(words, " "), "lane", lane)
 		if args != "" {
 			if !json.Valid([]byte(args)) {
-				return usageError("--args is not JSON")
+				return terminal.UsageError("--args is not JSON")
 			}
 			in["args"] = json.RawMessage(args)
 		}
@@ -110,21 +112,21 @@ func newToolsSelectCmd() *cobra.Command {
 			in["candidates"] = candidates
 		}
 		var raw json.RawMessage
-		if err := c.do(cmd.Context(), http.MethodPost, path("selections"), in, &raw); err != nil {
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("selections"), in, &raw); err != nil {
 			return err
 		}
 		out := cmd.OutOrStdout()
-		if commonOf(cmd).json {
-			return printJSON(out, raw)
+		if terminal.FlagsOf(cmd).JSON {
+			return terminal.PrintJSON(out, raw)
 		}
 		var s api.ToolSelection
 		if err := json.Unmarshal(raw, &s); err != nil {
 			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
 		}
-		fmt.Fprintf(out, "%s (%.0f %%)\n%s\nSide effects: %s. %s\n", plain(string(s.SelectedTool)), 100*s.Confidence, plain(s.WhySelected),
-			plain(s.ExpectedSideEffects), plain(s.RollbackPlan))
+		fmt.Fprintf(out, "%s (%.0f %%)\n%s\nSide effects: %s. %s\n", terminal.Plain(string(s.SelectedTool)), 100*s.Confidence, terminal.Plain(s.WhySelected),
+			terminal.Plain(s.ExpectedSideEffects), terminal.Plain(s.RollbackPlan))
 		for _, other := range s.CandidateTools[min(len(s.CandidateTools), 1):min(len(s.CandidateTools), 5)] {
-			fmt.Fprintf(out, "or %s\n", plain(string(other)))
+			fmt.Fprintf(out, "or %s\n", terminal.Plain(string(other)))
 		}
 		return nil
 	}

@@ -6,6 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/cmd/handrail/board"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -18,18 +20,18 @@ func newTUICmd() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			in, ok := cmd.InOrStdin().(*os.File)
-			out, okOut := bare(cmd.OutOrStdout()).(*os.File)
-			if !ok || !okOut || !isTerminal(in) || !isTerminal(out) {
-				return usageError("handrail tui needs a terminal; 'handrail approvals --watch' prints what waits")
+			out, okOut := terminal.Bare(cmd.OutOrStdout()).(*os.File)
+			if !ok || !okOut || !terminal.Interactive(in) || !terminal.Interactive(out) {
+				return terminal.UsageError("handrail tui needs a terminal; 'handrail approvals --watch' prints what waits")
 			}
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
-			return told(board.Run(cmd.Context(), c, board.Words{
+			return remote.Told(board.Run(cmd.Context(), c, board.Words{
 				Told:  func(q *api.Told) []string { return toldLines(q, false) },
 				Form:  formLines,
-				Waits: waits, Lending: lending, Ago: ago, Clock: clock, Family: familyOf, Count: count[int],
+				Waits: waits, Lending: lending, Ago: terminal.Ago, Clock: terminal.Clock, Family: familyOf, Count: terminal.Count[int],
 			}, in, out))
 		},
 	}

@@ -26,7 +26,7 @@ import (
 
 // terminal is a real pseudo-terminal with an emulator on its other side, which shows what a
 // person would see.
-type terminal struct {
+type aTerminal struct {
 	t             *testing.T
 	master, slave *os.File
 	screen        *vt.SafeEmulator
@@ -36,7 +36,7 @@ type terminal struct {
 	more chan struct{} // one token: something was said
 }
 
-func openTerminal(t *testing.T) *terminal {
+func openTerminal(t *testing.T) *aTerminal {
 	t.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -54,7 +54,7 @@ func openTerminal(t *testing.T) *terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &terminal{t: t, master: master, slave: slave, screen: vt.NewSafeEmulator(100, 30), more: make(chan struct{}, 1)}
+	x := &aTerminal{t: t, master: master, slave: slave, screen: vt.NewSafeEmulator(100, 30), more: make(chan struct{}, 1)}
 	x.resize(100, 30)
 	done := make(chan struct{})
 	go func() {
@@ -84,7 +84,7 @@ func openTerminal(t *testing.T) *terminal {
 	return x
 }
 
-func (x *terminal) resize(width, height int) {
+func (x *aTerminal) resize(width, height int) {
 	x.t.Helper()
 	x.screen.Resize(width, height)
 	if err := unix.IoctlSetWinsize(int(x.slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(height), Col: uint16(width)}); err != nil {
@@ -93,7 +93,7 @@ func (x *terminal) resize(width, height int) {
 }
 
 // frame is what is on the screen, as a person reads it.
-func (x *terminal) frame() string {
+func (x *aTerminal) frame() string {
 	lines := strings.Split(ansi.Strip(x.screen.Render()), "\n")
 	for i := range lines {
 		lines[i] = strings.TrimRight(lines[i], " \r")
@@ -102,7 +102,7 @@ func (x *terminal) frame() string {
 }
 
 // await waits until a frame has the text.
-func (x *terminal) await(text string) string {
+func (x *aTerminal) await(text string) string {
 	x.t.Helper()
 	limit := time.After(time.Minute)
 	for {
@@ -117,7 +117,7 @@ func (x *terminal) await(text string) string {
 	}
 }
 
-func (x *terminal) press(keys string) {
+func (x *aTerminal) press(keys string) {
 	x.t.Helper()
 	if _, err := x.master.WriteString(keys); err != nil {
 		x.t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/turn"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -27,18 +29,18 @@ func newTurnsCmd() *cobra.Command {
 	limit := cmd.Flags().Int("limit", 50, fmt.Sprintf("how many at most, up to %d", maxTurns))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *limit < 1 || *limit > maxTurns {
-			return usageError("--limit must be from 1 to %d", maxTurns)
+			return terminal.UsageError("--limit must be from 1 to %d", maxTurns)
 		}
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
 		list, err := c.Turns(cmd.Context(), *limit)
 		if err != nil {
-			return c.told(err)
+			return c.Told(err)
 		}
-		if commonOf(cmd).json {
-			return printItems(cmd.OutOrStdout(), list)
+		if terminal.FlagsOf(cmd).JSON {
+			return terminal.PrintItems(cmd.OutOrStdout(), list)
 		}
 		if len(list) == 0 {
 			fmt.Fprintln(cmd.OutOrStdout(), "No worker has done anything yet.")
@@ -48,7 +50,7 @@ func newTurnsCmd() *cobra.Command {
 		fmt.Fprintln(w, "TURN\tWHEN\tWHOSE\tINTENT\tCALLS\tTOOK")
 		for _, t := range list {
 			s := t.Summary()
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", t.ID, t.Started.Local().Format("2006-01-02 15:04:05"), plain(string(t.Principal)), plain(s.Intent), len(s.Calls),
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", t.ID, t.Started.Local().Format("2006-01-02 15:04:05"), terminal.Plain(string(t.Principal)), terminal.Plain(s.Intent), len(s.Calls),
 				capabilities.Spoken(t.Ended.Sub(t.Started)))
 		}
 		return w.Flush()
@@ -64,20 +66,20 @@ func newTurnsShowCmd() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
 			t, err := c.Turn(cmd.Context(), args[0])
 			if err != nil {
-				return c.told(err)
+				return c.Told(err)
 			}
-			if commonOf(cmd).json {
-				return printItems(cmd.OutOrStdout(), []api.Turn{t})
+			if terminal.FlagsOf(cmd).JSON {
+				return terminal.PrintItems(cmd.OutOrStdout(), []api.Turn{t})
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, s := range t.Stages {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", s.At.Local().Format("15:04:05.000"), s.Stage, plain(stageWords(s)))
+				fmt.Fprintf(w, "%s\t%s\t%s\n", s.At.Local().Format("15:04:05.000"), s.Stage, terminal.Plain(stageWords(s)))
 			}
 			return w.Flush()
 		},
@@ -137,9 +139,9 @@ func orNothing(list []string) string {
 }
 
 // workerRecord is the gateway's record of a worker of this process.
-type workerRecord struct{ remote *remote }
+type workerRecord struct{ remote *remote.Gateway }
 
 func (r workerRecord) ClaimTurn(ctx context.Context, c turn.Claim) error {
 	_, err := r.remote.ClaimTurn(ctx, c)
-	return r.remote.told(err)
+	return r.remote.Told(err)
 }

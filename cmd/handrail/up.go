@@ -23,6 +23,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/cmd/handrail/connect"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -76,7 +78,7 @@ func newUpCmd() *cobra.Command {
 	cmd.Flags().BoolVar(&o.plain, "no-task", false, "do not perform a first task")
 	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "log every call and connection to standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		data, err := dataDirOf(cmd)
+		data, err := datadir.Of(cmd)
 		if err != nil {
 			return err
 		}
@@ -86,24 +88,24 @@ func newUpCmd() *cobra.Command {
 }
 
 // up runs the single-machine form: gateway and node, paired, in one process.
-func up(cmd *cobra.Command, data dataDir, o upOptions) error {
+func up(cmd *cobra.Command, data datadir.Dir, o upOptions) error {
 	ctx := cmd.Context()
-	say := sayer{out: cmd.OutOrStdout(), json: commonOf(cmd).json}
+	say := sayer{out: cmd.OutOrStdout(), json: terminal.FlagsOf(cmd).JSON}
 	log := newLog(cmd, o.verbose)
 
 	if err := listens(o.http, o.quic); err != nil {
 		return err
 	}
-	if err := data.free(ctx, o.http, o.quic); err != nil {
+	if err := data.Free(ctx, o.http, o.quic); err != nil {
 		return err
 	}
-	if err := data.make(data.node()); err != nil {
+	if err := data.Make(data.Node()); err != nil {
 		return err
 	}
-	if err := data.apart(*o.flags.workspace); err != nil {
+	if err := apart(data, *o.flags.workspace); err != nil {
 		return err
 	}
-	config, err := data.readNodeConfig()
+	config, err := readNodeConfig(data)
 	if err != nil {
 		return err
 	}
@@ -139,8 +141,8 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 	if err != nil {
 		return err
 	}
-	defer data.clearRunning()
-	defer func() { _ = data.dropDemoRules() }() // else the next start does
+	defer data.ClearRunning()
+	defer func() { _ = dropDemoRules(data) }() // else the next start does
 
 	// The node ends before the gateway, so that its last answers are recorded.
 	gatewayCtx, stopGateway := context.WithCancel(context.WithoutCancel(ctx))
@@ -160,10 +162,10 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 // upRules adds what the single-machine form needs to the policy, visibly: the
 // origins that whoever started it named, that of the page it serves, and, only where
 // somebody accepted it, Chrome without its sandbox.
-func upRules(data dataDir, o upOptions, page *demoPage, say sayer) error {
-	dir := data.policyDir()
+func upRules(data datadir.Dir, o upOptions, page *demoPage, say sayer) error {
+	dir := data.PolicyDir()
 	if _, err := os.Stat(dir); err != nil {
-		if err := data.make(dir); err != nil {
+		if err := data.Make(dir); err != nil {
 			return err
 		}
 		if err := keepFile(filepath.Join(dir, "default.cedar"), policy.DefaultSource()); err != nil {
@@ -185,7 +187,7 @@ func upRules(data dataDir, o upOptions, page *demoPage, say sayer) error {
 			return err
 		}
 		*o.flags.origins = append(*o.flags.origins, page.origin)
-	} else if err := data.dropDemoRules(); err != nil { // of an earlier start
+	} else if err := dropDemoRules(data); err != nil { // of an earlier start
 		return err
 	}
 	path := filepath.Join(dir, upNoSandboxRules)
@@ -202,8 +204,8 @@ func upRules(data dataDir, o upOptions, page *demoPage, say sayer) error {
 const demoRulesFor = 2 * time.Minute
 
 // dropDemoRules takes away what an earlier 'handrail up' added for its first task.
-func (d dataDir) dropDemoRules() error {
-	return keepOrRemove(filepath.Join(d.policyDir(), upOriginRules), nil, false)
+func dropDemoRules(d datadir.Dir) error {
+	return keepOrRemove(filepath.Join(d.PolicyDir(), upOriginRules), nil, false)
 }
 
 // keepFile writes a file unless it says that already: a start need not wait for the disk.
@@ -236,7 +238,7 @@ func upOrigins(path string, origins []string, say sayer) error {
 	for _, origin := range slices.Compact(slices.Sorted(slices.Values(origins))) {
 		text, err := policy.OriginPermit(origin, "Added by 'handrail up --browser-allow-origin'.")
 		if err != nil {
-			return usageError("--browser-allow-origin %s: %s", origin, capabilities.AsError(err).PublicMessage())
+			return terminal.UsageError("--browser-allow-origin %s: %s", origin, capabilities.AsError(err).PublicMessage())
 		}
 		rules = append(rules, text...)
 	}
@@ -246,7 +248,7 @@ func upOrigins(path string, origins []string, say sayer) error {
 
 // upNode pairs the local node if needed, runs it, performs the first task and
 // stays until ctx ends.
-func upNode(ctx context.Context, data dataDir, o upOptions, g *gateway.Gateway, running runningGateway, page *demoPage, say sayer, log logger) error {
+func upNode(ctx context.Context, data datadir.Dir, o upOptions, g *gateway.Gateway, running datadir.Running, page *demoPage, say sayer, log logger) error {
 	id, err := joinLocal(ctx, data, g.Site(), func(id capabilities.NodeID) bool {
 		v, err := g.Nodes.View(id)
 		return err == nil && v.State == pairing.StateApproved
@@ -313,7 +315,7 @@ func upNode(ctx context.Context, data dataDir, o upOptions, g *gateway.Gateway, 
 		stop()
 		return errors.Join(taskErr, <-done)
 	}
-	say.clients(data, running, reachOf(running, g.HTTPAddr(), g.QUICAddr(), net.InterfaceAddrs))
+	say.clients(data, running, datadir.ReachOf(running, g.HTTPAddr(), g.QUICAddr(), net.InterfaceAddrs))
 	select {
 	case err := <-done:
 		if capabilities.CodeOf(err) != capabilities.CodeNodeRevoked {
@@ -363,15 +365,15 @@ func (s sayer) line(format string, args ...any) {
 
 func (s sayer) event(v map[string]any) {
 	if s.json {
-		_ = printJSON(s.out, v)
+		_ = terminal.PrintJSON(s.out, v)
 	}
 }
 
 // ready is the first event of up.
-func (s sayer) ready(data dataDir, running runningGateway, id capabilities.NodeID, bare string) {
+func (s sayer) ready(data datadir.Dir, running datadir.Running, id capabilities.NodeID, bare string) {
 	e := map[string]any{
 		"event": "ready", "http": running.HTTP, "mcp": running.HTTP + "/mcp", "quic": running.QUIC,
-		"token_file": data.agentTokenPath(), "node_id": id, "fingerprint": running.fingerprint(),
+		"token_file": data.AgentTokenPath(), "node_id": id, "fingerprint": running.Fingerprint(),
 	}
 	if bare != "" {
 		e["without"] = []string{browser.DegradedSandbox}
@@ -385,7 +387,7 @@ func (s sayer) browser(g *gateway.Gateway, id capabilities.NodeID) {
 	for _, n := range g.Nodes.Snapshot() {
 		if r := n.Readiness["tyrum.browser.navigate"]; n.ID == id && r.Reason != "" {
 			s.event(map[string]any{"event": "browser_missing", "reason": r.Reason, "fix": command.Hint(r.Fix, r.Action)})
-			s.line("browser: not available: %s\n  -> %s", strings.ReplaceAll(string(r.Reason), "_", " "), plain(command.Hint(r.Fix, r.Action)))
+			s.line("browser: not available: %s\n  -> %s", strings.ReplaceAll(string(r.Reason), "_", " "), terminal.Plain(command.Hint(r.Fix, r.Action)))
 		}
 	}
 }
@@ -393,7 +395,7 @@ func (s sayer) browser(g *gateway.Gateway, id capabilities.NodeID) {
 func (s sayer) failed(err error) {
 	e := capabilities.AsError(err)
 	s.event(map[string]any{"event": "task_failed", "code": e.Code, "message": e.PublicMessage(), "hint": command.OfError(err)})
-	s.line("first task: it did not work: %s\n  -> %s", plain(e.Error()), plain(command.OfError(err)))
+	s.line("first task: it did not work: %s\n  -> %s", terminal.Plain(e.Error()), terminal.Plain(command.OfError(err)))
 }
 
 // revoked tells that the node of up itself is out, while its gateway goes on.
@@ -404,7 +406,7 @@ func (s sayer) revoked(id capabilities.NodeID) {
 }
 
 // clients prints what to paste into an MCP client.
-func (s sayer) clients(data dataDir, running runningGateway, to reach) {
+func (s sayer) clients(data datadir.Dir, running datadir.Running, to datadir.Reach) {
 	if s.json {
 		return
 	}
@@ -415,13 +417,13 @@ func (s sayer) clients(data dataDir, running runningGateway, to reach) {
 	if err != nil {
 		return
 	}
-	s.line("\nConnect an MCP client: %s %s", data.command("connect"), strings.Join(connect.Names(), "|"))
-	s.line("Another one:\n  URL    %s\n  token  in %s\n\n  %s\n", to.lines("/mcp", "         "), data.agentTokenPath(), config)
-	s.line("The console: %s/console/ (sign in: %s)", running.page(to), data.command("login"))
-	if line := running.certificateLine(); line != "" {
+	s.line("\nConnect an MCP client: %s %s", data.Command("connect"), strings.Join(connect.Names(), "|"))
+	s.line("Another one:\n  URL    %s\n  token  in %s\n\n  %s\n", to.Lines("/mcp", "         "), data.AgentTokenPath(), config)
+	s.line("The console: %s/console/ (sign in: %s)", running.Page(to), data.Command("login"))
+	if line := running.CertificateLine(); line != "" {
 		s.line("%s", strings.TrimSpace(line))
 	}
-	s.line("Questions for you: %s. All of it on one screen: %s. Ctrl-C ends it.", data.command("approvals", "--watch"), data.command("status"))
+	s.line("Questions for you: %s. All of it on one screen: %s. Ctrl-C ends it.", data.Command("approvals", "--watch"), data.Command("status"))
 }
 
 // wait is how long calls wait for a person: not at all where nobody watches.

@@ -14,6 +14,9 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/command"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
 type logger = *slog.Logger
@@ -59,20 +62,20 @@ func (p *demoPage) close() { _ = p.server.Close() }
 // firstTask does what an agent would, as an agent would: over MCP, with the
 // agent's token. It opens the page, types a name, presses the button, and keeps
 // the picture; on this machine's node, whichever others there are.
-func firstTask(ctx context.Context, data dataDir, running runningGateway, node capabilities.NodeID, page *demoPage, say sayer) error {
+func firstTask(ctx context.Context, data datadir.Dir, running datadir.Running, node capabilities.NodeID, page *demoPage, say sayer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	token, err := readToken(data.agentTokenPath())
+	token, err := remote.ReadToken(data.AgentTokenPath())
 	if err != nil {
 		return err
 	}
-	base, pin, err := running.place()
+	base, pin, err := running.Place()
 	if err != nil {
 		return err
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "handrail-up", Version: programVersion()}, nil)
 	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{
-		Endpoint: running.HTTP + "/mcp", HTTPClient: &http.Client{Transport: viaClient{newClientAt(base, token, pin)}},
+		Endpoint: running.HTTP + "/mcp", HTTPClient: &http.Client{Transport: viaClient{remote.At(base, token, pin)}},
 	}, nil)
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "The gateway's MCP endpoint does not answer: "+err.Error())
@@ -103,7 +106,7 @@ func firstTask(ctx context.Context, data dataDir, running runningGateway, node c
 	say.event(map[string]any{"event": "task", "snapshot": outline.Snapshot, "screenshot": path, "duration_ms": took.Milliseconds()})
 	say.line("first task: opened this program's own page (%s, which %s of the policy allows for %s), typed, clicked, looked, in %d ms\n",
 		page.origin, upOriginRules, capabilities.Spoken(demoRulesFor), took.Milliseconds())
-	say.line("%s", plainBlock(outline.Snapshot))
+	say.line("%s", terminal.PlainBlock(outline.Snapshot))
 	say.line("\nscreenshot: %s", path)
 	return nil
 }
@@ -149,14 +152,14 @@ func (t *task) call(name string, args map[string]any) *mcp.CallToolResult {
 	return result
 }
 
-func savePicture(data dataDir, result *mcp.CallToolResult) (string, error) {
+func savePicture(data datadir.Dir, result *mcp.CallToolResult) (string, error) {
 	for _, content := range result.Content {
 		image, ok := content.(*mcp.ImageContent)
 		if !ok {
 			continue
 		}
 		dir := filepath.Join(string(data), "first-task")
-		if err := data.make(dir); err != nil {
+		if err := data.Make(dir); err != nil {
 			return "", err
 		}
 		path := filepath.Join(dir, "screenshot.png")
@@ -174,7 +177,7 @@ func remarshal(from, into any) error {
 }
 
 // viaClient sends with a client's token and by its way of knowing the gateway.
-type viaClient struct{ *remote }
+type viaClient struct{ *remote.Gateway }
 
 // RoundTrip implements http.RoundTripper.
 func (v viaClient) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/test/desk"
 )
 
@@ -22,7 +23,7 @@ func TestFirstTaskIsForTheNodeOfThisMachine(t *testing.T) {
 	desk.Need(t, "chromium")
 	dir := t.TempDir()
 	ours, theirs := filepath.Join(dir, "ours"), filepath.Join(dir, "theirs")
-	rules := dataDir(ours).policyDir()
+	rules := datadir.Dir(ours).PolicyDir()
 	if err := os.MkdirAll(rules, 0o700); err != nil {
 		t.Fatal(err)
 	}

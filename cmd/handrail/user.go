@@ -10,6 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -30,16 +33,16 @@ func newUserCmd() *cobra.Command {
 // the end of its line.
 func readPassword(cmd *cobra.Command) (string, error) {
 	in, prompt := cmd.InOrStdin(), cmd.ErrOrStderr()
-	text, err := readHidden(cmd.Context(), in, prompt, "Password, 12 characters or more: ", 1024)
+	text, err := terminal.ReadHidden(cmd.Context(), in, prompt, "Password, 12 characters or more: ", 1024)
 	if err != nil {
 		return "", err
 	}
-	if !isTerminal(in) {
+	if !terminal.Interactive(in) {
 		return strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r"), nil
 	}
-	again, err := readHidden(cmd.Context(), in, prompt, "Once more: ", 1024)
+	again, err := terminal.ReadHidden(cmd.Context(), in, prompt, "Once more: ", 1024)
 	if err == nil && again != text {
-		err = usageError("the two are not the same")
+		err = terminal.UsageError("the two are not the same")
 	}
 	return text, err
 }
@@ -58,27 +61,27 @@ func newUserAddCmd() *cobra.Command {
 		switch *role {
 		case "viewer", "operator", "admin":
 		default:
-			return usageError("--role is %q; want viewer, operator or admin", *role)
+			return terminal.UsageError("--role is %q; want viewer, operator or admin", *role)
 		}
-		c, err := newClient(cmd)
+		c, err := remote.Find(cmd)
 		if err != nil {
 			return err
 		}
 		if *link {
-			if err := c.do(cmd.Context(), http.MethodPost, path("users"), map[string]string{"principal": args[0], "role": *role}, nil); err != nil {
+			if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("users"), map[string]string{"principal": args[0], "role": *role}, nil); err != nil {
 				return err
 			}
-			return c.printWelcome(cmd, args[0])
+			return printWelcome(cmd, c, args[0])
 		}
 		password, err := readPassword(cmd)
 		if err != nil {
 			return err
 		}
 		var raw json.RawMessage
-		if err := c.do(cmd.Context(), http.MethodPost, path("users"), map[string]string{"principal": args[0], "role": *role, "password": password}, &raw); err != nil {
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("users"), map[string]string{"principal": args[0], "role": *role, "password": password}, &raw); err != nil {
 			return err
 		}
-		return confirmed(cmd, raw, "%s signs in at %s/console/", args[0], c.base)
+		return remote.Confirmed(cmd, raw, "%s signs in at %s/console/", args[0], c.Base)
 	}
 	return cmd
 }
@@ -89,35 +92,35 @@ func newUserLinkCmd() *cobra.Command {
 		Short: "Print a link that signs a user in once, such as one who lost their passkey",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
-			return c.printWelcome(cmd, args[0])
+			return printWelcome(cmd, c, args[0])
 		},
 	}
 }
 
 // printWelcome makes and prints the link by which a user comes in.
-func (c *remote) printWelcome(cmd *cobra.Command, name string) error {
-	base, err := c.fromElsewhere(cmd)
+func printWelcome(cmd *cobra.Command, c *remote.Gateway, name string) error {
+	base, err := fromElsewhere(cmd, c)
 	if err != nil {
-		base = forBrowser(c.base.String()) // this machine's own browser can use it
+		base = datadir.ForBrowser(c.Base.String()) // this machine's own browser can use it
 	}
 	var made struct {
 		Code    string    `json:"code"`
 		Public  string    `json:"public_url"`
 		Expires time.Time `json:"expires_at"`
 	}
-	if err := c.do(cmd.Context(), http.MethodPost, path("users", name, "link"), map[string]any{}, &made); err != nil {
+	if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("users", name, "link"), map[string]any{}, &made); err != nil {
 		return err
 	}
 	link := cmp.Or(made.Public, base) + "/console/login#" + made.Code
-	if commonOf(cmd).json {
-		return printJSON(cmd.OutOrStdout(), map[string]any{"url": link, "expires_at": made.Expires})
+	if terminal.FlagsOf(cmd).JSON {
+		return terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"url": link, "expires_at": made.Expires})
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "Whoever opens this first is %s. It is good once, until %s or until the gateway starts anew:\n", plain(name), made.Expires.Local().Format(dayClock))
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), plain(link))
+	fmt.Fprintf(cmd.ErrOrStderr(), "Whoever opens this first is %s. It is good once, until %s or until the gateway starts anew:\n", terminal.Plain(name), made.Expires.Local().Format(terminal.DayClock))
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), terminal.Plain(link))
 	return err
 }
 
@@ -127,11 +130,11 @@ func newUserListCmd() *cobra.Command {
 		Short: "List the users, without their secrets",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
-			users, done, err := listed[api.User](cmd, c, path("users"), "users")
+			users, done, err := remote.Listed[api.User](cmd, c, remote.Path("users"), "users")
 			if done || err != nil {
 				return err
 			}
@@ -139,15 +142,15 @@ func newUserListCmd() *cobra.Command {
 				fmt.Fprintln(cmd.OutOrStdout(), "No users yet.")
 				return nil
 			}
-			t := newTable(cmd.OutOrStdout(), "USER", "ROLE", "PASSWORD", "PASSKEYS", "SINCE")
+			t := terminal.NewTable(cmd.OutOrStdout(), "USER", "ROLE", "PASSWORD", "PASSKEYS", "SINCE")
 			for _, u := range users {
 				password := "no"
 				if u.Password {
 					password = "yes"
 				}
-				t.row(string(u.Principal), u.Role, password, fmt.Sprint(len(u.Passkeys)), u.CreatedAt.Local().Format(dayClock))
+				t.Row(string(u.Principal), u.Role, password, fmt.Sprint(len(u.Passkeys)), u.CreatedAt.Local().Format(terminal.DayClock))
 			}
-			t.flush()
+			t.Flush()
 			return nil
 		},
 	}
@@ -159,7 +162,7 @@ func newUserPasswordCmd() *cobra.Command {
 		Short: "Give a user another password; their sessions end",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
@@ -168,10 +171,10 @@ func newUserPasswordCmd() *cobra.Command {
 				return err
 			}
 			var raw json.RawMessage
-			if err := c.do(cmd.Context(), http.MethodPut, path("users", args[0], "password"), map[string]string{"password": password}, &raw); err != nil {
+			if err := c.Ask(cmd.Context(), http.MethodPut, remote.Path("users", args[0], "password"), map[string]string{"password": password}, &raw); err != nil {
 				return err
 			}
-			return confirmed(cmd, raw, "%s has another password", args[0])
+			return remote.Confirmed(cmd, raw, "%s has another password", args[0])
 		},
 	}
 }
@@ -189,7 +192,7 @@ func newUserRoleCmd() *cobra.Command {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return change(cmd, http.MethodPut, path("users", args[0], "role"), map[string]string{"role": args[1]}, "%s is %s now", args[0], args[1])
+			return remote.Change(cmd, http.MethodPut, remote.Path("users", args[0], "role"), map[string]string{"role": args[1]}, "%s is %s now", args[0], args[1])
 		},
 	}
 }
@@ -200,12 +203,12 @@ func newUserRemoveCmd() *cobra.Command {
 		Short: "Remove a user with their password, passkeys, sessions, tokens and grants",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := newClient(cmd)
+			c, err := remote.Find(cmd)
 			if err != nil {
 				return err
 			}
 			var raw json.RawMessage
-			if err := c.do(cmd.Context(), http.MethodDelete, path("users", args[0]), nil, &raw); err != nil {
+			if err := c.Ask(cmd.Context(), http.MethodDelete, remote.Path("users", args[0]), nil, &raw); err != nil {
 				return err
 			}
 			var gone api.RemovedUser
@@ -214,12 +217,12 @@ func newUserRemoveCmd() *cobra.Command {
 			}
 			said := args[0] + " can no longer sign in"
 			if gone.Ended > 0 {
-				said += fmt.Sprintf("; %s of theirs ended", count(gone.Ended, "token"))
+				said += fmt.Sprintf("; %s of theirs ended", terminal.Count(gone.Ended, "token"))
 			}
 			if len(gone.Made) > 0 {
 				said += "; tokens that they made for others go on: " + strings.Join(gone.Made, ", ")
 			}
-			return confirmed(cmd, raw, "%s", said)
+			return remote.Confirmed(cmd, raw, "%s", said)
 		},
 	}
 }
@@ -230,7 +233,7 @@ func newUserSignOutCmd() *cobra.Command {
 		Short: "End all of a user's sessions of the console",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return change(cmd, http.MethodDelete, path("users", args[0], "sessions"), nil, "%s is signed out everywhere", args[0])
+			return remote.Change(cmd, http.MethodDelete, remote.Path("users", args[0], "sessions"), nil, "%s is signed out everywhere", args[0])
 		},
 	}
 }

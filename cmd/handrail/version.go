@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
 // version is set by the release build (-ldflags "-X main.version=…").
@@ -37,8 +39,8 @@ func newVersionCmd() *cobra.Command {
 		Short: "Print the version of this program",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if commonOf(cmd).json {
-				return printJSON(cmd.OutOrStdout(), map[string]string{
+			if terminal.FlagsOf(cmd).JSON {
+				return terminal.PrintJSON(cmd.OutOrStdout(), map[string]string{
 					"version": programVersion(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 				})
 			}

@@ -17,6 +17,8 @@ import (
 	"github.com/handrail-dev/handrail/agent/media"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/desktop"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/platform"
 	session "github.com/handrail-dev/handrail/platform/desktop"
 	"github.com/handrail-dev/handrail/platform/notify"
@@ -96,7 +98,7 @@ func (f desktopFlags) over(c desktopConfig) (desktopConfig, error) {
 	case "on", "off":
 		c.Enabled = *f.use == "on"
 	default:
-		return c, usageError("--desktop is on or off")
+		return c, terminal.UsageError("--desktop is on or off")
 	}
 	if *f.quiet != 0 {
 		c.QuietTime = duration(*f.quiet)
@@ -190,18 +192,18 @@ func addStopCmds(parent *cobra.Command) {
 			Long: c.short + ".\nThis is the stop switch of the device that the command is run on. It needs no gateway, outlives restarts, and\n" +
 				"is the one that the stop keys pull. A node that runs heeds it within half a second, and before its next call.",
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				data, err := dataDirOf(cmd)
+				data, err := datadir.Of(cmd)
 				if err != nil {
 					return err
 				}
-				if _, err := os.Stat(data.node()); errors.Is(err, fs.ErrNotExist) {
+				if _, err := os.Stat(data.Node()); errors.Is(err, fs.ErrNotExist) {
 					return capabilities.Errorf(capabilities.CodeNotFound, "no device keeps its data in %s", data).
 						WithHint("Give the --data that 'handrail node' or 'handrail up' was started with here.")
 				}
-				if err := agent.SetStop(data.node(), c.on); err != nil {
+				if err := agent.SetStop(data.Node(), c.on); err != nil {
 					return err
 				}
-				if commonOf(cmd).json {
+				if terminal.FlagsOf(cmd).JSON {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]bool{"stopped": c.on})
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "%s this device.\n", c.done)

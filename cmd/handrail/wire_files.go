@@ -8,6 +8,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/folder"
 	"github.com/handrail-dev/handrail/capabilities/fs"
 	"github.com/handrail-dev/handrail/capabilities/web"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
@@ -29,7 +31,7 @@ func openWeb(c browserConfig) (*web.Handler, error) {
 
 // apart refuses a workspace from which the data directory can be reached, or the other way round:
 // whoever writes there makes themselves the owner's word, or the gateway's.
-func (d dataDir) apart(workspace string) error {
+func apart(d datadir.Dir, workspace string) error {
 	if workspace == "" {
 		return nil
 	}
@@ -37,19 +39,19 @@ func (d dataDir) apart(workspace string) error {
 	if err != nil {
 		return err
 	}
-	for _, kept := range d.folders() {
+	for _, kept := range foldersOf(d) {
 		if folder.Meet(full, kept) {
-			return usageHint("Name another folder with --workspace, or another place for the data with --data.",
+			return terminal.UsageHint("Name another folder with --workspace, or another place for the data with --data.",
 				"the workspace %s holds the data directory %s or lies in it", workspace, d)
 		}
 	}
 	return nil
 }
 
-// folders are where this program keeps its data; a link may have put gateway and node elsewhere.
-func (d dataDir) folders() []string {
+// foldersOf are where this program keeps its data; a link may have put gateway and node elsewhere.
+func foldersOf(d datadir.Dir) []string {
 	var all []string
-	for _, dir := range []string{string(d), d.gateway(), d.node()} {
+	for _, dir := range []string{string(d), d.Gateway(), d.Node()} {
 		if full, err := filepath.Abs(dir); err == nil {
 			all = append(all, full)
 		}

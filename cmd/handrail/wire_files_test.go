@@ -6,13 +6,15 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
 // No workspace reaches what gateway and node keep, whichever way it is named.
 func TestAWorkspaceIsApartFromTheData(t *testing.T) {
 	base, away := t.TempDir(), t.TempDir()
-	data := dataDir(filepath.Join(base, "state", "handrail"))
-	for _, dir := range []string{data.node(), data.gateway(), filepath.Join(base, "state2"), filepath.Join(away, "node")} {
+	data := datadir.Dir(filepath.Join(base, "state", "handrail"))
+	for _, dir := range []string{data.Node(), data.Gateway(), filepath.Join(base, "state2"), filepath.Join(away, "node")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -20,32 +22,32 @@ func TestAWorkspaceIsApartFromTheData(t *testing.T) {
 	if err := os.Symlink(filepath.Join(base, "state"), filepath.Join(base, "link")); err != nil {
 		t.Skip(err)
 	}
-	other := dataDir(filepath.Join(base, "other"))
+	other := datadir.Dir(filepath.Join(base, "other"))
 	if err := os.Mkdir(string(other), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(filepath.Join(away, "node"), other.node()); err != nil {
+	if err := os.Symlink(filepath.Join(away, "node"), other.Node()); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		data dataDir
+		data datadir.Dir
 		dir  string
 		ok   bool
 	}{
 		{data, "", true}, {data, filepath.Join(base, "state2"), true}, {data, away, true}, {other, filepath.Join(base, "state"), true},
-		{data, base, false}, {data, string(data), false}, {data, data.node("journal"), false}, {data, filepath.Join(base, "link"), false},
+		{data, base, false}, {data, string(data), false}, {data, data.Node("journal"), false}, {data, filepath.Join(base, "link"), false},
 		{data, filepath.Join(base, "link", "handrail", "gateway"), false}, {other, away, false}, {other, filepath.Join(away, "node", "x"), false},
 	} {
-		err := c.data.apart(c.dir)
+		err := apart(c.data, c.dir)
 		if (err == nil) != c.ok {
 			t.Errorf("the workspace %s beside %s: %v", c.dir, c.data, err)
 		}
-		if e := capabilities.AsError(err); err != nil && (e.Code != capabilities.CodeInvalidRequest || e.Hint == "" || exitCode(err) != exitUsage) {
+		if e := capabilities.AsError(err); err != nil && (e.Code != capabilities.CodeInvalidRequest || e.Hint == "" || terminal.ExitCode(err) != terminal.ExitUsage) {
 			t.Errorf("%+v", e)
 		}
 	}
-	t.Chdir(data.node())
-	if err := data.apart("."); err == nil {
+	t.Chdir(data.Node())
+	if err := apart(data, "."); err == nil {
 		t.Error("a workspace that is named from within")
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/handrail-dev/handrail/agent/provider"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/pairing"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/chrome"
@@ -78,25 +79,25 @@ type ownerFolders struct {
 // configVersion is the version of node.json that this program writes.
 const configVersion = 2
 
-func (d dataDir) nodeConfigPath() string { return d.node("node.json") }
+func nodeConfigPath(d datadir.Dir) string { return d.Node("node.json") }
 
 // readNodeConfig reads node.json; a missing file is written with the defaults,
 // so that there is something to edit.
-func (d dataDir) readNodeConfig() (nodeConfig, error) {
+func readNodeConfig(d datadir.Dir) (nodeConfig, error) {
 	c := nodeConfig{Version: configVersion, Browser: browserConfig{Sandbox: browser.SandboxRequired, AllowOrigins: []string{}}, Desktop: defaultDesktop(), Location: locationConfig{Enabled: true}}
-	data, err := os.ReadFile(d.nodeConfigPath())
+	data, err := os.ReadFile(nodeConfigPath(d))
 	if errors.Is(err, fs.ErrNotExist) {
 		data, err := json.MarshalIndent(c, "", "  ")
 		if err != nil {
 			return c, err
 		}
-		return c, pairing.SaveFile(d.nodeConfigPath(), append(data, '\n'))
+		return c, pairing.SaveFile(nodeConfigPath(d), append(data, '\n'))
 	}
 	if err != nil {
 		return c, err
 	}
 	if err := json.Unmarshal(data, &c); err != nil {
-		return c, fmt.Errorf("%s: %w", d.nodeConfigPath(), err)
+		return c, fmt.Errorf("%s: %w", nodeConfigPath(d), err)
 	}
 	switch c.Version {
 	case 1:
@@ -106,10 +107,10 @@ func (d dataDir) readNodeConfig() (nodeConfig, error) {
 		}
 	case configVersion:
 	default:
-		return c, capabilities.Errorf(capabilities.CodeVersionSkew, "%s has version %d; this program reads version %d and older", d.nodeConfigPath(), c.Version, configVersion)
+		return c, capabilities.Errorf(capabilities.CodeVersionSkew, "%s has version %d; this program reads version %d and older", nodeConfigPath(d), c.Version, configVersion)
 	}
 	if c.Browser.Sandbox, err = browser.ParseSandbox(string(c.Browser.Sandbox)); err != nil {
-		return c, capabilities.Errorf(capabilities.CodeInvalidRequest, "%s: browser.sandbox: %v", d.nodeConfigPath(), err)
+		return c, capabilities.Errorf(capabilities.CodeInvalidRequest, "%s: browser.sandbox: %v", nodeConfigPath(d), err)
 	}
 	return c, nil
 }
@@ -250,14 +251,14 @@ func offered() []capabilities.CapabilityID {
 }
 
 // openNode puts the node agent of data together; warm: a call is about to come.
-func openNode(data dataDir, flags nodeFlags, addrs, gateway []string, warm bool, onState func(link.State), log *slog.Logger) (*agent.Agent, error) {
-	if err := data.make(data.node()); err != nil {
+func openNode(data datadir.Dir, flags nodeFlags, addrs, gateway []string, warm bool, onState func(link.State), log *slog.Logger) (*agent.Agent, error) {
+	if err := data.Make(data.Node()); err != nil {
 		return nil, err
 	}
-	if err := data.apart(*flags.workspace); err != nil {
+	if err := apart(data, *flags.workspace); err != nil {
 		return nil, err
 	}
-	config, err := data.readNodeConfig()
+	config, err := readNodeConfig(data)
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +297,7 @@ func openNode(data dataDir, flags nodeFlags, addrs, gateway []string, warm bool,
 	if err := ownerHosts(data, &config.Browser); err != nil {
 		return nil, err
 	}
-	hs, err := handlers(config, flags.finder(config.Browser.Path), data.node("browser"), stop, log)
+	hs, err := handlers(config, flags.finder(config.Browser.Path), data.Node("browser"), stop, log)
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +316,7 @@ func openNode(data dataDir, flags nodeFlags, addrs, gateway []string, warm bool,
 		return nil, err
 	}
 	hs = append(hs, hosted, files, pages)
-	a, err := agent.New(agent.Options{Dir: data.node(), Handlers: hs, Hosted: hosted, HostedChanged: hostedChanged, Runners: box, HearAnswers: hear, Yes: yes, No: no, Addrs: addrs, Version: programVersion(), UploadRoots: config.Browser.UploadRoots, OnState: onState, Warm: warm, Log: log, Notifier: localNotices(config.Desktop, log), HotKey: config.Desktop.hotKey()})
+	a, err := agent.New(agent.Options{Dir: data.Node(), Handlers: hs, Hosted: hosted, HostedChanged: hostedChanged, Runners: box, HearAnswers: hear, Yes: yes, No: no, Addrs: addrs, Version: programVersion(), UploadRoots: config.Browser.UploadRoots, OnState: onState, Warm: warm, Log: log, Notifier: localNotices(config.Desktop, log), HotKey: config.Desktop.hotKey()})
 	if err != nil {
 		return nil, err
 	}
@@ -325,11 +326,11 @@ func openNode(data dataDir, flags nodeFlags, addrs, gateway []string, warm bool,
 
 // joinLocal pairs the node of data with a gateway of this process, unless it is
 // its node already.
-func joinLocal(ctx context.Context, data dataDir, site capabilities.SiteID, known func(capabilities.NodeID) bool, paste func() (pairing.Paste, error)) (capabilities.NodeID, error) {
-	if err := data.make(data.node()); err != nil {
+func joinLocal(ctx context.Context, data datadir.Dir, site capabilities.SiteID, known func(capabilities.NodeID) bool, paste func() (pairing.Paste, error)) (capabilities.NodeID, error) {
+	if err := data.Make(data.Node()); err != nil {
 		return "", err
 	}
-	id, err := link.LoadIdentity(data.node())
+	id, err := link.LoadIdentity(data.Node())
 	if err == nil && id.Site == site && !id.Pending() && known(id.Node) {
 		return id.Node, nil
 	}
@@ -340,7 +341,7 @@ func joinLocal(ctx context.Context, data dataDir, site capabilities.SiteID, know
 	if err != nil {
 		return "", err
 	}
-	id, err = link.Join(ctx, p, link.JoinOptions{Dir: data.node(), Profile: profile("", offered())})
+	id, err = link.Join(ctx, p, link.JoinOptions{Dir: data.Node(), Profile: profile("", offered())})
 	if err != nil {
 		return "", err
 	}

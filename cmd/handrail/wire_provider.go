@@ -8,20 +8,21 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/egress"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 	"github.com/handrail-dev/handrail/platform/wasm"
 )
 
 // openProviders makes what hosts providers on this device.
-func openProviders(data dataDir, allowed bool, owner ownerFolders, box *sandbox.Sandbox, log *slog.Logger) (host *provider.Host, changed <-chan struct{}, err error) {
+func openProviders(data datadir.Dir, allowed bool, owner ownerFolders, box *sandbox.Sandbox, log *slog.Logger) (host *provider.Host, changed <-chan struct{}, err error) {
 	cat, err := catalog.Embedded()
 	if err != nil {
 		return nil, nil, err
 	}
 	news := make(chan struct{}, 1)
 	host, err = provider.New(provider.Options{
-		Dir: data.node("providers"), Catalog: cat, Start: starter{box}, Modules: modules{wasm.New()}, Allowed: allowed, Log: log,
-		Forbidden: data.folders(), Check: owner.whole,
+		Dir: data.Node("providers"), Catalog: cat, Start: starter{box}, Modules: modules{wasm.New()}, Allowed: allowed, Log: log,
+		Forbidden: foldersOf(data), Check: owner.whole,
 		Changed: func() {
 			select {
 			case news <- struct{}{}:

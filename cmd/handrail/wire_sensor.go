@@ -10,6 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/browser"
 	"github.com/handrail-dev/handrail/capabilities/browser/media"
 	"github.com/handrail-dev/handrail/capabilities/sensor"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/camera"
 	"github.com/handrail-dev/handrail/platform/microphone"
@@ -41,7 +42,7 @@ func addSensorFlags(cmd *cobra.Command) sensorFlags {
 func (f sensorFlags) config() (sensorConfig, error) {
 	c := sensorConfig{fake: *f.fake, cameraFile: *f.camera, microphoneFile: *f.microphone}
 	if !c.fake && c != (sensorConfig{}) {
-		return c, usageError("--fake-camera-file and --fake-microphone-file go with --fake-sensors")
+		return c, terminal.UsageError("--fake-camera-file and --fake-microphone-file go with --fake-sensors")
 	}
 	return c, nil
 }

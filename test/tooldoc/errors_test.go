@@ -130,7 +130,7 @@ func givers(t *testing.T) map[string]map[string]bool {
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
 			id, ok := n.(*ast.Ident)
-			if ok && strings.HasPrefix(id.Name, "Code") && rel != "cmd/handrail/exit.go" {
+			if ok && strings.HasPrefix(id.Name, "Code") && rel != "cmd/handrail/terminal/exit.go" {
 				if found[id.Name] == nil {
 					found[id.Name] = map[string]bool{}
 				}
@@ -154,7 +154,7 @@ func givers(t *testing.T) map[string]map[string]bool {
 // one of what stands in no row.
 func exits(t *testing.T) (of map[string]string, otherwise string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../../cmd/handrail/exit.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../cmd/handrail/terminal/exit.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func exits(t *testing.T) (of map[string]string, otherwise string) {
 		case *ast.BasicLit:
 			numbers[v.Names[0].Name] = value.Value
 		case *ast.CompositeLit:
-			if v.Names[0].Name != "exitCodes" {
+			if v.Names[0].Name != "ExitCodes" {
 				return true
 			}
 			for _, e := range value.Elts {
@@ -178,8 +178,8 @@ func exits(t *testing.T) (of map[string]string, otherwise string) {
 		}
 		return true
 	})
-	if otherwise = numbers["exitFailed"]; otherwise == "" || len(of) == 0 {
-		t.Fatal("cmd/handrail/exit.go has no table of exit codes")
+	if otherwise = numbers["ExitFailed"]; otherwise == "" || len(of) == 0 {
+		t.Fatal("cmd/handrail/terminal/exit.go has no table of exit codes")
 	}
 	return of, otherwise
 }

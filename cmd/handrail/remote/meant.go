@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"cmp"
@@ -8,16 +8,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/naming"
 )
 
-// named is something that a person may mean: its ID, and the name that people gave it.
-type named = naming.Thing
+// Named is something that a person may mean: its ID, and the name that people gave it.
+type Named = naming.Thing
 
-// choose returns the ID that a person means by text: the ID itself, else the one whose label
+// Choose returns the ID that a person means by text: the ID itself, else the one whose label
 // it is, else the only one whose ID or label begins with it. Several are listed and none
 // is chosen; none is told with what there is.
-func choose(what, text string, all []named) (string, error) {
+func Choose(what, text string, all []Named) (string, error) {
 	if text == "" {
 		return "", nil
 	}
@@ -32,12 +33,12 @@ func choose(what, text string, all []named) (string, error) {
 		}
 		return "", capabilities.Errorf(code, "there is no %s %q", what, text).WithHint(like(what, text, all))
 	}
-	return "", usageHint("Give more of the ID: "+list(found)+".", "%q may be %d of them", text, len(found))
+	return "", terminal.UsageHint("Give more of the ID: "+list(found)+".", "%q may be %d of them", text, len(found))
 }
 
 // like says what somebody who wrote text may have meant.
-func like(what, text string, all []named) string {
-	near := nearest(text, func(yield func(string)) {
+func like(what, text string, all []Named) string {
+	near := Nearest(text, func(yield func(string)) {
 		for _, n := range all {
 			yield(n.ID)
 			yield(n.Label)
@@ -55,7 +56,7 @@ func like(what, text string, all []named) string {
 		"token": "'handrail token list' lists them.", "file": "'handrail artifacts list' lists them."}[what]
 }
 
-func list(all []named) string {
+func list(all []Named) string {
 	var names []string
 	for _, n := range all {
 		name := n.ID
@@ -67,8 +68,8 @@ func list(all []named) string {
 	return strings.Join(names, ", ")
 }
 
-// nearest returns the word that differs least from text, if it differs little.
-func nearest(text string, words func(yield func(string))) string {
+// Nearest returns the word that differs least from text, if it differs little.
+func Nearest(text string, words func(yield func(string))) string {
 	best, least := "", 1+len(text)/4
 	words(func(w string) {
 		if w == "" || w == text {
@@ -107,25 +108,25 @@ func distance(a, b string) int {
 
 // allNodes returns the nodes that are in or want in. A caller who may not see them gets none, and
 // has to write IDs.
-func (c *remote) allNodes(cmd *cobra.Command) ([]named, error) {
+func (c *Gateway) allNodes(cmd *cobra.Command) ([]Named, error) {
 	var answer struct {
-		Nodes []nodeView `json:"nodes"`
+		Nodes []Node `json:"nodes"`
 	}
-	err := c.get(cmd.Context(), path("nodes"), &answer)
-	var all, out []named
+	err := c.Get(cmd.Context(), Path("nodes"), &answer)
+	var all, out []Named
 	for _, n := range answer.Nodes {
-		one := named{ID: string(n.ID), Label: n.Label}
+		one := Named{ID: string(n.ID), Label: n.Label}
 		if n.State == "approved" || n.State == "pending" {
 			all = append(all, one)
 		} else {
-			out = append(out, named{ID: one.ID}) // who was put out is named by its ID alone
+			out = append(out, Named{ID: one.ID}) // who was put out is named by its ID alone
 		}
 	}
 	return append(all, out...), err
 }
 
-// nodeID returns the ID of the node that a person means.
-func (c *remote) nodeID(cmd *cobra.Command, text string) (string, error) {
+// NodeID returns the ID of the node that a person means.
+func (c *Gateway) NodeID(cmd *cobra.Command, text string) (string, error) {
 	if text == "" {
 		return "", nil
 	}
@@ -136,17 +137,17 @@ func (c *remote) nodeID(cmd *cobra.Command, text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return choose("node", text, all)
+	return Choose("node", text, all)
 }
 
-// withNode has a command do something to the node that its first argument means.
-func withNode(do func(cmd *cobra.Command, c *remote, id string, args []string) error) func(*cobra.Command, []string) error {
+// WithNode has a command do something to the node that its first argument means.
+func WithNode(do func(cmd *cobra.Command, c *Gateway, id string, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		c, err := newClient(cmd)
+		c, err := Find(cmd)
 		if err != nil {
 			return err
 		}
-		id, err := c.nodeID(cmd, args[0])
+		id, err := c.NodeID(cmd, args[0])
 		if err != nil {
 			return err
 		}
@@ -154,19 +155,19 @@ func withNode(do func(cmd *cobra.Command, c *remote, id string, args []string) e
 	}
 }
 
-// listedID returns the ID that a person means of a list that the gateway has.
-func (c *remote) listedID(cmd *cobra.Command, what, text, at, field, id string, label ...string) (string, error) {
-	raw, err := c.list(cmd, path(at), field)
+// ListedID returns the ID that a person means of a list that the gateway has.
+func (c *Gateway) ListedID(cmd *cobra.Command, what, text, at, field, id string, label ...string) (string, error) {
+	raw, err := c.List(cmd, Path(at), field)
 	if err != nil {
 		return "", err
 	}
-	items, err := decodeAll[map[string]any](raw)
+	items, err := DecodeAll[map[string]any](raw)
 	if err != nil {
 		return "", err
 	}
-	var all []named
+	var all []Named
 	for _, item := range items {
-		n := named{ID: fmt.Sprint(item[id])}
+		n := Named{ID: fmt.Sprint(item[id])}
 		for _, l := range label {
 			if text, ok := item[l].(string); ok {
 				n.Label = cmp.Or(n.Label, text)
@@ -174,21 +175,21 @@ func (c *remote) listedID(cmd *cobra.Command, what, text, at, field, id string, 
 		}
 		all = append(all, n)
 	}
-	return choose(what, text, all)
+	return Choose(what, text, all)
 }
 
-// soleNode returns the one node that may be meant where none is named.
-func (c *remote) soleNode(cmd *cobra.Command) (string, error) {
+// SoleNode returns the one node that may be meant where none is named.
+func (c *Gateway) SoleNode(cmd *cobra.Command) (string, error) {
 	var answer struct {
-		Nodes []nodeView `json:"nodes"`
+		Nodes []Node `json:"nodes"`
 	}
-	if err := c.get(cmd.Context(), path("nodes"), &answer); err != nil {
+	if err := c.Get(cmd.Context(), Path("nodes"), &answer); err != nil {
 		return "", err
 	}
-	var all []named
+	var all []Named
 	for _, n := range answer.Nodes {
 		if n.State == "approved" {
-			all = append(all, named{ID: string(n.ID), Label: n.Label})
+			all = append(all, Named{ID: string(n.ID), Label: n.Label})
 		}
 	}
 	switch len(all) {
@@ -197,5 +198,5 @@ func (c *remote) soleNode(cmd *cobra.Command) (string, error) {
 	case 0:
 		return "", capabilities.Errorf(capabilities.CodeNodeNotFound, "no node is paired").WithAction(capabilities.Action{Key: capabilities.ActionPairNode}, "Have one paired.")
 	}
-	return "", usageHint("Name it with --node: "+list(all)+".", "there are %d nodes", len(all))
+	return "", terminal.UsageHint("Name it with --node: "+list(all)+".", "there are %d nodes", len(all))
 }

@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"cmp"
@@ -19,60 +19,60 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// plain makes text of others (a device's name, a page's title) safe to print: what could drive
+// Plain makes text of others (a device's name, a page's title) safe to print: what could drive
 // the terminal, or turn and hide text, is written out.
-func plain(s string) string { return capabilities.Escape(s) }
+func Plain(s string) string { return capabilities.Escape(s) }
 
 // layout are the characters that make lines of a text.
 var layout = map[rune]string{'\n': "\n", '\t': "\t"}
 
-// plainBlock is plain for text of several lines.
-func plainBlock(s string) string { return capabilities.EscapeBut(s, layout) }
+// PlainBlock is Plain for text of several lines.
+func PlainBlock(s string) string { return capabilities.EscapeBut(s, layout) }
 
-// table prints aligned columns under a header.
-type table struct {
+// Table prints aligned columns under a header.
+type Table struct {
 	w    *tabwriter.Writer
 	rows int
 }
 
-func newTable(w io.Writer, header ...string) *table {
-	t := &table{w: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+func NewTable(w io.Writer, header ...string) *Table {
+	t := &Table{w: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 	fmt.Fprintln(t.w, strings.Join(header, "\t"))
 	return t
 }
 
-func (t *table) row(cells ...string) {
+func (t *Table) Row(cells ...string) {
 	t.rows++
 	for i, c := range cells {
-		if cells[i] = plain(c); c == "" {
+		if cells[i] = Plain(c); c == "" {
 			cells[i] = "-"
 		}
 	}
 	fmt.Fprintln(t.w, strings.Join(cells, "\t"))
 }
 
-func (t *table) flush() { _ = t.w.Flush() }
+func (t *Table) Flush() { _ = t.w.Flush() }
 
-// printJSON writes v as one line.
-func printJSON(w io.Writer, v any) error {
+// PrintJSON writes v as one line.
+func PrintJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }
 
-// printItems writes one line for each item of a list.
-func printItems[T any](w io.Writer, items []T) error {
+// PrintItems writes one line for each item of a list.
+func PrintItems[T any](w io.Writer, items []T) error {
 	for _, item := range items {
-		if err := printJSON(w, item); err != nil {
+		if err := PrintJSON(w, item); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// printValue prints a decoded JSON value for a person: objects as "key: value",
+// PrintValue prints a decoded JSON value for a person: objects as "key: value",
 // lists as "- item", long text as an indented block.
-func printValue(w io.Writer, indent string, v any) {
+func PrintValue(w io.Writer, indent string, v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		keys := make([]string, 0, len(v))
@@ -81,7 +81,7 @@ func printValue(w io.Writer, indent string, v any) {
 		}
 		slices.Sort(keys)
 		for _, k := range keys {
-			printField(w, indent, plain(k)+":", v[k])
+			printField(w, indent, Plain(k)+":", v[k])
 		}
 	case []any:
 		for _, item := range v {
@@ -108,17 +108,17 @@ func printRecord(w io.Writer, indent string, m map[string]any) {
 			if strings.Contains(v, "\n") {
 				rest[k] = v
 			} else if strings.Contains(v, " ") {
-				line = append(line, plain(k)+"="+strconv.Quote(scalar(v)))
+				line = append(line, Plain(k)+"="+strconv.Quote(scalar(v)))
 			} else if v != "" {
-				line = append(line, plain(k)+"="+scalar(v))
+				line = append(line, Plain(k)+"="+scalar(v))
 			}
 		default:
-			line = append(line, plain(k)+"="+scalar(v))
+			line = append(line, Plain(k)+"="+scalar(v))
 		}
 	}
 	slices.Sort(line)
 	fmt.Fprintf(w, "%s- %s\n", indent, strings.Join(line, "  "))
-	printValue(w, indent+"  ", rest)
+	PrintValue(w, indent+"  ", rest)
 }
 
 func printField(w io.Writer, indent, name string, v any) {
@@ -129,23 +129,23 @@ func printField(w io.Writer, indent, name string, v any) {
 			return
 		}
 		fmt.Fprintf(w, "%s%s\n", indent, name)
-		printValue(w, indent+"  ", x)
+		PrintValue(w, indent+"  ", x)
 	case []any:
 		if len(x) == 0 {
 			fmt.Fprintf(w, "%s%s []\n", indent, name)
 			return
 		}
 		fmt.Fprintf(w, "%s%s\n", indent, name)
-		printValue(w, indent+"  ", x)
+		PrintValue(w, indent+"  ", x)
 	case string:
 		if strings.Contains(strings.TrimRight(x, "\n"), "\n") {
 			fmt.Fprintf(w, "%s%s\n", indent, name)
 			for line := range strings.Lines(strings.TrimRight(x, "\n")) {
-				fmt.Fprintf(w, "%s  %s\n", indent, plainBlock(strings.TrimRight(line, "\r\n")))
+				fmt.Fprintf(w, "%s  %s\n", indent, PlainBlock(strings.TrimRight(line, "\r\n")))
 			}
 			return
 		}
-		fmt.Fprintf(w, "%s%s %s\n", indent, name, plain(strings.TrimRight(x, "\n")))
+		fmt.Fprintf(w, "%s%s %s\n", indent, name, Plain(strings.TrimRight(x, "\n")))
 	default:
 		fmt.Fprintf(w, "%s%s %s\n", indent, name, scalar(v))
 	}
@@ -154,7 +154,7 @@ func printField(w io.Writer, indent, name string, v any) {
 func scalar(v any) string {
 	switch v := v.(type) {
 	case string:
-		return plain(v)
+		return Plain(v)
 	case nil:
 		return "none"
 	case float64:
@@ -170,12 +170,12 @@ func scalar(v any) string {
 // How times are printed: with their zone, because a gateway, its devices and whoever reads
 // may be in several.
 const (
-	clock    = "15:04:05 MST"
-	dayClock = "2006-01-02 15:04:05 MST"
+	Clock    = "15:04:05 MST"
+	DayClock = "2006-01-02 15:04:05 MST"
 )
 
-// ago says how long before now t was, roughly.
-func ago(now, t time.Time) string {
+// Ago says how long before now t was, roughly.
+func Ago(now, t time.Time) string {
 	if t.IsZero() {
 		return "never"
 	}
@@ -193,22 +193,22 @@ func ago(now, t time.Time) string {
 	}
 }
 
-// isTerminal reports whether v (a command's input or output) is a terminal.
-func isTerminal(v any) bool {
-	f, ok := bare(v).(*os.File)
+// Interactive reports whether v (a command's input or output) is a terminal.
+func Interactive(v any) bool {
+	f, ok := Bare(v).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// output is the standard output of a command, and remembers whether it took all that
+// Output is the standard output of a command, and remembers whether it took all that
 // was written: most of what prints does not look.
-type output struct {
-	to  io.Writer
+type Output struct {
+	To  io.Writer
 	mu  sync.Mutex
 	err error // the first
 }
 
-func (o *output) Write(p []byte) (int, error) {
-	n, err := o.to.Write(p)
+func (o *Output) Write(p []byte) (int, error) {
+	n, err := o.To.Write(p)
 	if err != nil {
 		o.mu.Lock()
 		o.err = cmp.Or(o.err, err)
@@ -217,7 +217,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (o *output) failed() error {
+func (o *Output) Failed() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err == nil {
@@ -226,19 +226,19 @@ func (o *output) failed() error {
 	return fmt.Errorf("not all was printed: %w", o.err)
 }
 
-// bare returns what a command's input or output really is.
-func bare(v any) any {
-	if o, ok := v.(*output); ok {
-		return o.to
+// Bare returns what a command's input or output really is.
+func Bare(v any) any {
+	if o, ok := v.(*Output); ok {
+		return o.To
 	}
 	return v
 }
 
-// showWaiting writes, on a terminal only, a line that counts the seconds until
+// ShowWaiting writes, on a terminal only, a line that counts the seconds until
 // stop is called; nothing for work that ends within one.
-func showWaiting(cmd *cobra.Command, what string) (stop func()) {
+func ShowWaiting(cmd *cobra.Command, what string) (stop func()) {
 	w := cmd.ErrOrStderr()
-	if !isTerminal(w) || commonOf(cmd).json {
+	if !Interactive(w) || FlagsOf(cmd).JSON {
 		return func() {}
 	}
 	done, ended := make(chan struct{}), make(chan struct{})
@@ -261,4 +261,18 @@ func showWaiting(cmd *cobra.Command, what string) (stop func()) {
 		}
 	}()
 	return func() { close(done); <-ended }
+}
+
+func Count[N int | uint64](n N, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func OrDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return Plain(s)
 }

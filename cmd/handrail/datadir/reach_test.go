@@ -1,4 +1,4 @@
-package main
+package datadir
 
 import (
 	"net"
@@ -28,7 +28,7 @@ func TestReachable(t *testing.T) {
 		for _, s := range c.own {
 			own = append(own, addr(s))
 		}
-		if got := reachable(own); !slices.Equal(got, c.want) {
+		if got := Reachable(own); !slices.Equal(got, c.want) {
 			t.Errorf("%v: %q, not %q", c.own, got, c.want)
 		}
 	}
@@ -52,25 +52,8 @@ func TestReach(t *testing.T) {
 		}
 	}
 	all := net.TCPAddrFromAddrPort(netip.MustParseAddrPort("[::]:80"))
-	to := reachOf(runningGateway{HTTP: "https://127.0.0.1:80"}, all, all, own)
-	if got, want := to.lines("/mcp", "  "), "https://192.0.2.2:80/mcp\n  https://[fd09::2]:80/mcp\n  https://127.0.0.1:80/mcp (on this machine)"; got != want {
+	to := ReachOf(Running{HTTP: "https://127.0.0.1:80"}, all, all, own)
+	if got, want := to.Lines("/mcp", "  "), "https://192.0.2.2:80/mcp\n  https://[fd09::2]:80/mcp\n  https://127.0.0.1:80/mcp (on this machine)"; got != want {
 		t.Errorf("%q, not %q", got, want)
-	}
-}
-
-// A code that no other machine can use is known by its addresses.
-func TestOnlyHere(t *testing.T) {
-	if onlyHere("hr1:paste") {
-		t.Error("what cannot be read is said to be for this machine")
-	}
-}
-
-// A text that somebody wrote finds the tool, the node and the grant that they meant, or several.
-func TestChoose(t *testing.T) {
-	all := []named{{ID: "n9ep1rqg", Label: "desk"}, {ID: "n9fx77", Label: "Desk 2"}, {ID: "ncn28", Label: ""}}
-	for text, want := range map[string]string{"n9ep1rqg": "n9ep1rqg", "DESK": "n9ep1rqg", "desk 2": "n9fx77", "nc": "ncn28", "n9f": "n9fx77", "n9": "", "des": "", "nope": ""} {
-		if got, err := choose("node", text, all); got != want || (err == nil) != (want != "") {
-			t.Errorf("%q is %q: %v", text, got, err)
-		}
 	}
 }

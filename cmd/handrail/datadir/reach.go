@@ -1,4 +1,4 @@
-package main
+package datadir
 
 import (
 	"net"
@@ -10,9 +10,9 @@ import (
 // virtual machines have one each.
 const maxReachable = 4
 
-// reachable returns the addresses of this machine that others may reach, the most likely
+// Reachable returns the addresses of this machine that others may reach, the most likely
 // one first: IPv4 before IPv6, as people's networks have it. There may be none.
-func reachable(own []net.Addr) []string {
+func Reachable(own []net.Addr) []string {
 	var v4, v6 []string
 	for _, a := range own {
 		p, err := netip.ParsePrefix(a.String())
@@ -46,7 +46,7 @@ func elsewhere(a net.Addr, own func() ([]net.Addr, error)) []string {
 	}
 	_, port, _ := net.SplitHostPort(a.String())
 	var all []string
-	for _, ip := range reachable(addrs) {
+	for _, ip := range Reachable(addrs) {
 		if at.Addr().Is4() && strings.Contains(ip, ":") {
 			continue // it listens on IPv4 alone
 		}
@@ -55,33 +55,33 @@ func elsewhere(a net.Addr, own func() ([]net.Addr, error)) []string {
 	return all[:min(len(all), maxReachable)]
 }
 
-// reach is where a gateway can be called, for people.
-type reach struct {
+// Reach is where a gateway can be called, for people.
+type Reach struct {
 	here  string   // for this machine, such as "http://127.0.0.1:7480"
-	http  []string // for other devices: base URLs; none where it listens on loopback alone
-	nodes []string // for other devices' nodes, each HOST:PORT
+	HTTP  []string // for other devices: base URLs; none where it listens on loopback alone
+	Nodes []string // for other devices' nodes, each HOST:PORT
 }
 
-// reachOf says where a gateway that listens at these addresses can be called.
-func reachOf(r runningGateway, http, quic net.Addr, own func() ([]net.Addr, error)) reach {
+// ReachOf says where a gateway that listens at these addresses can be called.
+func ReachOf(r Running, http, quic net.Addr, own func() ([]net.Addr, error)) Reach {
 	scheme, _, _ := strings.Cut(r.HTTP, "://")
-	to := reach{here: r.HTTP, http: []string{}, nodes: elsewhere(quic, own)}
+	to := Reach{here: r.HTTP, HTTP: []string{}, Nodes: elsewhere(quic, own)}
 	for _, addr := range elsewhere(http, own) {
 		if base := scheme + "://" + addr; base != r.HTTP {
-			to.http = append(to.http, base)
+			to.HTTP = append(to.HTTP, base)
 		}
 	}
 	return to
 }
 
-// lines are the addresses of HTTP with something after them, this machine's own last; every
+// Lines are the addresses of HTTP with something after them, this machine's own last; every
 // line after the first is indented.
-func (to reach) lines(after, indent string) string {
-	if len(to.http) == 0 {
+func (to Reach) Lines(after, indent string) string {
+	if len(to.HTTP) == 0 {
 		return to.here + after
 	}
 	text := ""
-	for _, base := range to.http {
+	for _, base := range to.HTTP {
 		text += base + after + "\n" + indent
 	}
 	return text + to.here + after + " (on this machine)"

@@ -1,4 +1,4 @@
-package main
+package datadir
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 // probeFor is how long whoever listens at an address has to say who it is.
 const probeFor = time.Second
 
-// free reports why a gateway of data cannot be started at the two addresses: one is up
+// Free reports why a gateway of data cannot be started at the two addresses: one is up
 // already, or something else listens there. It is asked before anything is written.
-func (d dataDir) free(ctx context.Context, http, quic string) error {
+func (d Dir) Free(ctx context.Context, http, quic string) error {
 	if err := d.up(ctx); err != nil {
 		return err
 	}
@@ -37,16 +37,16 @@ func (d dataDir) free(ctx context.Context, http, quic string) error {
 }
 
 // up reports a gateway that runs on the data directory already: where, and which process.
-func (d dataDir) up(ctx context.Context) error {
-	r, err := d.readRunning()
+func (d Dir) up(ctx context.Context) error {
+	r, err := d.ReadRunning()
 	if err != nil {
 		return nil // none, or none that says where
 	}
-	base, pin, err := r.place()
+	base, pin, err := r.Place()
 	if err != nil || !answers(ctx, base, pin) {
 		return nil
 	}
-	return command.Advise(capabilities.Errorf(capabilities.CodeConflict, "it is up already: %s/console/ (process %d, data directory %s)", r.page(reach{}), r.PID, d),
+	return command.Advise(capabilities.Errorf(capabilities.CodeConflict, "it is up already: %s/console/ (process %d, data directory %s)", r.Page(Reach{}), r.PID, d),
 		command.Here("status"), " says more. To start it anew, end that process first; to run a second one, give it --data, --http and --quic of its own.")
 }
 
@@ -54,7 +54,7 @@ func (d dataDir) up(ctx context.Context) error {
 func answers(ctx context.Context, base *url.URL, pin client.Pin) bool {
 	ctx, done := context.WithTimeout(ctx, probeFor)
 	defer done()
-	h, err := newClientAt(base, "", pin).Health(ctx)
+	h, err := client.At(base, client.NewToken(""), pin).Health(ctx)
 	return err == nil && h.SiteID != ""
 }
 

@@ -1,6 +1,7 @@
-package main
+package datadir
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,47 +11,50 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/spf13/cobra"
+
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/command"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/client"
 )
 
-// dataDir is where gateway and node keep their state. Layout:
+// Dir is where gateway and node keep their state. Layout:
 //
 //	gateway/  site.key gateway.key seal.key store.db policy/ admin.token gateway.json
 //	node/     identity.json node.key journal/ owner.cedar node.json
 //
 // `handrail up` keeps both below one directory.
-type dataDir string
+type Dir string
 
-func (d dataDir) gateway(name ...string) string {
+func (d Dir) Gateway(name ...string) string {
 	return filepath.Join(append([]string{string(d), "gateway"}, name...)...)
 }
 
-func (d dataDir) node(name ...string) string {
+func (d Dir) Node(name ...string) string {
 	return filepath.Join(append([]string{string(d), "node"}, name...)...)
 }
 
-func (d dataDir) policyDir() string   { return d.gateway("policy") }
-func (d dataDir) storePath() string   { return d.gateway("store.db") }
-func (d dataDir) tokenPath() string   { return d.gateway("admin.token") }
-func (d dataDir) runningPath() string { return d.gateway("gateway.json") }
+func (d Dir) PolicyDir() string   { return d.Gateway("policy") }
+func (d Dir) StorePath() string   { return d.Gateway("store.db") }
+func (d Dir) TokenPath() string   { return d.Gateway("admin.token") }
+func (d Dir) RunningPath() string { return d.Gateway("gateway.json") }
 
-// make creates dir (below the data directory) with every missing parent, each
+// Make creates dir (below the data directory) with every missing parent, each
 // open to its owner only, and refuses one that others can enter.
-func (d dataDir) make(dir string) error {
+func (d Dir) Make(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		if info, bad := os.Stat(string(d)); bad == nil && !info.IsDir() {
-			return usageHint("Name a directory with --data; it is made where there is none.", "%s is a file", d)
+			return terminal.UsageHint("Name a directory with --data; it is made where there is none.", "%s is a file", d)
 		}
 		return err
 	}
-	return private(dir)
+	return Private(dir)
 }
 
-// given are the arguments that name this data directory to another command; none where every
+// Given are the arguments that name this data directory to another command; none where every
 // command takes it by itself.
-func (d dataDir) given() []string {
+func (d Dir) Given() []string {
 	if d == "" {
 		return nil
 	}
@@ -63,13 +67,13 @@ func (d dataDir) given() []string {
 	return []string{"--data", string(d)}
 }
 
-// command returns a command of this program for d, as a shell reads it.
-func (d dataDir) command(argv ...string) string {
-	return command.Join(append(append([]string{"handrail"}, argv...), d.given()...)...)
+// Command returns a command of this program for d, as a shell reads it.
+func (d Dir) Command(argv ...string) string {
+	return command.Join(append(append([]string{"handrail"}, argv...), d.Given()...)...)
 }
 
-// private refuses a directory that other users can enter.
-func private(dir string) error {
+// Private refuses a directory that other users can enter.
+func Private(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err
@@ -83,15 +87,15 @@ func private(dir string) error {
 // defaultDataDir is the state directory of the person who runs the program:
 // $XDG_STATE_HOME/handrail, or ~/.local/state/handrail, or %LocalAppData%\handrail
 // on Windows. goos and getenv are arguments so that it can be tested anywhere.
-func defaultDataDir(goos string, getenv func(string) string) (dataDir, error) {
+func defaultDataDir(goos string, getenv func(string) string) (Dir, error) {
 	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return dataDir(filepath.Join(dir, "handrail")), nil
+		return Dir(filepath.Join(dir, "handrail")), nil
 	}
 	home, below := getenv("HOME"), filepath.Join(".local", "state", "handrail")
 	switch goos {
 	case "windows":
 		if dir := getenv("LOCALAPPDATA"); dir != "" {
-			return dataDir(filepath.Join(dir, "handrail")), nil
+			return Dir(filepath.Join(dir, "handrail")), nil
 		}
 		home = getenv("USERPROFILE")
 	case "darwin":
@@ -100,12 +104,12 @@ func defaultDataDir(goos string, getenv func(string) string) (dataDir, error) {
 	if home == "" {
 		return "", errors.New("no home directory is set; give --data DIR")
 	}
-	return dataDir(filepath.Join(home, below)), nil
+	return Dir(filepath.Join(home, below)), nil
 }
 
-// runningGateway is gateway.json: where the gateway of this data directory
+// Running is gateway.json: where the gateway of this data directory
 // listens while it runs.
-type runningGateway struct {
+type Running struct {
 	HTTP string `json:"http"` // base URL of the HTTP surface, such as "http://127.0.0.1:7480"
 	QUIC string `json:"quic"` // UDP address nodes dial, such as "127.0.0.1:7443"
 	PID  int    `json:"pid"`
@@ -115,8 +119,8 @@ type runningGateway struct {
 	URL  string `json:"url,omitempty"` // for other devices, if the gateway was told
 }
 
-// place is where the gateway is to be called, with its certificate's fingerprint.
-func (r runningGateway) place() (*url.URL, client.Pin, error) {
+// Place is where the gateway is to be called, with its certificate's fingerprint.
+func (r Running) Place() (*url.URL, client.Pin, error) {
 	base, err := client.ParseAddress(r.HTTP)
 	if err != nil || r.Cert == "" {
 		return base, client.Pin{}, err
@@ -125,16 +129,16 @@ func (r runningGateway) place() (*url.URL, client.Pin, error) {
 	return base, pin, err
 }
 
-// writeRunning replaces gateway.json as one step, so that a reader never sees half of it.
-func (d dataDir) writeRunning(r runningGateway) error {
+// WriteRunning replaces gateway.json as one step, so that a reader never sees half of it.
+func (d Dir) WriteRunning(r Running) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	temp := d.runningPath() + ".new"
+	temp := d.RunningPath() + ".new"
 	// The file that an earlier run left is stale, for this one holds the data directory, and room
 	// that a full disk still has: it is not emptied first.
-	_ = os.Rename(d.runningPath(), temp)
+	_ = os.Rename(d.RunningPath(), temp)
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -147,22 +151,22 @@ func (d dataDir) writeRunning(r runningGateway) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(temp, d.runningPath())
+	return os.Rename(temp, d.RunningPath())
 }
 
-// clearRunning takes gateway.json away if this process wrote it. Its room stays, for the
+// ClearRunning takes gateway.json away if this process wrote it. Its room stays, for the
 // next start.
-func (d dataDir) clearRunning() {
-	if r, err := d.readRunning(); err == nil && r.PID == os.Getpid() {
-		_ = os.Rename(d.runningPath(), d.runningPath()+".new")
+func (d Dir) ClearRunning() {
+	if r, err := d.ReadRunning(); err == nil && r.PID == os.Getpid() {
+		_ = os.Rename(d.RunningPath(), d.RunningPath()+".new")
 	}
 }
 
-func (d dataDir) readRunning() (runningGateway, error) {
-	var r runningGateway
-	data, err := os.ReadFile(d.runningPath())
+func (d Dir) ReadRunning() (Running, error) {
+	var r Running
+	data, err := os.ReadFile(d.RunningPath())
 	if errors.Is(err, fs.ErrNotExist) {
-		return r, &exitError{code: exitUnreachable, err: command.Advise(capabilities.Errorf(capabilities.CodeNotFound,
+		return r, &terminal.ExitError{Code: terminal.ExitUnreachable, Err: command.Advise(capabilities.Errorf(capabilities.CodeNotFound,
 			"no gateway is running on %s", d),
 			"Start one with ", command.Here("up"), " or ", command.Here("gateway"), ", or name its data directory with --data.")}
 	}
@@ -170,7 +174,21 @@ func (d dataDir) readRunning() (runningGateway, error) {
 		return r, err
 	}
 	if err := json.Unmarshal(data, &r); err != nil {
-		return r, fmt.Errorf("%s: %w", d.runningPath(), err)
+		return r, fmt.Errorf("%s: %w", d.RunningPath(), err)
 	}
 	return r, nil
 }
+
+// Of returns the data directory the command was told, by flag or in
+// HANDRAIL_DATA, or the default.
+func Of(cmd *cobra.Command) (Dir, error) {
+	if dir := cmp.Or(terminal.FlagsOf(cmd).Data, os.Getenv("HANDRAIL_DATA")); dir != "" {
+		dir, err := filepath.Abs(dir) // what is told of it holds elsewhere, too
+		return Dir(dir), err
+	}
+	return defaultDataDir(runtime.GOOS, os.Getenv)
+}
+
+// AgentTokenPath is the token for agents. Where there is none, nobody speaks for
+// agents: an admin's token never takes its place.
+func (d Dir) AgentTokenPath() string { return d.Gateway("agent.token") }

@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 func TestHintsNameCommands(t *testing.T) {
 	for _, key := range capabilities.ActionKeys() {
 		var out bytes.Buffer
-		report(&out, capabilities.Errorf(capabilities.CodeConflict, "it is so").WithAction(capabilities.Action{Key: key}, "Do this."), false, nil)
+		Report(&out, capabilities.Errorf(capabilities.CodeConflict, "it is so").WithAction(capabilities.Action{Key: key}, "Do this."), false, nil)
 		if !strings.Contains(out.String(), "  -> Do this. ") || !strings.Contains(out.String(), "'handrail ") {
 			t.Errorf("%s: %s", key, out.String())
 		}
@@ -30,7 +30,7 @@ func TestHintsNameCommands(t *testing.T) {
 		{capabilities.Errorf(capabilities.CodeNodeNotFound, "none").WithHint("Do this."), on, "  -> Do this.\n"},
 	} {
 		var out bytes.Buffer
-		report(&out, c.err, false, c.on)
+		Report(&out, c.err, false, c.on)
 		if !strings.HasSuffix(out.String(), c.want) {
 			t.Errorf("%v: %q, want %q", c.err, out.String(), c.want)
 		}
