@@ -50,14 +50,17 @@ func BenchmarkFold(b *testing.B) {
 	})
 }
 
-// All views that one page of the console asks for, over 90 days.
+// All views that one page of the console asks for, over 90 days, when one more call came since the
+// last page.
 func BenchmarkPage(b *testing.B) {
 	h := ledgerOf(b, 200_000, 90)
 	if _, err := h.CatchUp(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	in := Span{From: h.now.AddDate(0, 0, -90)}
+	r := rand.New(rand.NewPCG(9, 10))
 	for b.Loop() {
+		h.put(b, random(r)...)
 		for _, view := range []func() error{
 			func() error { _, err := h.KPIs(b.Context(), in); return err }, func() error { _, err := h.Coverage(b.Context(), in); return err },
 			func() error { _, err := h.Isolation(b.Context(), in); return err }, func() error { _, err := h.Drift(b.Context(), in); return err },

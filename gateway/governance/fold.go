@@ -2,9 +2,10 @@ package governance
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
@@ -38,10 +39,6 @@ const (
 	retained    fact = "retained"    // artifacts; retention class
 )
 
-var allFacts = []fact{
-	executions, outcomes, declared, effective, withheld, used, observed, decisions, profiles, privileged, mismatches, drifts, undeclared, resolved, resolvedMS, activations, masked, retained,
-}
-
 // allowedByPerson is the effect of a decision that a person's grant allowed.
 const allowedByPerson = "allow by a person"
 
@@ -57,9 +54,9 @@ type cell struct {
 	C    string
 }
 
-// compare orders cells by the table's key within a grain.
-func compare(a, b timed) int {
-	return cmp.Or(cmp.Compare(a.Fact, b.Fact), cmp.Compare(a.hour, b.hour), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B), cmp.Compare(a.C, b.C))
+// compare orders cells.
+func compare(a, b cell) int {
+	return cmp.Or(cmp.Compare(a.Fact, b.Fact), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B), cmp.Compare(a.C, b.C))
 }
 
 // folded are the kinds of packets that say something to fold.

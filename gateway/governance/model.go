@@ -3,13 +3,17 @@ package governance
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/outcome"
@@ -21,7 +25,7 @@ const foldVersion = 3
 
 // Bounds of folding and keeping.
 const (
-	batch     = 10_000               // packets folded in one transaction
+	batch     = 20_000               // packets folded in one transaction
 	each      = 30 * time.Second     // how often Run folds what came since
 	keepHours = 60 * 24 * time.Hour  // numbers by the hour; those by the day stay
 	keepDays  = 800 * 24 * time.Hour // numbers by the day; those by the month stay
@@ -64,7 +68,8 @@ func (g Grain) next(t time.Time) time.Time {
 	return t.AddDate(0, 1, 0)
 }
 
-// Migrations are the tables of this room.
+// Migrations are the tables of this room. All numbers of one time are one row: a page of 90 days
+// reads 90 rows, however many packets, tools and people there were.
 func Migrations() []store.Migration {
 	return []store.Migration{{Room: "governance", Version: 1, SQL: `
 		CREATE TABLE governance_cell (
@@ -82,7 +87,27 @@ func Migrations() []store.Migration {
 			one     INTEGER PRIMARY KEY CHECK (one = 1),
 			version INTEGER NOT NULL,
 			seq     INTEGER NOT NULL
-		) STRICT`}}
+		) STRICT`}, {Room: "governance", Version: 2, SQL: `
+		CREATE TABLE governance_series ( -- what a number counts, but for its time
+			id   INTEGER PRIMARY KEY,
+			fact TEXT NOT NULL,
+			tool TEXT NOT NULL,
+			a    TEXT NOT NULL,
+			b    TEXT NOT NULL,
+			c    TEXT NOT NULL,
+			UNIQUE (fact, tool, a, b, c)
+		) STRICT;
+		CREATE TABLE governance_time (
+			grain   INTEGER NOT NULL,
+			start   INTEGER NOT NULL,
+			numbers TEXT NOT NULL, -- [series, number, series, number, ...]
+			PRIMARY KEY (grain, start)
+		) STRICT, WITHOUT ROWID;
+		INSERT INTO governance_series (id, fact, tool, a, b, c)
+			SELECT ROW_NUMBER() OVER (ORDER BY fact, tool, a, b, c), fact, tool, a, b, c FROM (SELECT DISTINCT fact, tool, a, b, c FROM governance_cell);
+		INSERT INTO governance_time (grain, start, numbers)
+			SELECT n.grain, n.start, '[' || group_concat(s.id || ',' || n.n) || ']' FROM governance_cell n JOIN governance_series s USING (fact, tool, a, b, c) GROUP BY n.grain, n.start;
+		DROP TABLE governance_cell`}}
 }
 
 // Options of New.
@@ -99,9 +124,12 @@ type Options struct {
 type Model struct {
 	opts Options
 
-	mu  sync.Mutex // held while it folds
-	seq uint64     // the last packet that is counted; of the store once read is true
-	ok  bool       // seq was read
+	mu      sync.Mutex // held while it folds or reads
+	seq     uint64     // the last packet that is counted; of the store once ok is true
+	ok      bool       // what is above and below was read
+	ids     map[cell]int64
+	cells   []cell    // by their numbers, from 1
+	windows []*window // the last that were read, all through seq
 
 	measured measured // for Register
 }
@@ -179,13 +207,40 @@ func (m *Model) load(ctx context.Context, tip uint64) error {
 	case version != foldVersion || uint64(seq) > tip:
 		return m.forget(ctx)
 	}
+	if err := m.loadSeries(ctx); err != nil {
+		return err
+	}
 	m.seq, m.ok = uint64(seq), true
+	return nil
+}
+
+func (m *Model) loadSeries(ctx context.Context) error {
+	m.ids, m.cells = map[cell]int64{}, make([]cell, 1)
+	rows, err := m.opts.Store.Read().QueryContext(ctx, "SELECT id, fact, tool, a, b, c FROM governance_series ORDER BY id")
+	if err != nil {
+		return fmt.Errorf("governance: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		var c cell
+		if err := rows.Scan(&id, &c.Fact, &c.Tool, &c.A, &c.B, &c.C); err != nil {
+			return fmt.Errorf("governance: %w", err)
+		}
+		if id != int64(len(m.cells)) {
+			return fmt.Errorf("governance: series %d is missing", len(m.cells))
+		}
+		m.ids[c], m.cells = id, append(m.cells, c)
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("governance: %w", err)
+	}
 	return nil
 }
 
 func (m *Model) forget(ctx context.Context) error {
 	err := m.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		for _, table := range [...]string{"governance_cell", "governance_state"} {
+		for _, table := range [...]string{"governance_time", "governance_series", "governance_state"} {
 			if _, err := tx.Exec("DELETE FROM " + table); err != nil {
 				return err
 			}
@@ -195,7 +250,7 @@ func (m *Model) forget(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("governance: %w", err)
 	}
-	m.seq, m.ok = 0, true
+	m.seq, m.ok, m.ids, m.cells, m.windows = 0, true, map[cell]int64{}, make([]cell, 1), nil
 	return nil
 }
 
@@ -207,24 +262,21 @@ type timed struct {
 
 // foldBatch folds the packets behind m.seq and up to through, in one transaction.
 func (m *Model) foldBatch(ctx context.Context, through uint64) error {
-	var packets []ledger.Packet
-	err := m.opts.Ledger.Between(ctx, m.seq, through, folded, func(p *ledger.Packet) error {
-		packets = append(packets, *p)
-		return nil
-	})
+	hours, err := m.read(ctx, m.seq, through)
 	if err != nil {
 		return fmt.Errorf("governance: %w", err)
 	}
-	hours := foldAll(packets)
+	fresh, sums := m.number(hours)
 	err = m.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		for g := Hour; g < grains; g++ {
-			for _, one := range atGrain(hours, g) {
-				_, err := tx.Exec("INSERT INTO governance_cell (fact, grain, start, tool, a, b, c, n) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) "+
-					"ON CONFLICT DO UPDATE SET n = n + excluded.n",
-					string(one.Fact), int(g), one.hour, string(one.Tool), one.A, one.B, one.C, one.n)
-				if err != nil {
-					return err
-				}
+		for i, c := range fresh {
+			if _, err := tx.Exec("INSERT INTO governance_series (id, fact, tool, a, b, c) VALUES ($1, $2, $3, $4, $5, $6)",
+				len(m.cells)+i, string(c.Fact), string(c.Tool), c.A, c.B, c.C); err != nil {
+				return err
+			}
+		}
+		for at, add := range sums {
+			if err := addTo(tx, at, add); err != nil {
+				return err
 			}
 		}
 		_, err := tx.Exec("INSERT INTO governance_state (one, version, seq) VALUES (1, $1, $2) ON CONFLICT DO UPDATE SET version = excluded.version, seq = excluded.seq",
@@ -234,58 +286,112 @@ func (m *Model) foldBatch(ctx context.Context, through uint64) error {
 	if err != nil {
 		return fmt.Errorf("governance: %w", err)
 	}
-	m.seq = through
+	for _, c := range fresh {
+		m.ids[c], m.cells = int64(len(m.cells)), append(m.cells, c)
+	}
+	m.seq, m.windows = through, nil
 	return nil
 }
 
-// foldAll folds packets with every processor: the sum does not depend on who added what.
-func foldAll(packets []ledger.Packet) map[timed]int64 {
-	parts := make([]map[timed]int64, 0, runtime.GOMAXPROCS(0))
-	var wg sync.WaitGroup
-	for chunk := range slices.Chunk(packets, max(512, len(packets)/runtime.GOMAXPROCS(0)+1)) {
-		part := map[timed]int64{}
+// read folds the packets behind after and up to through with every processor, each a stretch of
+// them: the sum does not depend on who added what.
+func (m *Model) read(ctx context.Context, after, through uint64) (map[timed]int64, error) {
+	stretch := max(512, (through-after)/uint64(runtime.GOMAXPROCS(0))+1)
+	var parts []map[timed]int64
+	var errs errgroup.Group
+	for ; after < through; after += stretch {
+		part, first, last := map[timed]int64{}, after, min(after+stretch, through)
 		parts = append(parts, part)
-		wg.Go(func() {
-			for i := range chunk {
-				hour := Hour.start(chunk[i].Time()).Unix()
-				fold(&chunk[i], func(c cell, n int64) { part[timed{c, hour}] += n })
-			}
+		errs.Go(func() error {
+			return m.opts.Ledger.Between(ctx, first, last, folded, func(p *ledger.Packet) error {
+				hour := Hour.start(p.Time()).Unix()
+				fold(p, func(c cell, n int64) { part[timed{c, hour}] += n })
+				return nil
+			})
 		})
 	}
-	wg.Wait()
-	if len(parts) == 0 {
-		return nil
+	if err := errs.Wait(); err != nil || len(parts) == 0 {
+		return nil, err
 	}
 	for _, part := range parts[1:] {
 		for at, n := range part {
 			parts[0][at] += n
 		}
 	}
-	return parts[0]
+	return parts[0], nil
 }
 
-// counted is a cell, its time and its number.
-type counted struct {
-	timed
-	n int64
+// when is one time of a grain.
+type when struct {
+	grain Grain
+	start int64 // s since 1970
 }
 
-// atGrain sums hours into the times of a grain, in the order of the table's key.
-func atGrain(hours map[timed]int64, g Grain) []counted {
-	sums := hours
-	if g != Hour {
-		sums = make(map[timed]int64, len(hours))
-		for at, n := range hours {
-			at.hour = g.start(time.Unix(at.hour, 0)).Unix()
-			sums[at] += n
+// number sums hours into all grains, by the numbers of their series, and returns the cells that
+// have none yet: theirs are to be those behind m.cells.
+func (m *Model) number(hours map[timed]int64) (fresh []cell, _ map[when]map[int64]int64) {
+	for at := range hours {
+		if m.ids[at.cell] == 0 {
+			fresh = append(fresh, at.cell)
 		}
 	}
-	list := make([]counted, 0, len(sums))
-	for at, n := range sums {
-		list = append(list, counted{at, n})
+	slices.SortFunc(fresh, compare)
+	fresh = slices.Compact(fresh)
+	ids := make(map[cell]int64, len(fresh))
+	for i, c := range fresh {
+		ids[c] = int64(len(m.cells) + i)
 	}
-	slices.SortFunc(list, func(a, b counted) int { return compare(a.timed, b.timed) })
-	return list
+	sums := map[when]map[int64]int64{}
+	for at, n := range hours {
+		id := m.ids[at.cell]
+		if id == 0 {
+			id = ids[at.cell]
+		}
+		for g := Hour; g < grains; g++ {
+			w := when{g, g.start(time.Unix(at.hour, 0)).Unix()}
+			if sums[w] == nil {
+				sums[w] = map[int64]int64{}
+			}
+			sums[w][id] += n
+		}
+	}
+	return fresh, sums
+}
+
+// addTo adds numbers to those of a time.
+func addTo(tx *store.Tx, at when, add map[int64]int64) error {
+	var text []byte
+	err := tx.QueryRow("SELECT numbers FROM governance_time WHERE grain = $1 AND start = $2", int(at.grain), at.start).Scan(&text)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if err := pairs(text, func(series, n int64) { add[series] += n }); err != nil {
+		return err
+	}
+	list := make([]int64, 0, 2*len(add))
+	for _, series := range slices.Sorted(maps.Keys(add)) {
+		list = append(list, series, add[series])
+	}
+	if text, err = json.Marshal(list); err != nil {
+		return err
+	}
+	_, err = tx.Exec("INSERT INTO governance_time (grain, start, numbers) VALUES ($1, $2, $3) ON CONFLICT DO UPDATE SET numbers = excluded.numbers", int(at.grain), at.start, string(text))
+	return err
+}
+
+// pairs calls add with the numbers of a row.
+func pairs(text []byte, add func(series, n int64)) error {
+	if len(text) == 0 {
+		return nil
+	}
+	var list []int64
+	if err := json.Unmarshal(text, &list); err != nil {
+		return fmt.Errorf("the numbers of a time: %w", err)
+	}
+	for i := 1; i < len(list); i += 2 {
+		add(list[i-1], list[i])
+	}
+	return nil
 }
 
 // sweep forgets the numbers of hours and days that coarser ones have replaced.
@@ -293,16 +399,14 @@ func (m *Model) sweep(ctx context.Context) error {
 	now := m.opts.Now()
 	var old bool
 	err := m.opts.Store.Read().QueryRowContext(ctx,
-		"SELECT EXISTS (SELECT 1 FROM governance_cell WHERE fact = $1 AND grain = $2 AND start < $3)", string(outcomes), int(Hour), now.Add(-keepHours-24*time.Hour).Unix()).Scan(&old)
+		"SELECT EXISTS (SELECT 1 FROM governance_time WHERE grain = $1 AND start < $2)", int(Hour), now.Add(-keepHours-24*time.Hour).Unix()).Scan(&old)
 	if err != nil || !old {
 		return err
 	}
 	return m.opts.Store.Tidy(ctx, func(tx *store.Tx) error {
-		for _, f := range allFacts {
-			for g, keep := range [...]time.Duration{keepHours, keepDays} {
-				if _, err := tx.Exec("DELETE FROM governance_cell WHERE fact = $1 AND grain = $2 AND start < $3", string(f), g, now.Add(-keep).Unix()); err != nil {
-					return err
-				}
+		for g, keep := range [...]time.Duration{keepHours, keepDays} {
+			if _, err := tx.Exec("DELETE FROM governance_time WHERE grain = $1 AND start < $2", g, now.Add(-keep).Unix()); err != nil {
+				return err
 			}
 		}
 		return nil

@@ -99,19 +99,25 @@ func (c called) drafts() []ledger.Draft {
 // cells reads all numbers.
 func (h *house) cells(t testing.TB) map[string]int64 {
 	t.Helper()
+	if err := h.loadSeries(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	all := map[string]int64{}
-	rows, err := h.opts.Store.Read().Query("SELECT fact, grain, start, tool, a, b, c, n FROM governance_cell")
+	rows, err := h.opts.Store.Read().Query("SELECT grain, start, numbers FROM governance_time")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var fact, tool, a, b, c string
-		var grain, start, n int64
-		if err := rows.Scan(&fact, &grain, &start, &tool, &a, &b, &c, &n); err != nil {
+		var grain, start int64
+		var text []byte
+		if err := rows.Scan(&grain, &start, &text); err != nil {
 			t.Fatal(err)
 		}
-		all[fmt.Sprintf("%s|%d|%d|%s|%s|%s|%s", fact, grain, start, tool, a, b, c)] = n
+		err := pairs(text, func(series, n int64) { all[fmt.Sprintf("%d|%d|%v", grain, start, h.Model.cells[series])] += n })
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	return all
 }
@@ -211,9 +217,9 @@ func fromNothing(t *testing.T, size int) {
 		t.Fatal(err)
 	}
 	for f, n := range want {
-		var got int64
-		if err := h.opts.Store.Read().QueryRow("SELECT SUM(n) FROM governance_cell WHERE fact = $1 AND grain = 2", string(f)).Scan(&got); err != nil || got != n {
-			t.Errorf("%s: %d, not %d, %v", f, got, n, err)
+		all, err := h.sums(t.Context(), span{to: h.now.AddDate(1, 0, 0), grain: Month}, f)
+		if err != nil || len(all) != 1 || all[0].n != n {
+			t.Errorf("%s: %+v, not %d, %v", f, all, n, err)
 		}
 	}
 }

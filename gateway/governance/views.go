@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -95,73 +93,6 @@ func (m *Model) about(ctx context.Context, in Span) (span, api.GovernanceSpan, e
 	}
 	head := m.opts.Ledger.Head()
 	return s, api.GovernanceSpan{From: s.from, To: s.to, Grain: s.grain.String(), Through: through, Head: hex.EncodeToString(head.Hash[:]), HeadSeq: head.Seq}, nil
-}
-
-// column is a column of governance_cell that sums keep apart.
-type column string
-
-const (
-	byTime column = "start"
-	byTool column = "tool"
-	byA    column = "a"
-	byB    column = "b"
-	byC    column = "c"
-)
-
-// sum is one row of a sum; what was not kept apart is empty.
-type sum struct {
-	start   time.Time
-	tool    capabilities.ToolID
-	a, b, c string
-	n       int64
-}
-
-// sums adds the numbers of a fact up, apart by some columns.
-func (m *Model) sums(ctx context.Context, s span, f fact, apart ...column) ([]sum, error) {
-	fields := make([]string, 0, 5)
-	for _, c := range [...]column{byTime, byTool, byA, byB, byC} {
-		switch {
-		case slices.Contains(apart, c):
-			fields = append(fields, string(c))
-		case c == byTime:
-			fields = append(fields, "0")
-		default:
-			fields = append(fields, "''")
-		}
-	}
-	query := "SELECT " + strings.Join(fields, ", ") + ", SUM(n) FROM governance_cell WHERE fact = $1 AND grain = $2 AND start >= $3 AND start < $4"
-	args := []any{string(f), int(s.grain), s.from.Unix(), s.to.Unix()}
-	if s.tool != "" {
-		query += " AND tool = $5"
-		args = append(args, string(s.tool))
-	}
-	if len(apart) > 0 {
-		names := make([]string, len(apart))
-		for i, c := range apart {
-			names[i] = string(c)
-		}
-		query += " GROUP BY " + strings.Join(names, ", ")
-	}
-	rows, err := m.opts.Store.Read().QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("governance: %w", err)
-	}
-	defer rows.Close()
-	var list []sum
-	for rows.Next() {
-		var one sum
-		var start int64
-		var n *int64
-		if err := rows.Scan(&start, &one.tool, &one.a, &one.b, &one.c, &n); err != nil {
-			return nil, fmt.Errorf("governance: %w", err)
-		}
-		if n == nil { // the sum of nothing
-			continue
-		}
-		one.start, one.n = time.Unix(start, 0).UTC(), *n
-		list = append(list, one)
-	}
-	return list, rows.Err()
 }
 
 // Coverage returns what tools declare beside what they are granted and what they use: the keys
@@ -275,11 +206,9 @@ func (m *Model) Privilege(ctx context.Context, in Span) (api.Privilege, error) {
 	if err != nil {
 		return out, err
 	}
-	list, err := m.sums(ctx, s, used, byTime, byTool, byA, byB, byC)
-	for _, one := range list {
-		if (one.a == in.Key || in.Key == "" && isPrivileged(one.a)) && len(out.Rows) < maxRows {
-			out.Rows = append(out.Rows, privilegeRow(one))
-		}
+	list, err := m.sumsOf(ctx, s, used, func(c *cell) bool { return c.A == in.Key || in.Key == "" && isPrivileged(c.A) }, byTime, byTool, byA, byB, byC)
+	for _, one := range list[:min(len(list), maxRows)] {
+		out.Rows = append(out.Rows, privilegeRow(one))
 	}
 	return out, err
 }

@@ -1,0 +1,57 @@
+package governance
+
+import (
+	"context"
+	"crypto/ed25519"
+	"path/filepath"
+	"testing"
+
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+// Numbers of before stay when their table changes: packets that the ledger has pruned count on.
+func TestNumbersOfBeforeStay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	open := func(migrations []store.Migration) *store.Store {
+		db, err := store.Open(t.Context(), store.Options{Path: path, ReserveBytes: -1, Migrations: append(migrations, ledger.Migrations...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}
+	db := open(Migrations()[:1])
+	err := db.Write(t.Context(), func(tx *store.Tx) error {
+		for _, row := range []struct {
+			tool  string
+			start int64
+			n     int64
+		}{{"tool.a.b", 3600, 2}, {"tool.a.b", 7200, 3}, {"tool.a.c", 7200, 5}} {
+			if _, err := tx.Exec("INSERT INTO governance_cell (fact, grain, start, tool, a, b, c, n) VALUES ('executions', 0, $1, $2, 't0', 't0', 'node-1', $3)", row.start, row.tool, row.n); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec("INSERT INTO governance_state (one, version, seq) VALUES (1, $1, 0)", foldVersion)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = open(Migrations())
+	t.Cleanup(func() { _ = db.Close() })
+	book, err := ledger.Open(context.Background(), ledger.Options{Store: db, Chain: "gateway", Key: ed25519.NewKeyFromSeed(make([]byte, 32))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{Model: New(Options{Store: db, Ledger: book}), ledger: book}
+	if _, err := h.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := h.cells(t)
+	if len(got) != 3 || got["0|3600|{executions tool.a.b t0 t0 node-1}"] != 2 || got["0|7200|{executions tool.a.b t0 t0 node-1}"] != 3 || got["0|7200|{executions tool.a.c t0 t0 node-1}"] != 5 {
+		t.Errorf("%v", got)
+	}
+}
