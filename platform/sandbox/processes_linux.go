@@ -4,13 +4,20 @@ package sandbox
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// start starts the program in a session of its own.
+func (*keeper) start(o *order, files []*os.File) (*os.Process, error) {
+	return begin(o, files, &syscall.SysProcAttr{Setsid: true})
+}
 
 // exec lets the program itself start, and nothing after it.
 func (k *keeper) exec() error {
@@ -36,13 +43,13 @@ func (k *keeper) fork(tid int) error {
 // watchEvery is how often the program's processes are counted.
 const watchEvery = 250 * time.Millisecond
 
-// watch returns how many processes there are when there are more than may be, and never otherwise.
-// Limits of an account (RLIMIT_NPROC) count whatever else it runs, and bound root not at all.
-func (k *keeper) watch() int {
+// watch says what the program has beyond its limits, once it has: more processes. Limits of an
+// account (RLIMIT_NPROC) count whatever else it runs, and bound root not at all.
+func (k *keeper) watch() string {
 	for {
 		time.Sleep(watchEvery)
 		if n := k.count(); n > k.most {
-			return n
+			return fmt.Sprintf("it has %d processes and may have %d", n, k.most)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -23,10 +22,15 @@ var called bool
 // Call it in main, after procguard.Main, and in TestMain of packages that start programs.
 func Main() {
 	called = true
-	if len(os.Args) == 4 && (os.Args[1] == runnerWord || os.Args[1] == apartWord) {
+	if len(os.Args) >= 2 && os.Args[1] == trialWord {
+		os.Exit(tryWall(os.Args[2:]))
+	}
+	if len(os.Args) >= 4 && (os.Args[1] == runnerWord || os.Args[1] == apartWord) {
 		// The program must not have them: what it wrote there would be the runner's word.
-		keepFromProgram(3)
-		keepFromProgram(4)
+		orders, reports, err := pipes(os.Args[4:])
+		if err != nil {
+			os.Exit(1)
+		}
 		// The walls stand around a thread that is not the process's first, whom signals are for: the
 		// program has none for its runner.
 		runtime.LockOSThread()
@@ -34,7 +38,7 @@ func Main() {
 		code := make(chan int)
 		go func() {
 			runtime.LockOSThread()
-			code <- runner(os.NewFile(3, "orders"), os.NewFile(4, "reports"), capabilities.IsolationClass(os.Args[2]), landlock, os.Args[1] == apartWord)
+			code <- runner(orders, reports, capabilities.IsolationClass(os.Args[2]), landlock, os.Args[1] == apartWord)
 		}()
 		os.Exit(<-code)
 	}
@@ -66,11 +70,8 @@ func runner(in io.Reader, out io.Writer, class capabilities.IsolationClass, land
 		return fail(fmt.Errorf("a runner of class %s has an order of class %s", class, o.Class))
 	}
 	o.Apart = apart
-	cmd := &exec.Cmd{Path: o.Path, Args: o.Argv, Env: o.Env, Dir: o.Dir, SysProcAttr: attributes()}
-	stdin, err1 := cmd.StdinPipe()
-	stdout, err2 := cmd.StdoutPipe()
-	stderr, err3 := cmd.StderrPipe()
-	if err := errors.Join(err1, err2, err3); err != nil {
+	its, mine, err := streams()
+	if err != nil {
 		return fail(err)
 	}
 	// The keeper answers the first calls while this thread waits for them in the kernel, where
@@ -81,9 +82,12 @@ func runner(in io.Reader, out io.Writer, class capabilities.IsolationClass, land
 	if err != nil {
 		return fail(err)
 	}
-	cmd.Path, cmd.Args = o.Path, o.Argv // of what puts its own walls up first, where that is a program
 	go keeper.run(teller{report})
-	if err := cmd.Start(); err != nil {
+	program, err := keeper.start(o, its[:])
+	for _, f := range its {
+		_ = f.Close()
+	}
+	if err != nil {
 		return fail(err)
 	}
 	debug.SetGCPercent(collect)
@@ -94,21 +98,20 @@ func runner(in io.Reader, out io.Writer, class capabilities.IsolationClass, land
 	stand, _ := json.Marshal(walls)
 	_ = report.write(frameStarted, stand)
 	go func() {
-		n := keeper.watch()
-		_ = report.write(frameError, fmt.Appendf(nil, "\nended by its runner: it has %d processes and may have %d\n", n, o.Limits.Processes))
+		_ = report.write(frameError, fmt.Appendf(nil, "\nended by its runner: %s\n", keeper.watch()))
 		_ = report.write(frameExit, binary.BigEndian.AppendUint32(nil, uint32(0xffffffff)))
 		os.Exit(1)
 	}()
-	go feed(in, stdin)
+	go feed(in, mine[0])
 	var readers sync.WaitGroup
-	readers.Go(func() { pass(report, frameData, stdout) })
-	readers.Go(func() { pass(report, frameError, stderr) })
+	readers.Go(func() { pass(report, frameData, mine[1]) })
+	readers.Go(func() { pass(report, frameError, mine[2]) })
 	over := make(chan struct{})
 	go func() {
 		readers.Wait()
 		close(over)
 	}()
-	code := keeper.wait(cmd.Process)
+	code := keeper.wait(program)
 	if code < 0 {
 		// Whoever killed the program meant all of it: what it left holds its output open, and would
 		// until the deadline.
@@ -117,6 +120,20 @@ func runner(in io.Reader, out io.Writer, class capabilities.IsolationClass, land
 	<-over
 	_ = report.write(frameExit, binary.BigEndian.AppendUint32(nil, uint32(int32(code))))
 	return 0
+}
+
+// streams makes a program's standard input, output and error: its ends, and those of the runner.
+func streams() (its, mine [3]*os.File, err error) {
+	for i := range its {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return its, mine, err
+		}
+		if its[i], mine[i] = w, r; i == 0 {
+			its[i], mine[i] = r, w
+		}
+	}
+	return its, mine, nil
 }
 
 func readOrder(in io.Reader) (*order, error) {

@@ -122,15 +122,18 @@ type order struct {
 	// Door is the address of its way to the network, Direct what it connects to without a proxy.
 	Door   netip.AddrPort   `json:"door,omitzero"`
 	Direct []netip.AddrPort `json:"direct,omitempty"`
+	// Container is the name of the program's AppContainer, on Windows.
+	Container string `json:"container,omitempty"`
 	// Apart: the runner is in namespaces of its own. It knows that itself.
 	Apart bool `json:"-"`
 }
 
 // The first argument of a runner, and of one in namespaces of its own. The second is its class,
-// the third the newest version of Landlock that is used.
+// the third the newest version of Landlock that is used. trialWord is of what tries walls.
 const (
 	runnerWord = "sandbox-runner"
 	apartWord  = "sandbox-runner-apart"
+	trialWord  = "sandbox-trial"
 )
 
 // Start starts a program; ctx bounds its life. CodeIsolationUnavailable if a wall is missing,
@@ -180,7 +183,12 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 	if p.Door != nil {
 		o.Door, o.Direct = p.Door.Addr(), p.Door.Direct()
 	}
-	process := newProcess(ctx, child, &p)
+	over, err := s.host.around(&o)
+	if err != nil {
+		_ = child.Close()
+		return nil, capabilities.Wrap(capabilities.CodeIsolationUnavailable, err, "The program's walls could not be put up: "+err.Error()+".")
+	}
+	process := newProcess(ctx, child, &p, over)
 	if err := process.tell(o); err != nil {
 		process.Kill()
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program could not be started.")
@@ -217,7 +225,7 @@ func (s *Sandbox) runner(ctx context.Context, class capabilities.IsolationClass,
 	return s.launcher.Start(ctx, platform.Command{
 		Path: self, Name: "runner", Apart: apart,
 		Build: func(scratch string) (args, env []string) {
-			return []string{word, string(class), strconv.Itoa(s.host.landlock)}, []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + scratch}
+			return []string{word, string(class), strconv.Itoa(s.host.landlock), platform.PipeHandles}, append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + scratch}, system(scratch)...)
 		},
 	})
 }
@@ -241,6 +249,7 @@ func (p *Process) tell(o order) error {
 // environment is all that a program finds there.
 func environment(scratch string, door Door, more []string) []string {
 	env := append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratch, "TMPDIR=" + scratch, "LANG=C.UTF-8"}, quiet...)
+	env = append(env, system(scratch)...)
 	if door != nil {
 		proxy := "http://" + door.Addr().String()
 		for _, name := range proxyVariables {
@@ -284,7 +293,8 @@ type Process struct {
 
 const maxStderr = 16 << 10
 
-func newProcess(ctx context.Context, child platform.Process, of *Program) *Process {
+// newProcess takes a runner that waits for its order. over takes away what stands around it.
+func newProcess(ctx context.Context, child platform.Process, of *Program, over func()) *Process {
 	out, to := io.Pipe()
 	door := of.Door
 	p := &Process{child: child, door: door, told: of.Refused, wrote: of.Wrote, stdin: &input{to: &frames{w: child.In()}}, out: out, over: make(chan struct{}), code: -1}
@@ -293,6 +303,7 @@ func newProcess(ctx context.Context, child platform.Process, of *Program) *Proce
 		defer stop()
 		p.listen(to)
 		_ = child.Close()
+		over()
 		if door != nil {
 			_ = door.Close()
 		}

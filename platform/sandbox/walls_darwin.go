@@ -30,8 +30,6 @@ var (
 
 const elsewhere = "Run such programs on a device with Linux, or as a WebAssembly module."
 
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
 func (host) stands(w Wall) (by, fix string, err error) {
 	switch w {
 	case WallFiles, WallCalls, WallSignals, WallNoConnection:
@@ -82,8 +80,6 @@ var tried = sync.OnceValue(func() error {
 	return nil
 })
 
-func keepFromProgram(fd int) { unix.CloseOnExec(fd) }
-
 // raise puts rlimits around this process, and has its program become one behind a profile.
 func raise(o *order, _ *fence) (*keeper, error) {
 	for i, dir := range o.Read {
@@ -117,8 +113,12 @@ type keeper struct{}
 
 func (*keeper) run(teller) {}
 
+func (*keeper) start(o *order, files []*os.File) (*os.Process, error) {
+	return begin(o, files, &syscall.SysProcAttr{Setpgid: true})
+}
+
 // watch never returns: no class stands here in which a program starts others.
-func (*keeper) watch() int { select {} }
+func (*keeper) watch() string { select {} }
 
 func (*keeper) wait(program *os.Process) int {
 	state, err := program.Wait()

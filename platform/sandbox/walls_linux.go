@@ -11,14 +11,10 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
-
-// attributes returns what gives the program a session of its own.
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // stands says what a wall stands on here, or why it cannot stand.
 func (h host) stands(w Wall) (by, fix string, err error) {
@@ -77,9 +73,6 @@ var notices = sync.OnceValue(func() error {
 	}
 	return nil
 })
-
-// keepFromProgram has a descriptor closed in what this process starts.
-func keepFromProgram(fd int) { unix.CloseOnExec(fd) }
 
 // landlockVersion is the kernel's Landlock ABI; 0: none.
 func landlockVersion() int {
