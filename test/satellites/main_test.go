@@ -90,7 +90,7 @@ func (w testLog) Write(p []byte) (int, error) { w.t.Logf("%s", p); return len(p)
 // within waits for something that nobody tells of, for as long as a test may take.
 func within(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if ok() {
 			return
 		}
