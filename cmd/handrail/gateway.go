@@ -14,6 +14,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/record"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -135,7 +136,7 @@ func openGateway(ctx context.Context, data datadir.Dir, o gateway.Options) (*gat
 		return nil, err
 	}
 	o.Dir, o.Version = data.Gateway(), programVersion()
-	o.NodeLogs = readNodeLog
+	o.NodeLogs = record.ReadNodeLog
 	o.StopGrace = stopGrace
 	g, err := gateway.Open(ctx, o)
 	if err != nil {
@@ -182,3 +183,7 @@ func dialable(a net.Addr) string {
 	}
 	return net.JoinHostPort(host, port)
 }
+
+// approvalWait is how long a call waits for a person: less than the minute after
+// which clients give up.
+const approvalWait = 45 * time.Second

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/invoke"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
@@ -92,7 +93,7 @@ func awaitFilm(ctx context.Context, c *remote.Gateway, film api.Recording) (api.
 
 func saveFilm(cmd *cobra.Command, c *remote.Gateway, film api.Recording, out string) error {
 	r := *film.Result
-	if err := resultError(r); err != nil {
+	if err := invoke.Failure(r); err != nil {
 		return err
 	}
 	if len(r.Artifacts) != 1 || r.Artifacts[0].Code != "" {
@@ -104,7 +105,7 @@ func saveFilm(cmd *cobra.Command, c *remote.Gateway, film api.Recording, out str
 	}
 	// The command's own context may have ended: that is what stopped the recording.
 	cmd.SetContext(context.WithoutCancel(cmd.Context()))
-	if err := saveArtifact(cmd, c, r.Artifacts[0].ID, file); err != nil {
+	if err := invoke.SaveArtifact(cmd, c, r.Artifacts[0].ID, file); err != nil {
 		return err
 	}
 	raw, err := json.Marshal(map[string]any{"recording": film, "file": file})

@@ -14,9 +14,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities/browser/script"
+	"github.com/handrail-dev/handrail/cmd/handrail/access"
+	"github.com/handrail-dev/handrail/cmd/handrail/consent"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/invoke"
+	"github.com/handrail-dev/handrail/cmd/handrail/record"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/roster"
+	"github.com/handrail-dev/handrail/cmd/handrail/rules"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
+	"github.com/handrail-dev/handrail/cmd/handrail/tools"
 	"github.com/handrail-dev/handrail/platform/confine"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/platform/sandbox"
@@ -96,8 +103,8 @@ func newRootCmd() *cobra.Command {
 		}
 	}
 	add(groupRun, newUpCmd(), newGatewayCmd(), newNodeCmd())
-	add(groupUse, newCallCmd(), newRunCmd(), newChatCmd(), newToolsCmd(), newSkillsCmd(), newMCPCmd(), newConnectCmd(), newSuiteCmd(), newCICmd())
-	add(groupManage, newPairCmd(), newNodesCmd(), newLaneCmd(), newTokenCmd(), newUserCmd(), newLoginCmd(), newSecretCmd(), newProviderCmd(), newSatelliteCmd(), newApprovalsCmd(), newApproveCmd(), newDenyCmd(), newTUICmd(), newTasksCmd(), newCallsCmd(), newTurnsCmd(), newMemoryCmd(), newArtifactsCmd(), newGrantCmd(), newStopCmd(), newResumeCmd(), newPolicyCmd(), newDriftCmd(), newLedgerCmd(), newStatusCmd(), newDoctorCmd())
+	add(groupUse, invoke.NewCallCmd(), newRunCmd(), newChatCmd(), tools.NewToolsCmd(), tools.NewSkillsCmd(), newMCPCmd(), newConnectCmd(), newSuiteCmd(), newCICmd())
+	add(groupManage, roster.NewPairCmd(), roster.NewNodesCmd(), newLaneCmd(), access.NewTokenCmd(), access.NewUserCmd(), access.NewLoginCmd(), access.NewSecretCmd(), newProviderCmd(), roster.NewSatelliteCmd(newSatelliteJoinCmd(), newSatelliteRunCmd()), consent.NewApprovalsCmd(), consent.NewApproveCmd(), consent.NewDenyCmd(), consent.NewTUICmd(), consent.NewTasksCmd(), record.NewCallsCmd(), newTurnsCmd(), newMemoryCmd(), invoke.NewArtifactsCmd(), consent.NewGrantCmd(), newStopCmd(), newResumeCmd(), rules.NewPolicyCmd(), record.NewDriftCmd(), record.NewLedgerCmd(), newStatusCmd(), newDoctorCmd())
 	root.AddCommand(newVersionCmd(), newCISiteCmd())
 	root.InitDefaultCompletionCmd("completion") // with a command's name it is made although none is called yet
 	wrapArgs(root)

@@ -10,6 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/roster"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
@@ -38,7 +39,7 @@ func newNodeCmd() *cobra.Command {
 		// the collector's time.
 		return a.Run(cmd.Context())
 	}
-	addNodeAdminCmds(cmd)
+	roster.AddNodeAdminCmds(cmd)
 	addStopCmds(cmd)
 	addWordCmds(cmd)
 	cmd.AddCommand(newJoinCmd(offered))

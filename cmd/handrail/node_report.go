@@ -15,6 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/record"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
@@ -77,7 +78,7 @@ func newNodeReportCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		name, dir, err := nodeChain(data)
+		name, dir, err := record.NodeChain(data)
 		if err != nil {
 			return err
 		}

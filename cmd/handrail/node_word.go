@@ -21,6 +21,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/record"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
@@ -230,26 +231,6 @@ func newNodeRulesCmd() *cobra.Command {
 	}
 }
 
-// nodeChain returns the name of this device's log and where it is.
-func nodeChain(data datadir.Dir) (name, dir string, err error) {
-	id, err := link.LoadIdentity(data.Node())
-	if err == nil && id.Node != "" {
-		return string(id.Node), journal.Dir(data.Node(), string(id.Node)), nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", "", err
-	}
-	all, err := journal.Dirs(data.Node())
-	if err != nil {
-		return "", "", err
-	}
-	if len(all) != 1 {
-		return "", "", capabilities.Errorf(capabilities.CodeNotFound, "there is no node's log below %s", data.Node()).
-			WithHint("The node writes one when it runs; name its data directory with --data.")
-	}
-	return all[0], journal.Dir(data.Node(), all[0]), nil
-}
-
 func newNodeLogCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log",
@@ -268,7 +249,7 @@ func newNodeLogCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		name, dir, err := nodeChain(data)
+		name, dir, err := record.NodeChain(data)
 		if err != nil {
 			return err
 		}

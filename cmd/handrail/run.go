@@ -17,6 +17,7 @@ import (
 	"github.com/handrail-dev/handrail/agent/worker/router"
 	"github.com/handrail-dev/handrail/agent/worker/template"
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/invoke"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
@@ -215,7 +216,7 @@ func (g *workerGateway) Tools(ctx context.Context) ([]worker.Tool, error) {
 
 func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (r capabilities.Result, err error) {
 	stop := terminal.ShowWaiting(g.cmd, "waiting for "+string(tool))
-	quiet := showQuestions(g.cmd, g.remote, g.asker, callOptions{lane: g.lane}, string(tool))
+	quiet := invoke.ShowQuestions(g.cmd, g.remote, g.asker, invoke.Options{Lane: g.lane}, string(tool))
 	request := remote.Body("tool", string(tool), "lane", g.lane)
 	request["args"] = args
 	err = g.remote.Ask(ctx, http.MethodPost, remote.Path("calls"), request, &r)

@@ -27,14 +27,17 @@ import (
 // `handrail up` keeps both below one directory.
 type Dir string
 
+// Gateway is the path of a file of the gateway.
 func (d Dir) Gateway(name ...string) string {
 	return filepath.Join(append([]string{string(d), "gateway"}, name...)...)
 }
 
+// Node is the path of a file of the node.
 func (d Dir) Node(name ...string) string {
 	return filepath.Join(append([]string{string(d), "node"}, name...)...)
 }
 
+// The files of the gateway that commands read.
 func (d Dir) PolicyDir() string   { return d.Gateway("policy") }
 func (d Dir) StorePath() string   { return d.Gateway("store.db") }
 func (d Dir) TokenPath() string   { return d.Gateway("admin.token") }
@@ -162,6 +165,7 @@ func (d Dir) ClearRunning() {
 	}
 }
 
+// ReadRunning reads gateway.json; an error with a hint: no gateway runs here.
 func (d Dir) ReadRunning() (Running, error) {
 	var r Running
 	data, err := os.ReadFile(d.RunningPath())

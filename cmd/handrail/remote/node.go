@@ -18,6 +18,7 @@ import (
 // know are kept for --json by printing the raw object.
 type Node struct{ api.Node }
 
+// Ready says how many of its capabilities are ready.
 func (n Node) Ready() string {
 	ready := 0
 	for _, c := range n.Capabilities {
@@ -28,8 +29,10 @@ func (n Node) Ready() string {
 	return fmt.Sprintf("%d of %d", ready, len(n.Capabilities))
 }
 
+// System is its operating system and processor.
 func (n Node) System() string { return strings.TrimSuffix(n.Platform+"/"+n.Arch, "/") }
 
+// Seen says whether it is connected, or when it last was.
 func (n Node) Seen() string {
 	switch {
 	case n.Connected && n.Stopped:
@@ -58,6 +61,7 @@ func ByFamily(list []capabilities.CapabilityID) string {
 	return strings.Join(parts, "; ")
 }
 
+// CapabilityRow returns the row of a capability: its tool, whether it is ready, and why not.
 func CapabilityRow(c api.Capability) []string {
 	name := string(c.Tool)
 	if name == "" {

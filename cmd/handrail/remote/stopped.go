@@ -10,6 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
+// ResumeFix says what lets calls run after a stop.
 const ResumeFix = "Run 'handrail resume' to let calls run again."
 
 // StoppedNow tells that the gateway's stop switch is on, since when and by whom; "" if

@@ -122,6 +122,7 @@ func CompleteArguments(cmd *cobra.Command, args []string, typed string) ([]strin
 	return names, none | cobra.ShellCompDirectiveNoSpace
 }
 
+// CompleteTools completes the ID of a tool that the caller may use.
 func CompleteTools(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

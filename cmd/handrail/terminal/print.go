@@ -35,12 +35,14 @@ type Table struct {
 	rows int
 }
 
+// NewTable returns a table with its header printed.
 func NewTable(w io.Writer, header ...string) *Table {
 	t := &Table{w: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 	fmt.Fprintln(t.w, strings.Join(header, "\t"))
 	return t
 }
 
+// Row adds a row; an empty cell is shown as a dash.
 func (t *Table) Row(cells ...string) {
 	t.rows++
 	for i, c := range cells {
@@ -51,6 +53,7 @@ func (t *Table) Row(cells ...string) {
 	fmt.Fprintln(t.w, strings.Join(cells, "\t"))
 }
 
+// Flush prints what there is.
 func (t *Table) Flush() { _ = t.w.Flush() }
 
 // PrintJSON writes v as one line.
@@ -217,6 +220,7 @@ func (o *Output) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Failed returns the first error of a write.
 func (o *Output) Failed() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -263,6 +267,7 @@ func ShowWaiting(cmd *cobra.Command, what string) (stop func()) {
 	return func() { close(done); <-ended }
 }
 
+// Count says how many of a thing there are.
 func Count[N int | uint64](n N, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -270,6 +275,7 @@ func Count[N int | uint64](n N, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// OrDash returns s, or a dash for an empty one.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"

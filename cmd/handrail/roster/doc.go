@@ -1,0 +1,9 @@
+// Package roster manages who is in: nodes with what they may do, pairing of new ones, and
+// satellites.
+//
+// Promises: a code for pairing goes to a terminal or to a pipe, and to no log; a person confirms
+// the key of what comes in, or says before that nobody will; a command that waits withdraws its
+// code when it is ended.
+//
+// It must never import gateway/nodes or gateway/bus: it is a client of the REST surface.
+package roster
