@@ -38,15 +38,16 @@ func wallFindings(walls []sandbox.Standing) []finding {
 	for _, class := range sandbox.Classes {
 		f := finding{Part: "host", Name: "isolation " + string(class), OK: true}
 		var stand []string
-		var deeper finding
+		var deeper []finding
 		for _, w := range walls {
 			switch {
 			case w.Class != class:
 			case w.Deeper:
-				deeper = finding{Part: "host", Name: "isolation " + string(class) + ", " + string(w.Wall), OK: true, Detail: w.By, Fix: w.Fix}
+				d := finding{Part: "host", Name: "isolation " + string(class) + ", " + string(w.Wall), OK: true, Detail: w.By, Fix: w.Fix}
 				if w.Err != nil {
-					deeper.Detail = "not here, and nothing rests on it: " + w.Err.Error()
+					d.Detail = "not here, and nothing rests on it: " + w.Err.Error()
 				}
+				deeper = append(deeper, d)
 			case w.Err != nil:
 				f.Code = string(capabilities.ReasonIsolationMissing)
 				found = append(found, finding{
@@ -61,9 +62,7 @@ func wallFindings(walls []sandbox.Standing) []finding {
 		if f.Code != "" {
 			f.Detail = "what needs it is refused here; the walls that stand: " + cmp.Or(f.Detail, "none")
 		}
-		if found = append(found, f); deeper.Name != "" {
-			found = append(found, deeper)
-		}
+		found = append(append(found, f), deeper...)
 	}
 	return found
 }

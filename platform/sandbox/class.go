@@ -24,9 +24,12 @@ const (
 	// WallNamespaces stands behind the others where the system has it, and no class needs it: other
 	// files are not there, nor other processes or the machine's network.
 	WallNamespaces Wall = "namespaces"
+	// WallGroup stands behind the limits where the system lets this process have cgroups, and no class
+	// needs it: it bounds what all processes of a program have together.
+	WallGroup Wall = "cgroup"
 )
 
-var everyWall = []Wall{WallFiles, WallCalls, WallSignals, WallPrivileges, WallLimits, WallProcesses, WallOneDoor, WallNoConnection, WallNamespaces}
+var everyWall = []Wall{WallFiles, WallCalls, WallSignals, WallPrivileges, WallLimits, WallProcesses, WallOneDoor, WallNoConnection, WallNamespaces, WallGroup}
 
 // Classes are those that programs run in here, the weakest first (S1-35). The class of a person's
 // session is none of them: no wall of this package is around it.
@@ -39,15 +42,17 @@ type Limits struct {
 	File   uint64 // bytes of a file that it writes
 	// Processes is how many there may be at once, with the program itself.
 	Processes uint64
+	// Processors is how many it keeps busy at once, where it has a cgroup.
+	Processors uint64
 }
 
 // rows are the limits of the classes. A server works in t1 and t2 for days, so their processor time
 // is bounded by the call's deadline alone.
 var rows = map[capabilities.IsolationClass]Limits{
-	capabilities.ClassT0: {CPU: 1, Memory: 128 << 20, File: 16 << 20, Processes: 1},
-	capabilities.ClassT1: {Memory: 4 << 30, File: 1 << 30, Processes: 512},
-	capabilities.ClassT2: {Memory: 4 << 30, File: 1 << 30, Processes: 512},
-	capabilities.ClassT3: {CPU: 60, Memory: 4 << 30, File: 1 << 30, Processes: 512},
+	capabilities.ClassT0: {CPU: 1, Memory: 128 << 20, File: 16 << 20, Processes: 1, Processors: 1},
+	capabilities.ClassT1: {Memory: 4 << 30, File: 1 << 30, Processes: 512, Processors: 4},
+	capabilities.ClassT2: {Memory: 4 << 30, File: 1 << 30, Processes: 512, Processors: 4},
+	capabilities.ClassT3: {CPU: 60, Memory: 4 << 30, File: 1 << 30, Processes: 512, Processors: 4},
 }
 
 // over returns l with the class's row in place of what it leaves open.
@@ -58,7 +63,7 @@ func (l Limits) over(row Limits) Limits {
 		}
 		return class
 	}
-	return Limits{pick(l.CPU, row.CPU), pick(l.Memory, row.Memory), pick(l.File, row.File), pick(l.Processes, row.Processes)}
+	return Limits{pick(l.CPU, row.CPU), pick(l.Memory, row.Memory), pick(l.File, row.File), pick(l.Processes, row.Processes), pick(l.Processors, row.Processors)}
 }
 
 // Standing says whether a wall of a class stands here.
@@ -71,6 +76,9 @@ type Standing struct {
 	// Deeper says that the class stands without this wall, too.
 	Deeper bool
 }
+
+// errRlimits says that a Sandbox was told to use no cgroups.
+var errRlimits = errors.New("they are not used")
 
 // required are the walls of a class with or without a way to the network.
 func required(class capabilities.IsolationClass, net bool) []Wall {
@@ -96,6 +104,14 @@ func (s *Sandbox) Walls(ctx context.Context) []Standing {
 			deeper.By, deeper.Fix = "", "To have it, too, allow user namespaces (kernel.apparmor_restrict_unprivileged_userns=0; in a container, the calls clone, unshare, mount and pivot_root)."
 		}
 		all = append(all, deeper)
+		group := Standing{Class: class, Wall: WallGroup, Err: errRlimits, Deeper: true}
+		if !s.host.rlimits {
+			group.By, group.Err = groups()
+		}
+		if group.Err != nil {
+			group.Fix = "To have it, too, run the node as a service of systemd, or as root, where cgroups can be written."
+		}
+		all = append(all, group)
 	}
 	return all
 }

@@ -7,10 +7,11 @@
 // walls and limits of each isolation class), keys.go (what a call's keys change of them), pool.go
 // (runners that stand ready), runner.go (the process behind the walls), frame.go (what the two say
 // to each other), walls_linux.go (the walls: Landlock, seccomp, privileges, limits), apart.go and
-// apart_linux.go (namespaces behind them, where the system has them), keeper_linux.go and
-// processes_linux.go (what the runner does in its program's place), writes_linux.go (what the
-// program would write and may not); seatbelt.go and walls_darwin.go (macOS); walls_windows.go,
-// container_windows.go, job_windows.go and trial_windows.go (Windows).
+// apart_linux.go (namespaces behind them, where the system has them), group.go and
+// group_linux.go (cgroups, likewise), keeper_linux.go and processes_linux.go (what the runner
+// does in its program's place), writes_linux.go (what the program would write and may not);
+// seatbelt.go and walls_darwin.go (macOS); walls_windows.go, container_windows.go, job_windows.go
+// and trial_windows.go (Windows).
 //
 // Promises: no program starts while a wall that was asked for is missing, and the error names
 // it; a program and all that it started end with the call, with this process, or when they are

@@ -11,10 +11,10 @@ import (
 
 // callRows are the limits of a program that one call starts, until its keys raise them.
 var callRows = map[capabilities.IsolationClass]Limits{
-	capabilities.ClassT0: {CPU: 1, Memory: 128 << 20, File: 16 << 20, Processes: 1},
-	capabilities.ClassT1: {CPU: 30, Memory: 512 << 20, File: 1 << 30, Processes: 512},
-	capabilities.ClassT2: {CPU: 60, Memory: 512 << 20, File: 1 << 30, Processes: 512},
-	capabilities.ClassT3: {CPU: 60, Memory: 512 << 20, File: 1 << 30, Processes: 512},
+	capabilities.ClassT0: {CPU: 1, Memory: 128 << 20, File: 16 << 20, Processes: 1, Processors: 1},
+	capabilities.ClassT1: {CPU: 30, Memory: 512 << 20, File: 1 << 30, Processes: 512, Processors: 4},
+	capabilities.ClassT2: {CPU: 60, Memory: 512 << 20, File: 1 << 30, Processes: 512, Processors: 4},
+	capabilities.ClassT3: {CPU: 60, Memory: 512 << 20, File: 1 << 30, Processes: 512, Processors: 4},
 }
 
 // extendedCPU is the processor time with KeyExtended, in seconds; highMemory the bytes with
@@ -52,7 +52,7 @@ func (p Program) granted() (Program, Limits, error) {
 		row.CPU = extendedCPU
 	}
 	if has(capabilities.KeyBurst) {
-		row.CPU = 0
+		row.CPU, row.Processors = 0, 0
 	}
 	return p, row, nil
 }

@@ -74,6 +74,7 @@ type Sandbox struct {
 type host struct {
 	landlock int  // the newest version of Landlock that is used
 	whole    bool // no namespaces are used
+	rlimits  bool // no cgroups are used
 }
 
 // New makes a Sandbox; it starts nothing. The launcher's binary calls Main first.
@@ -84,13 +85,19 @@ func New(launcher platform.Launcher) *Sandbox {
 // HeldTo returns a Sandbox that uses no newer version of Landlock than this one, as on an older
 // kernel. Nothing else about it is weaker.
 func (s *Sandbox) HeldTo(landlock int) *Sandbox {
-	return &Sandbox{launcher: s.launcher, host: host{landlock: min(landlock, newestLandlock), whole: s.host.whole}, pools: newPools()}
+	return &Sandbox{launcher: s.launcher, host: host{landlock: min(landlock, newestLandlock), whole: s.host.whole, rlimits: s.host.rlimits}, pools: newPools()}
 }
 
 // WithoutNamespaces returns a Sandbox that uses none, as on a system that refuses them. All other
 // walls are the same.
 func (s *Sandbox) WithoutNamespaces() *Sandbox {
-	return &Sandbox{launcher: s.launcher, host: host{landlock: s.host.landlock, whole: true}, pools: newPools()}
+	return &Sandbox{launcher: s.launcher, host: host{landlock: s.host.landlock, whole: true, rlimits: s.host.rlimits}, pools: newPools()}
+}
+
+// WithoutGroups returns a Sandbox that uses no cgroups, as where nobody may make some. All other
+// walls are the same.
+func (s *Sandbox) WithoutGroups() *Sandbox {
+	return &Sandbox{launcher: s.launcher, host: host{landlock: s.host.landlock, whole: s.host.whole, rlimits: true}, pools: newPools()}
 }
 
 // newestLandlock is the newest version that is used: the first that scopes signals.
@@ -189,6 +196,7 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 		return nil, capabilities.Wrap(capabilities.CodeIsolationUnavailable, err, "The program's walls could not be put up: "+err.Error()+".")
 	}
 	process := newProcess(ctx, child, &p, over)
+	process.bound(groupOf(child), o.Limits)
 	if err := process.tell(o); err != nil {
 		process.Kill()
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program could not be started.")
@@ -222,12 +230,16 @@ func (s *Sandbox) runner(ctx context.Context, class capabilities.IsolationClass,
 	if apart {
 		word = apartWord
 	}
-	return s.launcher.Start(ctx, platform.Command{
+	child, err := s.launcher.Start(ctx, platform.Command{
 		Path: self, Name: "runner", Apart: apart,
 		Build: func(scratch string) (args, env []string) {
 			return []string{word, string(class), strconv.Itoa(s.host.landlock), platform.PipeHandles}, append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + scratch}, system(scratch)...)
 		},
 	})
+	if err != nil {
+		return nil, err
+	}
+	return s.host.withGroup(child), nil
 }
 
 // tell writes the runner its order. It goes by the pipe: the words of a command line are for
@@ -284,11 +296,12 @@ type Process struct {
 	out   *io.PipeReader
 	over  chan struct{} // closed when code is known
 
-	mu     sync.Mutex
-	stderr []byte
-	code   int
-	wall   string
-	stand  []Wall
+	mu      sync.Mutex
+	stderr  []byte
+	code    int
+	wall    string
+	stand   []Wall
+	grouped bool
 }
 
 const maxStderr = 16 << 10
@@ -302,14 +315,22 @@ func newProcess(ctx context.Context, child platform.Process, of *Program, over f
 	go func() {
 		defer stop()
 		p.listen(to)
-		_ = child.Close()
+		_ = ended(child)
 		over()
 		if door != nil {
 			_ = door.Close()
 		}
 		close(p.over)
+		groupOf(child).remove()
 	}()
 	return p
+}
+
+// bound sets the limits of the program on its runner's group, if it has one.
+func (p *Process) bound(g *group, l Limits) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.grouped = g.bound(l) == nil
 }
 
 // listen takes what the runner says until it says how the program ended.
@@ -328,6 +349,8 @@ func (p *Process) listen(to *io.PipeWriter) {
 			p.mu.Lock()
 			if json.Unmarshal(data, &p.stand) != nil || len(p.stand) > len(everyWall) {
 				p.stand = nil
+			} else if p.grouped {
+				p.stand = append(p.stand, WallGroup)
 			}
 			p.mu.Unlock()
 		case frameData:

@@ -1,0 +1,15 @@
+//go:build !linux
+
+package sandbox
+
+import "errors"
+
+type group struct{}
+
+func newGroup(int) *group { return nil }
+
+func (*group) bound(Limits) error { return errors.ErrUnsupported }
+
+func (*group) remove() {}
+
+func groups() (by string, err error) { return "", errors.New("this system has no cgroups") }
