@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/handrail-dev/handrail/agent/provider/openapi"
@@ -36,17 +37,37 @@ func newAPI(p *tools.Provider, way *egress.Way, secrets *credentials) *api {
 	return &api{record: p, way: way, keys: secrets, client: &http.Client{Transport: to, CheckRedirect: sameOrigin}}
 }
 
+// of is the client of one call's request. A redirect of a read that leaves its origin is followed
+// where the host was named or a person permits it to this call, without what the request carried.
+func (a *api) of(inv *capabilities.Invocation, first *http.Request) *http.Client {
+	on := newOnward(a.way, inv.Reach, first.URL, maxAnswer, headerTime)
+	return &http.Client{
+		Transport: byOrigin{first.URL, a.client.Transport, on.by},
+		CheckRedirect: func(next *http.Request, before []*http.Request) error {
+			err := sameOrigin(next, before)
+			if left := slices.ContainsFunc(before, on.away); err == nil && left || err != nil && (!reads(first) || !on.follows(next, len(before))) {
+				return http.ErrUseLastResponse // whoever leads back has no say in what is asked with our credentials
+			}
+			if err != nil {
+				next.Header = http.Header{"Accept": {"*/*"}, "User-Agent": {"handrail"}}
+			}
+			return nil
+		},
+	}
+}
+
 // sameOrigin follows a redirect of what only reads, inside its origin. Where another leads is told
 // to the caller: what a request carries is for the place that was approved.
 func sameOrigin(next *http.Request, before []*http.Request) error {
 	first := before[0]
-	reads := first.Method == http.MethodGet || first.Method == http.MethodHead
-	if !reads || !egress.SameOrigin(next.URL, first.URL) || len(before) > maxRedirects {
+	if !reads(first) || !egress.SameOrigin(next.URL, first.URL) || len(before) > maxRedirects {
 		return http.ErrUseLastResponse
 	}
 	next.Header.Del("Referer") // a key may stand in the address
 	return nil
 }
+
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // manifest reads the document anew, where it is at a URL.
 func (a *api) manifest(ctx context.Context) (*tools.ToolManifest, error) {
@@ -97,7 +118,7 @@ func (a *api) call(ctx context.Context, c call) (capabilities.Output, error) {
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	resp, err := a.client.Do(r)
+	resp, err := a.of(&c.inv, r).Do(r)
 	if err == nil {
 		defer resp.Body.Close()
 		out, failed := openapi.Result(resp, c.request, a.keys.withheld())

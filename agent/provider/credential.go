@@ -116,8 +116,9 @@ func (c *credentials) missing() *capabilities.Error {
 	return nil
 }
 
-// signAgain is what to do about a sign-in that ended.
-const signAgain = "Sign in again, and approve the provider."
+// signAgain is what to do about a sign-in that ended. Where a person ended it the gateway says what
+// else is to be done.
+const signAgain = "Sign in again."
 
 // signedOut reports whether what is missing is a sign-in that ended.
 func (c *credentials) signedOut() bool {

@@ -6,7 +6,7 @@
 // calls), manage.go (the calls by which the gateway adds and removes them), keep.go (what is on
 // disk), backend.go (what a kind of provider is), command.go with argv.go (programs) and module.go
 // (WebAssembly modules), mcp.go (MCP servers), api.go (HTTP APIs, whose documents package openapi
-// reads).
+// reads), onward.go (where their answers lead).
 //
 // Promises: a provider's tool runs only if what the provider says of it is what a person
 // approved, word for word; a provider that is dead, slow or floods delays no other; programs

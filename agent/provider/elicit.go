@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/capabilities/form"
 )
 
@@ -24,6 +26,8 @@ type asker struct {
 	ctx    context.Context //lint:ignore containedctx the question of a call ends with it
 	elicit func(ctx context.Context, form json.RawMessage) (capabilities.Elicited, json.RawMessage, error)
 	reach  func(ctx context.Context, target string) (context.Context, error)
+	on     *onward                // where a redirect leads it; nil: nowhere
+	led    atomic.Pointer[string] // where a redirect led it that was not followed
 	// samples says that the server wanted a model's answer for it, tooLong that it answered with
 	// more than is taken.
 	samples, tooLong atomic.Bool
@@ -94,6 +98,13 @@ func (a *asker) because(err error) *capabilities.Error {
 	switch {
 	case err == nil:
 		return nil
+	case a.led.Load() != nil: // a server that sends a call elsewhere has not carried it out
+		to := *a.led.Load()
+		e := capabilities.Errorf(capabilities.CodeURLBlocked, "%.260s may not be reached: the server sends the call there, and nobody named or permitted it.", to)
+		if host, port, err := net.SplitHostPort(to); err == nil && egress.FlagHost(host, port) != "" {
+			e = e.WithHint("Allow it with --net " + egress.FlagHost(host, port) + ", or by an answer to the question about it.")
+		}
+		return e
 	case a.tooLong.Load():
 		return capabilities.Errorf(capabilities.CodeResultTooLarge, "the server answered with more than %d bytes", maxMessage)
 	case a.samples.Load() || errors.As(err, &refused) && refused.Code == sdkNoSampling:

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -26,7 +25,8 @@ const (
 	maxPages    = 64       // of its list
 	connectTime = 60 * time.Second
 	listTime    = 30 * time.Second
-	firstPause  = time.Second // after a failure, before it is tried again
+	urlTime     = 5 * time.Minute // for the header of an answer; calls have deadlines of their own
+	firstPause  = time.Second     // after a failure, before it is tried again
 	lastPause   = time.Minute
 )
 
@@ -317,8 +317,8 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 		if err != nil {
 			return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "")
 		}
-		l.http = s.way.Transport(egress.TransportOptions{Origin: at, Credentials: s.secret.header, MaxBytes: maxMessage, HeaderTimeout: 5 * time.Minute})
-		return &mcp.StreamableClientTransport{Endpoint: s.record.URL, HTTPClient: onlyTo(at, heard401{l.http, &l.wants}), MaxRetries: 2, MaxEventSize: maxMessage}, nil
+		l.http = s.way.Transport(egress.TransportOptions{Origin: at, Credentials: s.secret.header, MaxBytes: maxMessage, HeaderTimeout: urlTime})
+		return &mcp.StreamableClientTransport{Endpoint: s.record.URL, HTTPClient: onlyTo(at, heard401{l.http, at, &l.wants}), MaxRetries: 2, MaxEventSize: maxMessage}, nil
 	}
 	p, err := s.start.Start(context.Background(), Program{
 		Argv: s.record.Command, Env: s.secret.env(), Read: s.record.Read, Write: s.record.Write, Net: s.way.For(l.reach), Wrote: s.writes.add,
@@ -328,44 +328,6 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 	}
 	l.process = p
 	return &mcp.IOTransport{Reader: io.NopCloser(p.Stdout()), Writer: p.Stdin(), MaxLineLength: maxMessage}, nil
-}
-
-// heard401 notes that a server answered that it wants another credential than it got, and of a call
-// that its answer is too long.
-type heard401 struct {
-	http.RoundTripper
-	wants *atomic.Bool
-}
-
-func (h heard401) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := h.RoundTripper.RoundTrip(r)
-	if err != nil {
-		return resp, err
-	}
-	if resp.StatusCode == http.StatusUnauthorized {
-		h.wants.Store(true)
-	}
-	if one, _ := r.Context().Value(askerKey{}).(*asker); one != nil {
-		resp.Body = &heard{ReadCloser: resp.Body, one: one}
-	}
-	return resp, nil
-}
-
-// onlyTo is a client that goes to one origin: a redirect to another place is none that the
-// record names.
-func onlyTo(at *url.URL, by http.RoundTripper) *http.Client {
-	return &http.Client{
-		Transport: by,
-		CheckRedirect: func(r *http.Request, via []*http.Request) error {
-			switch {
-			case !egress.SameOrigin(at, r.URL):
-				return errors.New("the server redirects to another place")
-			case len(via) >= maxRedirects: // each keeps all before it
-				return errors.New("the server redirects too often")
-			}
-			return nil
-		},
-	}
 }
 
 // lookPause is how long a server that says that its list changed is not asked at first; each time
@@ -505,6 +467,9 @@ func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) 
 	defer l.listen(token, nil)
 	ctx, one, over := l.asks(ctx, c)
 	defer over()
+	if at, err := url.Parse(s.record.URL); err == nil && l.http != nil {
+		one.on = newOnward(s.way, one.reach, at, maxMessage, urlTime)
+	}
 	params := &mcp.CallToolParams{Name: c.upstream, Arguments: c.args}
 	params.SetProgressToken(token)
 	type answer struct {
@@ -536,7 +501,9 @@ func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) 
 		s.refused401(l)
 		return capabilities.Output{}, l.unavailable(err)
 	}
-	if why := one.because(err); why != nil { // whatever it did up to there
+	if why := one.because(err); why != nil && one.led.Load() != nil {
+		return capabilities.Output{}, why
+	} else if why != nil { // whatever it did up to there
 		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, why
 	}
 	var refused *jsonrpc.Error

@@ -23,6 +23,31 @@ func (w *Way) For(ask Ask) *Way {
 	return &Way{shared: w.shared, ask: ask}
 }
 
+// Onward is For where an answer leads a call on, such as a redirect: to hosts that were named, and
+// to those that ask permits. A public host is none for that alone: another place was approved.
+func (w *Way) Onward(ask Ask) *Way {
+	return &Way{shared: w.shared, ask: ask, onward: true}
+}
+
+// Follows reports whether a call goes on to a target that an answer names, and asks a person where
+// nobody named it. The target was the server's choice: a no is no attempt of the call's. A Dial
+// may still refuse its address.
+func (w *Way) Follows(ctx context.Context, target string) bool {
+	host, port, err := net.SplitHostPort(target)
+	if err != nil {
+		return false
+	}
+	host = plainAddr(host)
+	if _, named := w.named(host, port); named {
+		return w.rules.narrowed(host, true, nil) == nil
+	}
+	if !w.askable(host, port) {
+		return false
+	}
+	_, err = w.ask(ctx, net.JoinHostPort(host, port))
+	return err == nil
+}
+
 // Admits decides on a target by its name and port, for a call whose grants leave those hosts (nil:
 // all), and asks a person where nobody named it. A Dial may still refuse its address.
 func (w *Way) Admits(ctx context.Context, host, port string, granted Domains) error {
@@ -35,7 +60,7 @@ func (w *Way) admit(ctx context.Context, host, port string, granted Domains) (un
 	host = plainAddr(host)
 	_, named := w.named(host, port)
 	listed := w.rules.narrowed(host, named, granted)
-	if listed == nil && (named || w.public) {
+	if listed == nil && (named || w.public && !w.onward) {
 		return nil, nil
 	}
 	why := "nobody named it"

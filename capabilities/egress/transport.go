@@ -24,6 +24,9 @@ type TransportOptions struct {
 	MaxBytes int64
 	// HeaderTimeout is how long an answer's header may take; default a minute.
 	HeaderTimeout time.Duration
+	// Once ends each connection with its answer: it was permitted one call. Default: they are kept
+	// for further requests.
+	Once bool
 }
 
 // Transport carries requests by a Way. It is an http.RoundTripper, safe for concurrent use. A
@@ -45,6 +48,7 @@ func (w *Way) Transport(o TransportOptions) *Transport {
 	return &Transport{opts: o, to: &http.Transport{
 		DialContext: w.dialHeld, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: o.HeaderTimeout,
 		MaxIdleConns: 8, MaxIdleConnsPerHost: 4, MaxConnsPerHost: 32, IdleConnTimeout: 60 * time.Second, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
+		DisableKeepAlives: o.Once,
 	}}
 }
 

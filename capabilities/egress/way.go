@@ -21,6 +21,8 @@ import (
 type Way struct {
 	*shared
 	ask Ask // nil: nobody can be asked
+	// onward leads where an answer pointed: a host is not reached because it is a public one.
+	onward bool
 }
 
 // shared is what a way and those of its calls have in common.

@@ -161,6 +161,9 @@ func (b *Book) deliver(ctx context.Context, at telling, epoch uint64) error {
 		b.nudge()
 	}
 	if err == nil && gone && p.delivers() {
+		if name := p.SignIn(); name != "" && b.ended("sign-in/"+name) && b.reference(&p, variable) != "" {
+			return capabilities.Errorf(capabilities.CodeSecretUnavailable, "the sign-in %s has ended", name).WithHint("Sign in again; the provider stays approved.")
+		}
 		return capabilities.Errorf(capabilities.CodeSecretUnavailable, "the secret of the credential %s is gone, or was taken back from the provider %s, or who approved that is gone", variable, p.Name).
 			WithHint("Store it again if it is gone, and approve the provider.")
 	}
@@ -191,15 +194,21 @@ func (b *Book) carry(ctx context.Context, p *Provider, gone bool, args map[strin
 }
 
 // gone names a credential that was the approver's and is no more, or whose approver may approve no
-// more; false: all are there.
+// more, or whose sign-in has ended; false: all are there. The word for one whose sign-in ended
+// stays: another sign-in brings the provider its token.
 func (b *Book) gone(p *Provider) (variable string, gone bool) {
 	left := b.opts.Teller(p.Approver).Principal != p.Approver.Principal
 	for _, c := range p.Credentials() {
-		if p.Approver.Principal != "" && (left || b.reference(p, c.Name) == "") {
+		if p.Approver.Principal != "" && (left || b.reference(p, c.Name) == "" || b.ended(c.Secret)) {
 			return c.Name, true
 		}
 	}
 	return "", false
+}
+
+// ended reports whether a secret is the token of a sign-in that is none now.
+func (b *Book) ended(name string) bool {
+	return signIn(name) != "" && capabilities.CodeOf(b.secrets.Known(context.Background(), name)) == capabilities.CodeNotFound
 }
 
 // Renewed has the hosts of providers get a secret that has another value now. It does not wait for

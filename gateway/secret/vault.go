@@ -258,6 +258,21 @@ func (v *Vault) Remove(ctx context.Context, by capabilities.PrincipalID, what st
 	return v.Load(ctx)
 }
 
+// Lapse removes the value of a secret and leaves its references, which have one again with the next
+// value under the name: of a sign-in that ended, say. CodeNotFound if there is none.
+func (v *Vault) Lapse(ctx context.Context, by capabilities.PrincipalID, name string) error {
+	return v.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		gone, err := tx.Exec(`DELETE FROM secret WHERE name = $1`, name)
+		if err == nil && gone == 0 {
+			err = capabilities.Errorf(capabilities.CodeNotFound, "there is no secret %.128q", name)
+		}
+		if err != nil {
+			return err
+		}
+		return v.opts.Record(tx, "secret.removed", by, map[string]any{"removed": name, "references": 0})
+	})
+}
+
 // RemoveAlias removes the references of that alias with a tool, of all owners; none is no error.
 func (v *Vault) RemoveAlias(ctx context.Context, by capabilities.PrincipalID, alias string, tool capabilities.ToolID) error {
 	v.mu.RLock()

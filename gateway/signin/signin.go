@@ -40,6 +40,8 @@ type Secrets interface {
 	// Put returns what keeps a value in a transaction; value stays the caller's.
 	Put(by capabilities.PrincipalID, name string, value capabilities.Secret) (func(tx *store.Tx) error, error)
 	Remove(ctx context.Context, by capabilities.PrincipalID, what string) error
+	// Lapse removes a value and leaves its references.
+	Lapse(ctx context.Context, by capabilities.PrincipalID, name string) error
 }
 
 // Options of New; all are required unless a default is named.

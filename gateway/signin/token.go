@@ -157,7 +157,8 @@ func (b *Book) round(ctx context.Context, later map[string]time.Time) (next time
 }
 
 // Refresh gets new tokens for old ones, which are good no more afterwards. A refusal ends the
-// sign-in: a person has to do it again.
+// sign-in: a person has to do it again. Whoever was approved with its token is so still: the name
+// stays this server's, and another sign-in gives them that server's token again.
 func (b *Book) Refresh(ctx context.Context, name string) error {
 	b.changing.Lock()
 	defer b.changing.Unlock()
@@ -167,7 +168,7 @@ func (b *Book) Refresh(ctx context.Context, name string) error {
 	}
 	end := func(why string) error {
 		s.Ended = why
-		if err := b.opts.Secrets.Remove(ctx, s.By, s.Secret()); err != nil && capabilities.CodeOf(err) != capabilities.CodeNotFound {
+		if err := b.opts.Secrets.Lapse(ctx, s.By, s.Secret()); err != nil && capabilities.CodeOf(err) != capabilities.CodeNotFound {
 			return err
 		}
 		return b.put(ctx, s.By, "gateway.sign_in.ended", &s, &tokens{})

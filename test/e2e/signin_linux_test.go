@@ -238,6 +238,18 @@ func TestFromSignInToCalls(t *testing.T) {
 	page, _ = s.begins(s.does("provider", "sign-in", "wiki"))
 	s.signs(page)
 	s.await("the call after another sign-in", func() bool { return s.calls().Status == capabilities.StatusOK })
+	// So it is where the gateway has found out that the sign-in ended, and taken the token back: the
+	// provider says what it said, so nobody approves it anew.
+	s.party.Revoke()
+	s.await("the gateway to find the sign-in ended", func() bool { return strings.Contains(s.does("secret", "list", "--json"), `"missing"`) })
+	s.await("the provider to need a sign-in", func() bool {
+		p := s.shown()
+		return !p.Ready && p.Reason == capabilities.ReasonNeedsSignIn && !strings.Contains(p.Fix, "approve the provider")
+	})
+	s.party.Allow()
+	page, _ = s.begins(s.does("provider", "sign-in", "wiki"))
+	s.signs(page)
+	s.await("the call after a sign-in that had ended", func() bool { return s.calls().Status == capabilities.StatusOK })
 
 	s.does("provider", "sign-out", "wiki")
 	s.await("the provider to be signed out", func() bool {

@@ -225,7 +225,7 @@ func (s *Server) signInMissing(p *provider.Provider) (fix string) {
 	case at < 0:
 		return "Nobody has signed in as " + name + " yet. Sign in, and approve the provider then."
 	case all[at].Ended != "":
-		return "The sign-in " + name + " has ended: " + all[at].Ended + ". Sign in again, and approve the provider then."
+		return "The sign-in " + name + " has ended: " + all[at].Ended + ". Sign in again; what was approved stays so."
 	}
 	return ""
 }
