@@ -37,6 +37,8 @@ func stageOf(e Event) turn.Stage {
 		s.Router = &turn.Routed{Intent: string(b.Intent), Confidence: b.Confidence, By: b.By, Asked: b.Ask != ""}
 	case Decided:
 		s.Policy = &turn.Decided{Allowed: b.Allowed, Offered: b.Offered, Required: namesOf(b.Required), Remembered: b.Remembered}
+	case Checked:
+		s.Permission = &turn.Checked{Tool: bounded(b.Tool), Capability: string(b.Capability), By: capabilities.Clip(capabilities.Escape(b.By), 100)}
 	case Called:
 		s.Call = &turn.Called{Tool: bounded(b.Tool), CallID: b.Call, Status: b.Status, Code: b.Code, DurationMS: b.DurationMS}
 	case Responded:

@@ -16,6 +16,7 @@ type Stage string
 const (
 	StageRouter   Stage = "ROUTER_OUTPUT"
 	StagePolicy   Stage = "POLICY_DECISION"
+	StageCheck    Stage = "PERMISSION_CHECK"
 	StageToolCall Stage = "EXECUTOR_TOOL_CALL"
 	StageResponse Stage = "EXECUTOR_RESPONSE"
 	StageMemory   Stage = "POSTHOOK_MEMORY" // body []Noted; only if there was a wish
@@ -38,6 +39,13 @@ type Decided struct {
 	gate.Decision
 	Offered    []capabilities.ToolID `json:"offered_tools"` // those of them that the gateway lists for this worker
 	Remembered []string              `json:"remembered"`    // IDs of the facts that the turn is given
+}
+
+// Checked is the body of StageCheck.
+type Checked struct {
+	Tool       capabilities.ToolID `json:"tool"`
+	Capability gate.Capability     `json:"capability,omitempty"`
+	By         string              `json:"by,omitempty"` // a grant's ID, the rule that permits it, AtTheCall; empty: nothing
 }
 
 // Called is the body of StageToolCall.

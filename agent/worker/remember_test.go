@@ -79,7 +79,7 @@ func TestOnlyWishesAreKept(t *testing.T) {
 	for _, ev := range *events {
 		stages = append(stages, ev.Stage)
 	}
-	if want := []Stage{StageRouter, StagePolicy, StageToolCall, StageResponse, StageMemory, StageCleanup, StagePipeline}; !slices.Equal(stages, want) {
+	if want := []Stage{StageRouter, StagePolicy, StageCheck, StageToolCall, StageResponse, StageMemory, StageCleanup, StagePipeline}; !slices.Equal(stages, want) {
 		t.Errorf("%v", stages)
 	}
 	data, _ := json.Marshal((*events)[len(*events)-1].Body)

@@ -38,6 +38,8 @@ type Gateway interface {
 	Tools(ctx context.Context) ([]Tool, error)
 	// Call makes one call; what came of it is in the result, an error says that there is none.
 	Call(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (capabilities.Result, error)
+	// Covers says what covers a call; args nil: any call of the tool. It carries nothing out.
+	Covers(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (Cover, error)
 }
 
 // Message is one of a conversation: the person's, or what a call returned.
@@ -92,6 +94,10 @@ type Options struct {
 	Harness Harness        // required
 	Memory  Memory         // default: nothing is remembered
 	Record  Record         // default: no turn is recorded
+	Permits Permits        // default: nobody is asked before the executor
+	// Waits says that a call which nothing covers is made all the same, where the gateway then asks a
+	// person about it; default: such a call is skipped (S2-27, S2-32).
+	Waits bool
 	// Agree asks the person whether a private fact is kept; default: nobody can be asked, and it
 	// is not.
 	Agree   func(ctx context.Context, fact string) (bool, error)
@@ -170,7 +176,12 @@ func (e *Engine) Run(ctx context.Context, message string) (Outcome, error) {
 	e.tell(StagePolicy, Decided{decision, offered, idsOf(remembered)})
 	p.Pipeline.Policy.Allowed, p.Pipeline.Policy.Permissions = decision.Allowed, decision.Required
 
-	x := execution{engine: e, decision: decision, turn: Turn{
+	leases, err := e.permit(ctx, found.Intent, tools)
+	if err != nil {
+		return Outcome{Intent: found.Intent}, fmt.Errorf("permissions: %w", err)
+	}
+	defer func() { _ = e.revoke(ctx, leases) }() // again, if the turn did not come to its end
+	x := execution{engine: e, decision: decision, refused: leases.Refused, turn: Turn{
 		Intent: found.Intent, Before: e.talk, Messages: []Message{{Text: found.Text}}, Tools: tools, Memory: remembered,
 		Keeps: e.opts.Memory != nil,
 	}}
@@ -186,7 +197,8 @@ func (e *Engine) Run(ctx context.Context, message string) (Outcome, error) {
 	if found.Intent == intent.MemoryWrite && e.opts.Memory != nil && len(out.Memory) == 0 && text == "" && err == nil {
 		out.Text, out.Undone = "There is nothing that I could remember in that. Say: remember that …", true
 	}
-	e.tell(StageCleanup, Cleaned{})
+	p.Pipeline.PostHooks.PermissionsRevoked = e.revoke(ctx, leases)
+	e.tell(StageCleanup, Cleaned{p.Pipeline.PostHooks.PermissionsRevoked})
 	e.end(&p)
 	out.Unrecorded = e.record(ctx, p.Timestamp)
 	return out, err
@@ -218,6 +230,7 @@ type execution struct {
 	calls    []Called
 	stopped  string
 	undone   bool
+	refused  bool // the person said no before the executor
 	last     error
 	before   string // the call that was made last: tool and canonical arguments
 }
@@ -297,6 +310,12 @@ func (x *execution) carryOut(ctx context.Context, call ToolCall) (capabilities.R
 		return refuse(call.Tool, capabilities.CodeInvalidRequest, "the same call was made just before"), nil
 	}
 	x.before = same
+	if refused, err := x.check(ctx, call.Tool, canon); refused != nil || err != nil {
+		if err != nil {
+			return capabilities.Result{}, err
+		}
+		return *refused, nil
+	}
 	return x.engine.opts.Gateway.Call(ctx, call.Tool, canon)
 }
 

@@ -21,6 +21,9 @@ type listed struct {
 	tools []capabilities.ToolID
 	calls []string
 	fails capabilities.Code
+	asks  []capabilities.ToolID // that a person has to permit …
+	// … and has permitted.
+	granted bool
 }
 
 func (g *listed) Tools(context.Context) (list []Tool, err error) {
@@ -28,6 +31,13 @@ func (g *listed) Tools(context.Context) (list []Tool, err error) {
 		list = append(list, Tool{ID: id})
 	}
 	return list, nil
+}
+
+func (g *listed) Covers(_ context.Context, tool capabilities.ToolID, args json.RawMessage) (Cover, error) {
+	if slices.Contains(g.asks, tool) && !g.granted {
+		return Cover{Asks: true, Reached: true, Lasting: true, Node: "n-1", NodeName: "desk"}, nil
+	}
+	return Cover{By: "rule"}, nil
 }
 
 func (g *listed) Call(_ context.Context, tool capabilities.ToolID, args json.RawMessage) (capabilities.Result, error) {
@@ -104,7 +114,7 @@ func TestForbiddenIsNeitherShownNorCalled(t *testing.T) {
 	for _, e := range events {
 		stages = append(stages, e.Stage)
 	}
-	want := []Stage{StageRouter, StagePolicy, StageToolCall, StageToolCall, StageToolCall, StageResponse, StageCleanup, StagePipeline}
+	want := []Stage{StageRouter, StagePolicy, StageCheck, StageToolCall, StageToolCall, StageToolCall, StageResponse, StageCleanup, StagePipeline}
 	if !slices.Equal(stages, want) {
 		t.Errorf("stages %v, want %v", stages, want)
 	}
@@ -251,7 +261,7 @@ func TestTurnsAreClaimedWithoutWords(t *testing.T) {
 	for _, s := range k.claims[0].Stages {
 		stages = append(stages, s.Stage)
 	}
-	if want := []turn.Name{turn.Router, turn.Policy, turn.ToolCall, turn.ToolCall, turn.Response, turn.Cleanup, turn.Pipeline}; !slices.Equal(stages, want) {
+	if want := []turn.Name{turn.Router, turn.Policy, turn.Permission, turn.ToolCall, turn.ToolCall, turn.Response, turn.Cleanup, turn.Pipeline}; !slices.Equal(stages, want) {
 		t.Errorf("stages %v, want %v", stages, want)
 	}
 	data, _ := json.Marshal(k.claims)

@@ -51,14 +51,13 @@ func chat(cmd *cobra.Command, o runOptions) error {
 			return "", context.Cause(ctx)
 		}
 	}
-	e, err := newWorker(cmd, o, func(ctx context.Context, fact string) (bool, error) {
-		fmt.Fprint(cmd.ErrOrStderr(), keepQuestion(fact)+" [y/N] ")
+	e, err := newWorker(cmd, o, func(ctx context.Context, question string) (string, error) {
+		fmt.Fprint(cmd.ErrOrStderr(), question)
 		line, err := next(ctx)
 		if errors.Is(err, io.EOF) {
-			return false, nil
+			return "", nil
 		}
-		answer := strings.ToLower(strings.TrimSpace(line))
-		return answer == "y" || answer == "yes", err
+		return line, err
 	})
 	if err != nil {
 		return err

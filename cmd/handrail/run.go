@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,6 +26,7 @@ import (
 
 type runOptions struct {
 	offline, debug bool
+	wait           bool
 	lane           string
 	model          modelOptions
 }
@@ -52,6 +55,7 @@ func workerFlags(cmd *cobra.Command, o *runOptions) {
 	f := cmd.Flags()
 	f.BoolVar(&o.offline, "offline", false, "without a model, by heuristics and templates")
 	f.BoolVar(&o.debug, "debug-routing", false, "print what each stage of the pipeline did, to standard error")
+	f.BoolVar(&o.wait, "wait", false, "let a call that needs a person's word wait for one elsewhere, such as at the console")
 	f.StringVar(&o.lane, "lane", "", "the lane that the calls belong to (default: the token's)")
 	modelFlags(cmd, &o.model)
 	cmd.MarkFlagsMutuallyExclusive("offline", "model")
@@ -59,13 +63,18 @@ func workerFlags(cmd *cobra.Command, o *runOptions) {
 }
 
 func runTask(cmd *cobra.Command, task string, o runOptions) error {
-	var agree func(context.Context, string) (bool, error)
+	var answer func(context.Context, string) (string, error)
 	if terminal.Interactive(cmd.InOrStdin()) && !terminal.FlagsOf(cmd).JSON {
-		agree = func(_ context.Context, fact string) (bool, error) {
-			return terminal.Confirm(cmd, keepQuestion(fact), "") == nil, nil
+		answer = func(_ context.Context, question string) (string, error) {
+			fmt.Fprint(cmd.ErrOrStderr(), question)
+			line, err := bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 64)).ReadString('\n')
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return line, err
 		}
 	}
-	e, err := newWorker(cmd, o, agree)
+	e, err := newWorker(cmd, o, answer)
 	if err != nil {
 		return err
 	}
@@ -89,8 +98,13 @@ func runTask(cmd *cobra.Command, task string, o runOptions) error {
 	return nil
 }
 
+func isYes(answer string) bool {
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
+}
+
 func keepQuestion(fact string) string {
-	return "That is private. Keep it? " + capabilities.Printable(fact)
+	return "That is private. Keep it? " + capabilities.Printable(fact) + " [y/N] "
 }
 
 func unclear(out worker.Outcome) error {
@@ -104,11 +118,17 @@ type conversation struct {
 	close  func()
 }
 
-// newWorker makes the engine of one conversation; agree asks the person about a private fact, nil:
-// nobody can be asked.
-func newWorker(cmd *cobra.Command, o runOptions, agree func(context.Context, string) (bool, error)) (*conversation, error) {
+// newWorker makes the engine of one conversation; answer puts a question to the person at the
+// terminal, nil: nobody can be asked.
+func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context, question string) (string, error)) (*conversation, error) {
 	c := &conversation{close: func() {}}
-	opts := worker.Options{Harness: template.Harness{}, Agree: agree, Session: uuid.NewString()}
+	opts := worker.Options{Harness: template.Harness{}, Session: uuid.NewString(), Waits: o.wait}
+	if answer != nil {
+		opts.Agree = func(ctx context.Context, fact string) (bool, error) {
+			line, err := answer(ctx, keepQuestion(fact))
+			return isYes(line), err
+		}
+	}
 	var classifier router.Classifier
 	tell := tellStages(cmd.ErrOrStderr(), o.debug)
 	if !o.offline {
@@ -137,6 +157,14 @@ func newWorker(cmd *cobra.Command, o runOptions, agree func(context.Context, str
 	g := &workerGateway{cmd: cmd, remote: caller, lane: o.lane}
 	if agent {
 		g.asker, _ = remote.Find(cmd)
+	}
+	if answer != nil && g.asker != nil && terminal.Interactive(cmd.InOrStdin()) { // what is piped is no person's word
+		permits := &workerPermits{cmd: cmd, g: g, answer: answer}
+		opts.Permits = permits
+		before := c.close
+		c.close = func() { permits.close(); before() }
+	} else if terminal.Interactive(cmd.InOrStdin()) {
+		opts.Waits = true // the gateway says where to answer
 	}
 	opts.Gateway, opts.Memory, opts.Record, opts.Tell = g, workerMemory{caller}, workerRecord{caller}, tell
 	c.Engine, err = worker.New(opts)
@@ -198,6 +226,9 @@ type workerGateway struct {
 	remote *remote.Gateway
 	asker  *remote.Gateway // who may see questions, to say that one waits; nil: nobody
 	lane   string
+
+	lastLane      capabilities.LaneID // of the last look at a permission …
+	lastPrincipal capabilities.PrincipalID
 }
 
 func (g *workerGateway) Tools(ctx context.Context) ([]worker.Tool, error) {

@@ -426,6 +426,22 @@ func (c *Consent) coverLocked(a *Ask, args []byte) *Grant {
 	return best
 }
 
+// Covering returns the grant that a call would go on with now, and takes nothing of it; with no ID:
+// there is none. reachable says whether a person would be asked: one is set up, and has not just
+// said no.
+func (c *Consent) Covering(a *Ask) (_ Grant, reachable bool) {
+	args := c.digest(a.Args)
+	a.at = c.opts.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	until, denied := c.denied[a.key(args)]
+	reachable = (c.opts.Wait >= 0 || a.Defer > 0) && !(denied && a.at.Before(until))
+	if g := c.coverLocked(a, args); g != nil {
+		return *g, reachable
+	}
+	return Grant{}, reachable
+}
+
 // Permit is what a call goes on with.
 type Permit struct {
 	Grant string

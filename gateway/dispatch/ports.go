@@ -58,6 +58,9 @@ type Lanes interface {
 type Consent interface {
 	// Await returns the grant that a call which policy asks about goes on with.
 	Await(context.Context, consent.Ask) (consent.Permit, error)
+	// Covering returns the grant that a call would go on with now, without using it; with no ID:
+	// there is none. reachable: a person would be asked.
+	Covering(*consent.Ask) (g consent.Grant, reachable bool)
 	// Ended says that the call which went on with a grant is over.
 	Ended(consent.Permit)
 	// Elicit puts what a running call's program asks to a person, and waits for the answer.

@@ -259,6 +259,8 @@ type yes struct{}
 func (yes) Await(context.Context, consent.Ask) (consent.Permit, error) {
 	return consent.Permit{Grant: "g-1", Kind: consent.KindLease}, nil
 }
+func (yes) Covering(*consent.Ask) (consent.Grant, bool) { return consent.Grant{ID: "g-1"}, true }
+
 func (yes) Ended(consent.Permit)       {}
 func (yes) Stands(consent.Permit) bool { return true }
 func (yes) Uses(capabilities.ToolID, capabilities.NodeID, capabilities.PrincipalID) func() {

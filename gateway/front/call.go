@@ -26,6 +26,8 @@ type Dispatcher interface {
 	// Possible returns policy's word on the caller's calls of a tool, and the keys that they would
 	// have; none for a tool that the caller cannot use.
 	Possible(ctx context.Context, c dispatch.Caller, tool capabilities.ToolID) (policy.Decision, []string)
+	// Covered returns what covers a call before it is made; nothing is carried out or recorded.
+	Covered(ctx context.Context, r dispatch.Request) dispatch.Coverage
 	// Changed is closed when what Visible returns may have changed; ask again for the next change.
 	Changed() <-chan struct{}
 }

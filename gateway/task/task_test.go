@@ -65,6 +65,8 @@ func newKept(t *testing.T, nodes *nodestest.Nodes) (*house, *people) {
 	return h, p
 }
 
+func (p *people) Covering(*consent.Ask) (consent.Grant, bool) { return consent.Grant{}, true }
+
 func (p *people) Ended(consent.Permit)       {}
 func (p *people) Stands(consent.Permit) bool { return true }
 func (p *people) Uses(capabilities.ToolID, capabilities.NodeID, capabilities.PrincipalID) func() {

@@ -81,3 +81,64 @@ func TestAModelWorksWithWhatItIsGiven(t *testing.T) {
 		})
 	}
 }
+
+// TestAWorkerAsksBeforeItActs: the built program asks once, before the model's first call, with
+// capability, tools, intent, duration and place; a yes makes leases that end with the turn. After a
+// no, and where nobody can be asked, the call is skipped without reaching the gateway, and the turn
+// goes on (S2-27, S2-28, S2-29, S2-30, S2-31, S2-32, S2-33).
+func TestAWorkerAsksBeforeItActs(t *testing.T) {
+	w := newWorked(t)
+	e := modeltest.Start(t, `{"intent":"file_task","confidence":0.9}`, func(n int, r modeltest.Request) modeltest.Step {
+		if n%2 == 0 {
+			return modeltest.Step{Calls: []modeltest.Call{{Name: "tool_fs_write", Args: `{"path":"b.txt","content":"hello"}`}}}
+		}
+		return modeltest.Step{Text: "That is all."}
+	})
+	model := []string{"--model", "small", "--endpoint", e.URL}
+	file := filepath.Join(w.work, "b.txt")
+	last := func() string {
+		out, _ := w.tries("", "turns", "--json", "--limit", "1")
+		return out
+	}
+
+	out, _ := w.tries("", append([]string{"run", "--json", "write hello into the file b.txt"}, model...)...)
+	if !strings.Contains(out, `"code":"consent_unavailable","why":"permission denied: no active token for FileAccess"`) || !strings.Contains(out, "That is all.") {
+		t.Errorf("headless: %s", out)
+	}
+	chat := w.opens(append([]string{"chat"}, model...)...)
+	chat.says("> ")
+	chat.types("write hello into the file b.txt")
+	chat.says("not [N]? ")
+	for _, want := range []string{"For file_task the worker needs your permission", "FileAccess on ", "this conversation's lane only", "tool.fs.write", "Permit it for 5 min"} {
+		chat.says(want)
+	}
+	chat.types("n")
+	chat.says("That is all.")
+	chat.says("consent_denied")
+	if _, err := os.Stat(file); err == nil {
+		t.Fatal("the file is there without a permission")
+	}
+	if calls := w.does("calls", "--json"); strings.Contains(calls, "tool.fs.write") {
+		t.Errorf("the gateway saw a call: %s", calls)
+	}
+	until(t, "the refused turn", func() bool { return strings.Contains(last(), `"code":"consent_denied"`) })
+	if strings.Contains(last(), `"by":"g-`) {
+		t.Error(last())
+	}
+
+	chat.types("write hello into the file b.txt")
+	chat.says("not [N]? ")
+	chat.types("y")
+	chat.says("That is all.")
+	if text, err := os.ReadFile(file); err != nil || string(text) != "hello" {
+		t.Fatalf("%v\n%s", err, chat.text())
+	}
+	until(t, "the turn's record", func() bool { return strings.Contains(last(), `"permissions_revoked":1`) })
+	if told := last(); !strings.Contains(told, "PERMISSION_CHECK") || !strings.Contains(told, `"by":"g-`) {
+		t.Error(told)
+	}
+	if grants := w.does("grant", "list", "--json"); strings.Contains(grants, `"g-`) {
+		t.Errorf("after the turn: %s", grants)
+	}
+	chat.types("/exit")
+}

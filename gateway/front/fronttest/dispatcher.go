@@ -96,6 +96,12 @@ func (d *Dispatcher) Visible(context.Context, dispatch.Caller) []*catalog.Descri
 // Asks implements the surfaces' Dispatcher: nobody is asked here.
 func (d *Dispatcher) Asks(context.Context, dispatch.Caller, capabilities.ToolID) bool { return false }
 
+// Covered implements the surfaces' Dispatcher: everything visible is allowed.
+func (d *Dispatcher) Covered(ctx context.Context, r dispatch.Request) dispatch.Coverage {
+	verdict, _ := d.Possible(ctx, r.Caller, r.Tool)
+	return dispatch.Coverage{Effect: verdict.Effect, Rules: []string{"visible"}}
+}
+
 // Possible implements the surfaces' Dispatcher: everything visible is allowed whole.
 func (d *Dispatcher) Possible(_ context.Context, _ dispatch.Caller, tool capabilities.ToolID) (policy.Decision, []string) {
 	d.mu.RLock()

@@ -69,6 +69,7 @@ func TestDocumentMatchesTheRoutes(t *testing.T) {
 		"POST /v1/policy/activate":      fmt.Sprintf(`{"from":%q,"to":%q}`, a.snapshot, staged.SnapshotID()),
 		"POST /v1/approvals/{approval}": `{"answer":"allow","acknowledged":true}`,
 		"POST /v1/grants":               `{"principal":"alice","tools":["tool.desktop.*"],"node":"n2"}`,
+		"POST /v1/permissions/check":    `{"tool":"test.simple-text"}`,
 		"POST /v1/calls":                `{"tool":"test.simple-text"}`, "POST /v1/tokens": `{"principal":"x","role":"agent"}`, "POST /v1/invites": `{}`,
 		"POST /v1/selections":            `{"intent":"take a screenshot"}`,
 		"POST /v1/calls/{call}/replay":   `{}`,

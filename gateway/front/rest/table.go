@@ -34,6 +34,8 @@ func (s *Server) table() []*endpoint {
 
 		serveJSON(endpoint{method: post, path: "/v1/calls", action: principal.ActCall,
 			summary: "Call a tool; once the tool pipeline is reached, the answer is 200 with the result, whatever it is"}, s.call),
+		serveJSON(endpoint{method: post, path: "/v1/permissions/check", action: principal.ActCall,
+			summary: "Find out what covers a call of one's own before it is made; without arguments, any call of the tool"}, s.permission),
 		serveJSON(endpoint{method: get, path: "/v1/calls", action: principal.ActReadCalls,
 			summary: "The newest calls, one's own or, for operators, everybody's", query: []param{limitParam,
 				{"before", "calls that began before this sequence number; the answer's before continues a list", "integer"},

@@ -1,0 +1,118 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/handrail-dev/handrail/agent/worker/gate"
+	"github.com/handrail-dev/handrail/agent/worker/intent"
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// LeaseFor is how long a permission is asked for, unless the person says for this session (S2-33).
+const LeaseFor = 5 * time.Minute
+
+// AtTheCall stands for what covers a call about which a person is asked when it is made.
+const AtTheCall = "asked at the call"
+
+// Cover is what covers a call before it is made.
+type Cover struct {
+	By       string // a live grant, or the rule that permits it without a question; empty: nothing
+	Asks     bool   // nothing covers it, and a person has to permit it
+	Reached  bool   // that person would be asked at the call
+	Lasting  bool   // they may permit it ahead, for a time
+	Node     string // where it would be carried out
+	NodeName string
+}
+
+// Wanted is one tool that a turn may need and that nothing covers yet.
+type Wanted struct {
+	Tool       capabilities.ToolID
+	Capability gate.Capability
+	Node, Name string // where it would be carried out
+}
+
+// Question asks a person for all that a turn may need, once (S2-29, S2-33).
+type Question struct {
+	Intent intent.Name
+	Wanted []Wanted
+	For    time.Duration
+}
+
+// Leases is what a person permitted.
+type Leases struct {
+	Grants  []string // to take back after the turn; those for the session are the person's own
+	Refused bool     // they said no
+}
+
+// Permits asks a person for permissions ahead of calls. It never answers for them.
+type Permits interface {
+	Ask(ctx context.Context, q Question) (Leases, error)
+	Revoke(ctx context.Context, grant string) error
+}
+
+// permit asks for what the turn's tools lack, before the executor starts.
+func (e *Engine) permit(ctx context.Context, wants intent.Name, tools []Tool) (*Leases, error) {
+	if e.opts.Permits == nil {
+		return &Leases{}, nil
+	}
+	q := Question{Intent: wants, For: LeaseFor}
+	for _, t := range tools {
+		c, err := e.opts.Gateway.Covers(ctx, t.ID, nil)
+		if err != nil {
+			return nil, err
+		}
+		if c.Asks && c.Lasting && c.Node != "" {
+			needs, _ := gate.Of(t.ID)
+			q.Wanted = append(q.Wanted, Wanted{t.ID, needs, c.Node, c.NodeName})
+		}
+	}
+	if len(q.Wanted) == 0 {
+		return &Leases{}, nil
+	}
+	leases, err := e.opts.Permits.Ask(ctx, q)
+	return &leases, err
+}
+
+// revoke takes back what was permitted for the turn, and returns how much that was. A lease that
+// cannot be taken back ends by itself.
+func (e *Engine) revoke(ctx context.Context, leases *Leases) (revoked int) {
+	ctx, over := context.WithTimeout(context.WithoutCancel(ctx), maxRecording)
+	defer over()
+	leases.Grants = slices.DeleteFunc(leases.Grants, func(grant string) bool {
+		if e.opts.Permits.Revoke(ctx, grant) != nil {
+			return false
+		}
+		revoked++
+		return true
+	})
+	return revoked
+}
+
+// check finds out what covers a call, and returns the refusal of one that nothing does: it is
+// skipped, and the turn goes on (S2-27, S2-28, S2-30). A call that policy denies is made: the
+// gateway refuses it, in its own words and record.
+func (x *execution) check(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (*capabilities.Result, error) {
+	c, err := x.engine.opts.Gateway.Covers(ctx, tool, args)
+	if err != nil {
+		return nil, err
+	}
+	needs, _ := gate.Of(tool)
+	if c.Asks && c.Reached && !x.refused && (x.engine.opts.Waits || x.engine.opts.Permits != nil && !c.Lasting) {
+		c.By, c.Asks = AtTheCall, false
+	}
+	x.engine.tell(StageCheck, Checked{tool, needs, c.By})
+	if !c.Asks {
+		return nil, nil
+	}
+	code := capabilities.CodeConsentUnavailable
+	if x.refused {
+		code = capabilities.CodeConsentDenied
+	}
+	refusal := refuse(tool, code, fmt.Sprintf("permission denied: no active token for %s", needs))
+	refusal.Hint = "A person can permit it before the turn, in the terminal of a chat."
+	return &refusal, nil
+}
