@@ -39,6 +39,11 @@ func (d drifts) Manifest(id capabilities.ToolID) string { return d.g.manifest(id
 // maxDriftEach is how many signals one packet holds: its body is bounded.
 const maxDriftEach = 20
 
+// Uncounted records how many signals of a visitor's pages were too many to be recorded.
+func (d drifts) Uncounted(ctx context.Context, who principal.Identity, more packet.DriftUncounted) error {
+	return d.Record(ctx, ledger.Draft{Kind: ledger.KindDriftUncounted, Principal: who.Principal, Body: more})
+}
+
 // Surfaced records what a page showed without a grant.
 func (d drifts) Surfaced(ctx context.Context, who principal.Identity, report drift.Surfaced, signals []drift.Signal) error {
 	var drafts []ledger.Draft

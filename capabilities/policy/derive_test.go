@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -9,6 +10,40 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
+// The keys that the seed names are keys, each of its category; others of a category are, too, and
+// there is no sixth one (S1-11, S1-12, S1-14, S1-16, S1-18, S1-21).
+func TestKeysOfTheSeed(t *testing.T) {
+	for category, names := range map[string]string{
+		"execution":  "language.node language.python proc.spawn timeout.extended cpu.burst memory.high",
+		"ui":         "input.file_upload input.large_payload output.rich_html output.download session.persist_state action.confirm_destructive",
+		"data":       "read.workspace write.workspace read.tool_cache write.temp access.pii_masked retention.extended",
+		"network":    "egress.http egress.https egress.domain_allowlist ingress.webhook ai.provider_api dns.lookup",
+		"privileged": "secret.read admin.mutate_policy system.command cross_tenant_access audit.override",
+	} {
+		keys := []string{category + ".new_thing"}
+		for name := range strings.FieldsSeq(names) {
+			keys = append(keys, category+"."+name)
+		}
+		for _, key := range keys {
+			if !validKey(key) {
+				t.Errorf("%s is no key", key)
+			}
+		}
+		grouped := groupKeys(keys)
+		for _, group := range grouped.all() {
+			if (group.name == category) != (len(group.keys) == len(keys)) {
+				t.Errorf("%s of %q: %q", group.name, keys, group.keys)
+			}
+		}
+	}
+	for _, key := range []string{"storage.read", "data", "data.", ".read", "Data.read"} {
+		if validKey(key) {
+			t.Errorf("%q is a key", key)
+		}
+	}
+}
+
+// Class and risk follow from the keys alone (S1-03).
 func TestDerive(t *testing.T) {
 	for _, c := range []struct {
 		keys  []string

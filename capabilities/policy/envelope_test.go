@@ -50,7 +50,7 @@ func mustBuild(t testing.TB, in EnvelopeInput) *Sealed {
 	return s
 }
 
-// The golden envelopes hold the names, the order and the addresses: a change
+// The golden envelopes hold the names, the order and the addresses (S1-08): a change
 // here is a change of the contract with every node and every ledger.
 func TestEnvelopeGolden(t *testing.T) {
 	escalated := envelopeInput()

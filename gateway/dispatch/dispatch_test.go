@@ -127,6 +127,29 @@ func TestOneMoreThanCanRun(t *testing.T) {
 	want(t, <-first, capabilities.StatusOK, "")
 }
 
+// Calls that were carried out are counted by each key that they were granted, and refused ones by
+// none (S1-41).
+func TestCallsAreCountedByKey(t *testing.T) {
+	nodes := nodestest.New("n1")
+	nodes.Carry = nodestest.Answers(`{"result":"1"}`)
+	h := newHouse(t, nodes, nil)
+	for range 2 {
+		want(t, h.evaluate(""), capabilities.StatusOK, "")
+	}
+	want(t, h.call(t.Context(), "tool.desktop.screenshot", `{"display":"primary"}`, ""), capabilities.StatusError, capabilities.CodeAmbiguousNode)
+	w := httptest.NewRecorder()
+	h.metrics.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	page := w.Body.String()
+	for _, key := range []string{"execution.browser.script", "network.browser.session"} {
+		if !strings.Contains(page, `capability_executions_total{key="`+key+`"} 2`) {
+			t.Errorf("%s is not counted:\n%s", key, page)
+		}
+	}
+	if strings.Contains(page, "data.read.screen") {
+		t.Errorf("a refused call is counted by its keys:\n%s", page)
+	}
+}
+
 // Names out of the air do not become labels without number.
 func TestUnknownToolsShareOneLabel(t *testing.T) {
 	h := newHouse(t, nodestest.New(), nil)

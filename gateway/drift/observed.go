@@ -97,6 +97,9 @@ func Observed(s Seen) []Difference {
 	return all
 }
 
+// Worse reports whether s is worse than another.
+func (s Severity) Worse(than Severity) bool { return s.rank() > than.rank() }
+
 func (s Severity) rank() int {
 	return slices.Index([]Severity{Warning, Violation, Critical}, s)
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front"
 )
 
+// A page's controls follow from declared and granted keys by one table, and from nothing else
+// (S1-25).
 func TestSurface(t *testing.T) {
 	for name, c := range map[string]struct {
 		declared, granted []string
@@ -37,7 +39,8 @@ func TestSurface(t *testing.T) {
 	}
 }
 
-// A grant that is taken away never shows more.
+// A grant that is taken away never shows more, and an action is visible only if all three terms
+// hold (S1-15, S1-33).
 func TestLessGrantedShowsLess(t *testing.T) {
 	keys := []string{"network.egress.http", "privileged.secret.read", "privileged.input.inject", "ui.action.confirm_destructive", "execution.timeout.extended", "ui.input.file_upload", "data.write.workspace"}
 	rapid.Check(t, func(rt *rapid.T) {

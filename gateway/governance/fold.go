@@ -62,7 +62,7 @@ func compare(a, b cell) int {
 // folded are the kinds of packets that say something to fold.
 var folded = []ledger.Kind{
 	ledger.KindCallDecision, ledger.KindCallDispatch, ledger.KindCallResult, ledger.KindCallFailed, ledger.KindCallReconciled,
-	ledger.KindDrift, ledger.KindDriftResolved, ledger.KindDriftSurfaced, kindActivated,
+	ledger.KindDrift, ledger.KindDriftUncounted, ledger.KindDriftResolved, ledger.KindDriftSurfaced, kindActivated,
 }
 
 const kindActivated ledger.Kind = "gateway.policy.activated"
@@ -83,6 +83,11 @@ func fold(p *ledger.Packet, add func(c cell, n int64)) {
 			if !d.Declared {
 				add(cell{Fact: undeclared, Tool: p.Tool}, 1)
 			}
+		}
+	case ledger.KindDriftUncounted:
+		var d packet.DriftUncounted
+		if json.Unmarshal(p.Body, &d) == nil {
+			add(cell{drifts, p.Tool, string(d.Severity), "uncounted", ""}, int64(d.Events))
 		}
 	case ledger.KindDriftSurfaced:
 		var s packet.Surfaced
@@ -218,12 +223,13 @@ func foldEnd(p *ledger.Packet, add func(cell, int64)) {
 	}
 }
 
-// keysOf returns the keys of a list of grants without the values that narrow them, each once.
+// keysOf returns the keys of a list of grants without the values that narrow them, each once. A
+// dispatch names a person's grants beside them, which are no keys.
 func keysOf(grants []string) []string {
 	keys := make([]string, 0, len(grants))
 	for _, g := range grants {
 		key, _, _ := strings.Cut(g, ":")
-		if !slices.Contains(keys, key) {
+		if !strings.HasPrefix(g, policy.GrantPrefix) && !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
 	}

@@ -5,8 +5,11 @@ import (
 	"crypto/ed25519"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/handrail-dev/handrail/gateway/drift"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -31,7 +34,10 @@ func TestNumbersOfBeforeStay(t *testing.T) {
 				return err
 			}
 		}
-		_, err := tx.Exec("INSERT INTO governance_state (one, version, seq) VALUES (1, $1, 0)", foldVersion)
+		if _, err := tx.Exec("INSERT INTO governance_cell (fact, grain, start, tool, a, b, c, n) VALUES ('used', 0, 3600, 'tool.a.b', 'grant', 'ann', '', 1)"); err != nil {
+			return err
+		}
+		_, err := tx.Exec("INSERT INTO governance_state (one, version, seq) VALUES (1, $1, 1)", beforeUncounted)
 		return err
 	})
 	if err != nil {
@@ -46,12 +52,28 @@ func TestNumbersOfBeforeStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	more := ledger.Draft{Kind: ledger.KindDriftUncounted, Tool: "tool.a.b", Body: packet.DriftUncounted{Events: 7, Severity: drift.Violation}}
+	if err := book.Append(t.Context(), more, more); err != nil { // of which the first was read, and not counted
+		t.Fatal(err)
+	}
 	h := &house{Model: New(Options{Store: db, Ledger: book}), ledger: book}
 	if _, err := h.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	got := h.cells(t)
-	if len(got) != 3 || got["0|3600|{executions tool.a.b t0 t0 node-1}"] != 2 || got["0|7200|{executions tool.a.b t0 t0 node-1}"] != 3 || got["0|7200|{executions tool.a.c t0 t0 node-1}"] != 5 {
-		t.Errorf("%v", got)
+	for cell, n := range map[string]int64{
+		"0|3600|{executions tool.a.b t0 t0 node-1}": 2, "0|7200|{executions tool.a.b t0 t0 node-1}": 3, "0|7200|{executions tool.a.c t0 t0 node-1}": 5,
+	} {
+		if got[cell] != n {
+			t.Errorf("%s is %d: %v", cell, got[cell], got)
+		}
+	}
+	all := span{to: time.Now().AddDate(1, 0, 0), grain: Month}
+	if drifted, err := h.sums(t.Context(), all, drifts); err != nil || len(drifted) != 1 || drifted[0].n != 14 {
+		t.Errorf("%+v, %v", drifted, err)
+	}
+	all.grain = Hour
+	if keys, err := h.sums(t.Context(), all, used, byA); err != nil || len(keys) != 0 {
+		t.Errorf("%+v, %v", keys, err)
 	}
 }

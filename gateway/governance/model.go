@@ -21,7 +21,10 @@ import (
 )
 
 // foldVersion is raised when the same packets make other numbers: the store then folds them anew.
-const foldVersion = 3
+const foldVersion = 4
+
+// beforeUncounted is the version that counted all but the packets of drift that was too much.
+const beforeUncounted = 3
 
 // Bounds of folding and keeping.
 const (
@@ -107,7 +110,8 @@ func Migrations() []store.Migration {
 			SELECT ROW_NUMBER() OVER (ORDER BY fact, tool, a, b, c), fact, tool, a, b, c FROM (SELECT DISTINCT fact, tool, a, b, c FROM governance_cell);
 		INSERT INTO governance_time (grain, start, numbers)
 			SELECT n.grain, n.start, '[' || group_concat(s.id || ',' || n.n) || ']' FROM governance_cell n JOIN governance_series s USING (fact, tool, a, b, c) GROUP BY n.grain, n.start;
-		DROP TABLE governance_cell`}}
+		DROP TABLE governance_cell`}, {Room: "governance", Version: 3, SQL: `
+		UPDATE governance_series SET fact = 'none' WHERE fact = 'used' AND a = 'grant' -- it was never a key`}}
 }
 
 // Options of New.
@@ -204,11 +208,16 @@ func (m *Model) load(ctx context.Context, tip uint64) error {
 	case errors.Is(err, sql.ErrNoRows):
 	case err != nil:
 		return fmt.Errorf("governance: %w", err)
-	case version != foldVersion || uint64(seq) > tip:
+	case version != foldVersion && version != beforeUncounted || uint64(seq) > tip:
 		return m.forget(ctx)
 	}
 	if err := m.loadSeries(ctx); err != nil {
 		return err
+	}
+	if version == beforeUncounted { // what was counted stays, with the packets that were left out
+		if err := m.foldThese(ctx, 0, uint64(seq), []ledger.Kind{ledger.KindDriftUncounted}); err != nil {
+			return err
+		}
 	}
 	m.seq, m.ok = uint64(seq), true
 	return nil
@@ -262,7 +271,12 @@ type timed struct {
 
 // foldBatch folds the packets behind m.seq and up to through, in one transaction.
 func (m *Model) foldBatch(ctx context.Context, through uint64) error {
-	hours, err := m.read(ctx, m.seq, through)
+	return m.foldThese(ctx, m.seq, through, folded)
+}
+
+// foldThese folds the packets of some kinds behind after and up to through.
+func (m *Model) foldThese(ctx context.Context, after, through uint64, kinds []ledger.Kind) error {
+	hours, err := m.read(ctx, after, through, kinds)
 	if err != nil {
 		return fmt.Errorf("governance: %w", err)
 	}
@@ -295,7 +309,7 @@ func (m *Model) foldBatch(ctx context.Context, through uint64) error {
 
 // read folds the packets behind after and up to through with every processor, each a stretch of
 // them: the sum does not depend on who added what.
-func (m *Model) read(ctx context.Context, after, through uint64) (map[timed]int64, error) {
+func (m *Model) read(ctx context.Context, after, through uint64, kinds []ledger.Kind) (map[timed]int64, error) {
 	stretch := max(512, (through-after)/uint64(runtime.GOMAXPROCS(0))+1)
 	var parts []map[timed]int64
 	var errs errgroup.Group
@@ -303,7 +317,7 @@ func (m *Model) read(ctx context.Context, after, through uint64) (map[timed]int6
 		part, first, last := map[timed]int64{}, after, min(after+stretch, through)
 		parts = append(parts, part)
 		errs.Go(func() error {
-			return m.opts.Ledger.Between(ctx, first, last, folded, func(p *ledger.Packet) error {
+			return m.opts.Ledger.Between(ctx, first, last, kinds, func(p *ledger.Packet) error {
 				hour := Hour.start(p.Time()).Unix()
 				fold(p, func(c cell, n int64) { part[timed{c, hour}] += n })
 				return nil

@@ -127,6 +127,8 @@ func random(r *rand.Rand) []ledger.Draft {
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	tool := capabilities.ToolID(pick("tool.browser.click", "tool.fs.read", "tool.voice.tts", "tool.sensor.audio", "tool.made.up"))
 	switch r.IntN(40) {
+	case 4:
+		return []ledger.Draft{{Kind: ledger.KindDriftUncounted, Tool: tool, Body: packet.DriftUncounted{Events: 1 + r.Uint32N(9), Severity: drift.Violation}}}
 	case 0:
 		return []ledger.Draft{{Kind: ledger.KindDrift, Tool: tool, Node: "node-1", Body: packet.Drift{
 			ID: "d", Key: pick("network.egress.https", "data.write.workspace"), Signal: drift.Number(1 + r.IntN(5)), Severity: drift.Severity(pick("warning", "violation", "critical")), Declared: r.IntN(2) == 0, Response: drift.Recorded,
@@ -142,6 +144,9 @@ func random(r *rand.Rand) []ledger.Draft {
 		tool: tool, principal: capabilities.PrincipalID(pick("ann", "bob", "agent-1")), node: capabilities.NodeID(pick("node-1", "node-2", "")), effect: policy.Effect(r.IntN(3)), rule: pick("", "rule-1", "rule-2"),
 		declared: policy.ByCategory{Data: []string{"read.workspace"}, Network: []string{"egress.https"}, Privileged: []string{"secret.read"}},
 		grants:   []string{"data.read.workspace", "network.egress.https", "network.egress.domain_allowlist:example.com"}, class: capabilities.IsolationClass(pick("t0", "t1", "t2", "t3")), person: r.IntN(3) == 0,
+	}
+	if c.person {
+		c.grants = append(c.grants, policy.GrantPrefix+"grant_1")
 	}
 	if r.IntN(3) == 0 {
 		c.grants = append(c.grants, "privileged.secret.read")
@@ -211,6 +216,12 @@ func fromNothing(t *testing.T, size int) {
 			want[outcomes]++
 		case ledger.KindDrift:
 			want[drifts]++
+		case ledger.KindDriftUncounted:
+			var more packet.DriftUncounted
+			if err := json.Unmarshal(p.Body, &more); err != nil {
+				return err
+			}
+			want[drifts] += int64(more.Events)
 		}
 		return nil
 	}); err != nil {

@@ -28,6 +28,8 @@ type Query struct {
 	// Text stands somewhere in tool, principal, lane, node, call or body, whatever the
 	// case of its Latin letters. No index helps: bound it by After and Before.
 	Text string
+	// Says are texts that stand in the body just so. No index helps here either.
+	Says []string
 }
 
 const (
@@ -91,6 +93,9 @@ func (q *Query) sql() (tail string, args []any) {
 	}
 	if q.Whole {
 		where = append(where, "NOT ("+hasParent+")")
+	}
+	for _, text := range q.Says {
+		add("instr(body, $%d) > 0", text)
 	}
 	if q.Text != "" {
 		add("instr(lower(tool_id || ' ' || principal || ' ' || lane || ' ' || node_id || ' ' || call_id || ' ' || body), lower($%d)) > 0", q.Text)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/test/site"
 )
@@ -48,5 +49,62 @@ func TestDriftIsEndedOnThePage(t *testing.T) {
 	end("Approve tool", "The tool can be called again.")
 	d.goTo("/console/drift?all=1")
 	d.says("All events", "looked at", "Resolved")
+	d.quiet()
+}
+
+// The drift monitor shows all five signals in all three severities, of a device that lies: it tells
+// of a host, a file and a secret that no call was granted, and of a class below the one that was
+// needed; and a page tells of what it offered (S1-43 to S1-50, S1-56).
+func TestTheMonitorShowsFiveSignals(t *testing.T) {
+	d := startSite(t)
+	d.Drifts = true
+	d.node.Lie(func(ticket *wire.Ticket) wire.Answer {
+		a := wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"text":"x"}`), Isolation: capabilities.ClassT2, Effect: capabilities.EffectConfirmed}
+		see := func(key, detail string) {
+			a.Observed = append(a.Observed, wire.Observation{Key: key, Detail: detail, Count: 1})
+		}
+		switch text := string(ticket.Args); {
+		case strings.Contains(text, "network"):
+			see("network.egress.https", "evil.example:443")
+		case strings.Contains(text, "write"):
+			see("data.write.workspace", "/etc/cron.d/own")
+		case strings.Contains(text, "secret"):
+			see("privileged.secret.read", "prod-database")
+		case strings.Contains(text, "class"):
+			a.Isolation = capabilities.ClassT0
+		}
+		return a
+	})
+	d.enter(principal.RoleAdmin)
+	d.Grant("robot", d.node, string(site.ToolPress))
+	for _, one := range []struct {
+		tool capabilities.ToolID
+		text string
+		code capabilities.Code
+	}{{site.ToolPress, "class", capabilities.CodeDriftCritical}, {site.ToolEcho, "network", ""}, {site.ToolSlow, "write", ""}, {site.ToolEcho, "secret", capabilities.CodeDriftCritical}} {
+		if r := d.result(d.call("robot", string(one.tool), `{"text":"`+one.text+`"}`)); r.Code != one.code {
+			t.Errorf("%s: %s %s", one.text, r.Code, r.Message)
+		}
+	}
+	if got := d.sendJSON("/console/surfaced", map[string]any{"surface": "console", "page": "/console/stop", "controls": []string{"POST /v1/no-such"}}); got != "204" {
+		t.Error(got)
+	}
+	d.goTo("/console/governance?days=1")
+	monitor := d.value(`document.getElementById("drift").innerText`)
+	for _, want := range []string{"network", "write", "secret", "surface", "isolation", "warning", "violation", "critical"} {
+		if !strings.Contains(monitor, want) {
+			t.Errorf("the monitor has no %s: %s", want, monitor)
+		}
+	}
+	if n := d.value(`new Set([...document.querySelectorAll("#drift rect")].map((r) => r.getAttribute("class"))).size`); n != "3" {
+		t.Errorf("bars of %s severities", n)
+	}
+	d.shots("drift-monitor")
+	d.goTo("/console/drift")
+	d.says("evil.example:443", "/etc/cron.d/own", "prod-database", "POST /v1/no-such", "Restricted tools")
+	if n := d.value(`document.querySelectorAll("a[href*='/console/policies/'], a[href*='profile=']").length`); n == "0" {
+		t.Error("no event leads to its profile and its policy")
+	}
+	d.shots("drift-events")
 	d.quiet()
 }

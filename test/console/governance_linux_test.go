@@ -74,6 +74,22 @@ func TestAnAdminAnswersWithoutAManual(t *testing.T) {
 	d.await(`location.pathname === "/console/tools/` + string(site.ToolEcho) + `"`)
 	d.click("Its calls")
 	d.await(`location.pathname === "/console/calls" && document.querySelectorAll("tbody tr").length === 4`)
+	// From a profile to its calls under either policy, from the number to those under one, and from
+	// such a call to its profile and its policy (S1-58).
+	d.goTo("/console/governance")
+	must(t, d.run(`document.querySelector("#profiles a[href*='snapshot=']").click()`, nil))
+	d.await(`location.pathname === "/console/calls" && document.getElementById("f-snapshot").value.startsWith("sha256:") && document.getElementById("f-profile").value.startsWith("sha256:")`)
+	const narrowed = `document.querySelectorAll("tbody tr").length`
+	if n := d.value(narrowed); n != "3" && n != "1" {
+		t.Errorf("%s calls under one policy", n)
+	}
+	must(t, d.run(`document.querySelector("tbody a").click()`, nil))
+	d.await(`document.querySelector("a[href*='profile=']")`)
+	must(t, d.run(`document.querySelector("a[href*='profile=']").click()`, nil))
+	d.await(`location.pathname === "/console/calls" && location.search.startsWith("?profile=") && ` + narrowed + ` === 3`)
+	d.goTo("/console/governance")
+	must(t, d.run(`document.querySelector("#isolation td a").click()`, nil))
+	d.await(`location.pathname === "/console/calls" && document.getElementById("f-isolation").value && ` + narrowed + ` === 3`)
 	// From the denial to its rule, and what a change would have done.
 	d.goTo("/console/governance")
 	must(t, d.run(`[...document.querySelectorAll("#friction a")].find((a) => a.innerText === "no-echo").click()`, nil))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/push"
@@ -78,6 +79,12 @@ func TestABrowserTellsWhatWaits(t *testing.T) {
 	d := startSite(t, func(o *gateway.Options) {
 		o.PushServices, o.PushTransport = []string{service.Host()}, service.Client().Transport
 	})
+	d.Drifts = true
+	d.handler.Stray = func(inv capabilities.Invocation, text string) {
+		if text == "stray" {
+			inv.Observe("network.egress.https", "evil.example")
+		}
+	}
 	d.browser = startChrome(t)
 	_, token, err := d.Tokens.Create(t.Context(), principal.Site, principal.Spec{Principal: "ann", Role: principal.RoleOperator})
 	must(t, err)
@@ -145,6 +152,15 @@ func TestABrowserTellsWhatWaits(t *testing.T) {
 	}
 	d.delivered(w, text, "robot waits for you")
 	d.delivered(w, []byte("nonsense"), "Something waits for you.")
+
+	// Drift is told of, too, with nothing of its evidence (S1-49).
+	d.result(d.call("robot", string(site.ToolEcho), `{"text":"stray"}`))
+	text, _ = service.Next(b)
+	must(t, json.Unmarshal(text, &m))
+	if !strings.HasPrefix(m.Drift, "drift_") || strings.Contains(string(text), "evil.example") {
+		t.Errorf("told: %s", text)
+	}
+	d.delivered(w, text, "Drift: violation")
 	d.shots("notices-told")
 	var kept []string
 	must(t, d.run(`(async () => (await (await navigator.serviceWorker.ready).getNotifications()).map((n) => n.title))()`, &kept))

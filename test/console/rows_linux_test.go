@@ -266,7 +266,7 @@ func TestEveryRowLongRun(t *testing.T) {
 }
 
 // Row 6: an action without a grant is shown nowhere, in no list of any surface, and refused
-// (S1-31, S1-33).
+// (S1-15, S1-31, S1-33, S1-62).
 func TestEveryRowNoGrant(t *testing.T) {
 	r := startRows(t, `@id("no-reading") forbid (principal, action == Action::"tool.fs.read", resource);`)
 	r.enter(principal.RoleAdmin)

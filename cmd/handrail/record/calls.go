@@ -38,6 +38,9 @@ func NewCallsCmd() *cobra.Command {
 	who := f.String("principal", "", "only calls of this caller")
 	state := f.String("state", "", "only calls that are "+strings.Join(api.Outcomes(), ", "))
 	search := f.String("search", "", "only calls with this text in what is recorded of them")
+	profile := f.String("profile", "", "only calls that were decided with this capability profile")
+	snapshot := f.String("policy", "", "only calls that were decided under this policy")
+	isolation := f.String("isolation", "", "only calls that needed this isolation class")
 	before := f.Uint64("before", 0, "calls older than this; the end of a list names it")
 	limit := f.Int("limit", 50, fmt.Sprintf("how many at most, up to %d", maxCalls))
 	_ = cmd.RegisterFlagCompletionFunc("tool", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -59,7 +62,7 @@ func NewCallsCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		narrow := []string{"node", id, "tool", *tool, "lane", *lane, "principal", *who, "state", *state, "q", *search, "limit", strconv.Itoa(*limit)}
+		narrow := []string{"node", id, "tool", *tool, "lane", *lane, "principal", *who, "state", *state, "q", *search, "profile", *profile, "snapshot", *snapshot, "isolation", *isolation, "limit", strconv.Itoa(*limit)}
 		if *before > 0 {
 			narrow = append(narrow, "before", strconv.FormatUint(*before, 10))
 		}

@@ -253,8 +253,14 @@ func (t told) saw() *saw {
 // envelope is what the decision stood on, whole.
 type envelope struct {
 	packet.Decision
-	Wall, Text string
+	Profile, Wall, Text string
 }
+
+// OfProfile is what narrows the list of calls to those with the same profile.
+func (e *envelope) OfProfile() string { return query("profile", e.Profile) }
+
+// OfPolicy is what narrows it to those under the same policy.
+func (e *envelope) OfPolicy() string { return query("snapshot", e.Snapshot) }
 
 func (t told) envelope() *envelope {
 	if t.env == nil {
@@ -265,7 +271,7 @@ func (t told) envelope() *envelope {
 		return nil
 	}
 	isolation := string(t.env.Isolation)
-	return &envelope{t.dec, orElse(walls[isolation], isolation), pretty.String()}
+	return &envelope{t.dec, t.env.Profile, orElse(walls[isolation], isolation), pretty.String()}
 }
 
 // hop is one of the twelve.

@@ -64,6 +64,29 @@ func (d driftEvent) Done() string {
 	return "It was recorded."
 }
 
+// Declares says what its tool declares; "" where the event is about no key of a tool.
+func (d driftEvent) Declares() string {
+	switch {
+	case d.Tool == "" || d.Signal == drift.Worker.String() || d.Signal == drift.Shown.String():
+		return ""
+	case d.Declared:
+		return "The tool declares the key; this call was not granted it."
+	}
+	return "The tool does not declare the key."
+}
+
+// OfProfile is what narrows the list of calls to those with the call's profile (S1-58).
+func (d driftEvent) OfProfile() string { return query("profile", d.Profile) }
+
+// OfNode is what narrows it to those of the device and the tool.
+func (d driftEvent) OfNode() string { return query("node", string(d.Node), "tool", string(d.Tool)) }
+
+// ShortProfile is the beginning of the profile's address.
+func (d driftEvent) ShortProfile() string { return beginning(d.Profile) }
+
+// ShortPolicy is that of the policy's.
+func (d driftEvent) ShortPolicy() string { return beginning(d.Snapshot) }
+
 // driftRunner is a runner that takes no calls.
 type driftRunner struct {
 	*visit

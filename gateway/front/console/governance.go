@@ -154,6 +154,14 @@ func (r profileRow) ShortProfile() string { return beginning(r.Profile) }
 // ShortPolicy is that of the policy's.
 func (r profileRow) ShortPolicy() string { return beginning(r.Snapshot) }
 
+// OfProfile is what narrows the list of calls to those with the profile, of any tool and policy.
+func (r profileRow) OfProfile() string { return query("profile", r.Profile) }
+
+// Those is what narrows it to those of the row.
+func (r profileRow) Those() string {
+	return query("tool", string(r.Tool), "profile", r.Profile, "snapshot", r.Snapshot)
+}
+
 func beginning(address string) string {
 	return capabilities.First(strings.TrimPrefix(address, "sha256:"), 12)
 }
@@ -375,6 +383,9 @@ type heatRow struct {
 	Given capabilities.IsolationClass
 	Node  capabilities.NodeID
 }
+
+// Those is what narrows the list of calls to those of the pool.
+func (r heatRow) Those() string { return query("node", string(r.Node), "isolation", string(r.Class)) }
 
 const heatRowHigh = 26
 

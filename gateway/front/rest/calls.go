@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/api"
@@ -264,10 +265,17 @@ func (s *Server) calls(c *visit, _ none) (callList, error) {
 			return callList{}, err
 		}
 	}
-	if q.Tool == "" && q.Text == "" {
+	if q.Says, err = decided(c); err != nil {
+		return callList{}, err
+	}
+	if len(q.Says) > 0 {
+		q.Kind = ledger.KindCallDecision
+	}
+	searches := q.Text != "" || len(q.Says) > 0
+	if q.Tool == "" && !searches {
 		q.Without = adminTools
 	}
-	q.Whole = q.Parent == "" && q.Text == "" // steps are listed below their call, and found by what they say
+	q.Whole = q.Parent == "" && !searches // steps are listed below their call, and found by what they say
 	if q.Before, err = c.number("before", 0, math.MaxInt64); err != nil {
 		return callList{}, err
 	}
@@ -278,14 +286,14 @@ func (s *Server) calls(c *visit, _ none) (callList, error) {
 	if !c.who.May(principal.ActReadAllCalls) {
 		q.Principal = c.who.Principal
 	}
-	if tip, _ := s.opts.Ledger.Tip(); q.Lane != "" || q.Tool != "" || q.Principal != "" || q.Node != "" || q.Parent != "" || q.Text != "" || state != "" {
+	if tip, _ := s.opts.Ledger.Tip(); q.Lane != "" || q.Tool != "" || q.Principal != "" || q.Node != "" || q.Parent != "" || searches || state != "" {
 		if q.Before > 0 {
 			tip = min(tip, q.Before)
 		}
 		q.After = tip - min(tip, maxLookBack)
 	}
 	switch {
-	case q.Text != "":
+	case searches:
 		return s.searched(c.r.Context(), q, state, int(limit))
 	case state == "":
 		return s.listed(c.r.Context(), q, int(limit))
@@ -311,6 +319,26 @@ func (s *Server) calls(c *visit, _ none) (callList, error) {
 		}
 		q.Before = page.Before
 	}
+}
+
+// decided returns what the decisions of the calls asked for say: their profile, their policy and
+// the isolation that they needed (S1-55, S1-58). Bodies are canonical, so it stands there just so.
+func decided(c *visit) (says []string, _ error) {
+	for _, one := range [...]struct{ param, field string }{{"profile", "capability_profile_id"}, {"snapshot", "policy_snapshot_id"}, {"isolation", "isolation_class"}} {
+		value := c.param(one.param)
+		if value == "" {
+			continue
+		}
+		if len(value) > maxCallID {
+			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "%s has at most %d bytes", one.param, maxCallID)
+		}
+		text, err := canonical.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		says = append(says, `"`+one.field+`":`+string(text))
+	}
+	return says, nil
 }
 
 // listed folds the newest calls of a query.
@@ -368,7 +396,7 @@ func (s *Server) followUp(ctx context.Context, calls []*callView) error {
 	return nil
 }
 
-// searched returns the calls of which some packet has a text, the newest such packet
+// searched returns the calls of which some packet has the texts, the newest such packet
 // first. A call is listed once, also over several pages.
 func (s *Server) searched(ctx context.Context, q ledger.Query, state string, limit int) (callList, error) {
 	q.Limit = 1000
@@ -393,7 +421,7 @@ func (s *Server) searched(ctx context.Context, q ledger.Query, state string, lim
 		if err != nil {
 			return callList{}, err
 		}
-		earlier := q.Before > 0 && slices.ContainsFunc(all, func(p ledger.Packet) bool { return p.Seq >= q.Before && has(&p, q.Text) })
+		earlier := q.Before > 0 && slices.ContainsFunc(all, func(p ledger.Packet) bool { return p.Seq >= q.Before && has(&p, q) })
 		folded := s.settled(ctx, fold(all))
 		if earlier || len(folded) != 1 || folded[0].StartedAt.IsZero() || state != "" && folded[0].Outcome != state {
 			continue
@@ -406,8 +434,13 @@ func (s *Server) searched(ctx context.Context, q ledger.Query, state string, lim
 	return out, nil
 }
 
-// has reports what ledger.Query.Text asks of one packet.
-func has(p *ledger.Packet, text string) bool {
+// has reports what Text and Says of a query ask of one packet.
+func has(p *ledger.Packet, q ledger.Query) bool {
+	for _, text := range q.Says {
+		if p.Kind != q.Kind || !strings.Contains(string(p.Body), text) {
+			return false
+		}
+	}
 	lower := func(s string) string {
 		return strings.Map(func(r rune) rune {
 			if 'A' <= r && r <= 'Z' {
@@ -417,7 +450,7 @@ func has(p *ledger.Packet, text string) bool {
 		}, s)
 	}
 	all := strings.Join([]string{string(p.Tool), string(p.Principal), string(p.Lane), string(p.Node), string(p.Call), string(p.Body)}, " ")
-	return strings.Contains(lower(all), lower(text))
+	return strings.Contains(lower(all), lower(q.Text))
 }
 
 // outcome says how far a call is, in one of api.Outcomes.

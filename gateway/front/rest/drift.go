@@ -8,12 +8,14 @@ import (
 	"github.com/handrail-dev/handrail/gateway/drift"
 	"github.com/handrail-dev/handrail/gateway/drift/events"
 	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
 // Drift is the events of drift, and what people do about them; the gateway implements it.
 type Drift interface {
 	// Surfaced keeps what a page showed without a grant.
+	Uncounted(ctx context.Context, who principal.Identity, more packet.DriftUncounted) error
 	Surfaced(ctx context.Context, who principal.Identity, report drift.Surfaced, signals []drift.Signal) error
 	List(context.Context, events.Filter) (list []events.Event, before uint64, err error)
 	Holding(context.Context) ([]events.Quarantine, []events.Restriction, []events.Raise, error)

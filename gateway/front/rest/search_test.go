@@ -16,12 +16,13 @@ import (
 // A list is narrowed by state, node and text, over pages, with each call once.
 func TestCallsAreSearched(t *testing.T) {
 	a := start(t)
+	profiles := []string{"sha256:aa", "sha256:bb", "sha256:cc"}
 	for i := range 30 {
 		d := ledger.Draft{Call: capabilities.CallID(fmt.Sprintf("c%02d", i)), Tool: "tool.browser.navigate", Principal: "alice", Lane: "l", Node: capabilities.NodeID([]string{"n1", "n2"}[i%2])}
 		steps := []struct {
 			kind ledger.Kind
 			body string
-		}{{ledger.KindCallRequest, fmt.Sprintf(`{"evidence":{"url":"https://Example%d.test/"}}`, i)}, {ledger.KindCallDecision, `{"effect":"allow"}`}, {ledger.KindCallDispatch, `{}`}}
+		}{{ledger.KindCallRequest, fmt.Sprintf(`{"evidence":{"url":"https://Example%d.test/"}}`, i)}, {ledger.KindCallDecision, fmt.Sprintf(`{"effect":"allow","envelope":{"capability_profile_id":%q,"isolation_class":%q,"policy_snapshot_id":"sha256:%d"}}`, profiles[i%3], []string{"t1", "t2"}[i%2], i/10)}, {ledger.KindCallDispatch, `{}`}}
 		switch i % 3 {
 		case 0:
 			steps = append(steps, steps[0])
@@ -61,6 +62,8 @@ func TestCallsAreSearched(t *testing.T) {
 	for query, want := range map[string]int{
 		"state=done": 10, "state=failed": 10, "state=running": 10, "state=denied": 0, "node=n2": 15, "state=done&node=n1": 5,
 		"q=example": 30, "q=EXAMPLE7.": 1, "q=timeout": 10, "q=c05": 1, "q=n2": 15, "q=nowhere": 0, "q=timeout&state=failed": 10, "q=timeout&state=done": 0, "q=example1&node=n2": 6,
+		"profile=sha256:aa": 10, "profile=sha256:a": 0, "snapshot=sha256:1": 10, "isolation=t2": 15, "isolation=t": 0, "profile=sha256:bb&snapshot=sha256:0": 3, "profile=sha256:aa&state=done": 10, "profile=sha256:bb&state=done": 0, "isolation=t1&node=n2": 0,
+		"q=example7.&profile=sha256:bb": 0, // the words of a request are not those of a decision
 	} {
 		got := list(a.operator, query)
 		if slices.Sort(got); len(got) != want || len(slices.Compact(slices.Clone(got))) != len(got) {
@@ -71,6 +74,7 @@ func TestCallsAreSearched(t *testing.T) {
 		t.Errorf("somebody else's calls: %v", got)
 	}
 	a.fails(a.operator, "GET", "/v1/calls?state=other", "", capabilities.CodeInvalidRequest)
+	a.fails(a.operator, "GET", "/v1/calls?profile="+strings.Repeat("x", 201), "", capabilities.CodeInvalidRequest)
 	a.fails(a.operator, "GET", "/v1/calls?q="+strings.Repeat("x", 201), "", capabilities.CodeInvalidRequest)
 }
 

@@ -33,7 +33,12 @@ func (s *Server) surfaced(c *visit, in api.Surfaced) (surfacedView, error) {
 		return out, nil
 	}
 	s.opts.Log.Warn("drift.surfaced", "principal", c.who.Principal, "token_id", c.who.TokenID, "surface", in.Surface, "signals", len(signals))
-	signals = s.drifted.fresh(c.who.TokenID, signals, s.opts.Now())
+	signals, more := s.drifted.fresh(c.who.TokenID, signals, s.opts.Now())
+	if more != nil { // nothing is dropped without its number
+		if err := s.opts.Drift.Uncounted(c.r.Context(), c.who, *more); err != nil {
+			return out, err
+		}
+	}
 	if len(signals) == 0 {
 		return out, nil
 	}
@@ -76,6 +81,13 @@ func (e effective) Granted(call capabilities.CallID) ([]string, bool) {
 type drifted struct {
 	mu   sync.Mutex
 	seen map[string][]recalled // by token
+	more map[string]*beyond    // by token: signals beyond driftMost
+}
+
+// beyond counts what no packet has yet.
+type beyond struct {
+	packet.DriftUncounted
+	told time.Time // when a packet last said how many
 }
 
 type recalled struct {
@@ -85,24 +97,44 @@ type recalled struct {
 
 const (
 	driftAgain = 10 * time.Minute // the same signal of the same visitor
-	driftMost  = 50               // different ones of one visitor in that time
+	driftMost  = 50               // different ones of one visitor in that time; of more, packets say how many
+	driftTells = time.Minute      // between such packets
 	driftWho   = 1024             // visitors remembered
 )
 
-// fresh returns those of signals that were not recorded lately.
-func (d *drifted) fresh(token string, signals []drift.Signal, now time.Time) (fresh []drift.Signal) {
+// fresh returns those of signals that were not recorded lately, and how many there were beyond
+// driftMost since a packet last said so; nil: there is nothing to say now.
+func (d *drifted) fresh(token string, signals []drift.Signal, now time.Time) (fresh []drift.Signal, more *packet.DriftUncounted) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.seen == nil || len(d.seen) >= driftWho && d.seen[token] == nil {
-		d.seen = map[string][]recalled{}
+		d.seen, d.more = map[string][]recalled{}, map[string]*beyond{}
 	}
 	had := slices.DeleteFunc(d.seen[token], func(k recalled) bool { return now.Sub(k.at) >= driftAgain })
 	for _, s := range signals {
-		if len(had) < driftMost && !slices.ContainsFunc(had, func(k recalled) bool { return k.signal == s }) {
+		switch {
+		case slices.ContainsFunc(had, func(k recalled) bool { return k.signal == s }):
+		case len(had) < driftMost:
 			had = append(had, recalled{s, now})
 			fresh = append(fresh, s)
+		default:
+			if d.more[token] == nil {
+				d.more[token] = &beyond{}
+			}
+			d.more[token].add(s.Severity)
 		}
 	}
 	d.seen[token] = had
-	return fresh
+	if b := d.more[token]; b != nil && b.Events > 0 && now.Sub(b.told) >= driftTells {
+		told := b.DriftUncounted
+		*b = beyond{told: now}
+		return fresh, &told
+	}
+	return fresh, nil
+}
+
+func (b *beyond) add(s drift.Severity) {
+	if b.Events++; b.Severity == "" || s.Worse(b.Severity) {
+		b.Severity = s
+	}
 }

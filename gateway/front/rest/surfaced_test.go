@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -15,14 +16,24 @@ import (
 	"github.com/handrail-dev/handrail/gateway/drift"
 	"github.com/handrail-dev/handrail/gateway/drift/events"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
 // drifts keeps what was recorded.
 type drifts struct {
-	mu  sync.Mutex
-	all []drift.Signal
+	mu   sync.Mutex
+	all  []drift.Signal
+	more []packet.DriftUncounted
+}
+
+// Uncounted implements rest.Drift.
+func (d *drifts) Uncounted(_ context.Context, _ principal.Identity, more packet.DriftUncounted) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.more = append(d.more, more)
+	return nil
 }
 
 // Surfaced implements rest.Drift.
@@ -195,4 +206,34 @@ func TestLedgerIsVerifiedHere(t *testing.T) {
 	a.fails(a.admin, "POST", "/v1/ledger/compare", `{"log":"x"}`, capabilities.CodeInvalidRequest)
 	a.fails(a.operator, "POST", "/v1/ledger/compare", `{"log":"log of n2"}`, capabilities.CodeForbidden)
 	a.fails(a.admin, "POST", "/v1/ledger/compare", `{"log":"`+strings.Repeat("x", 1<<20)+`"}`, capabilities.CodeBodyTooLarge)
+}
+
+// Signals beyond those that are recorded of one visitor are counted: a packet a minute says how
+// many, with the worst of them (S1-65).
+func TestNothingSurfacedIsDropped(t *testing.T) {
+	a := start(t)
+	viewer := a.Token("vic", principal.RoleViewer)
+	say := func(from, to int, more string) {
+		t.Helper()
+		var controls []string
+		for i := from; i < to; i++ {
+			controls = append(controls, fmt.Sprintf(`"POST /v1/none-%d"`, i))
+		}
+		a.ok(viewer, "POST", "/v1/surfaced", `{"surface":"console","controls":[`+strings.Join(controls, ",")+more+`]}`, nil)
+	}
+	say(0, 60, "") // ten of them are too many, and told of at once
+	say(0, 70, "") // of them fifty are recorded already
+	say(70, 75, `,"POST /v1/stop"`)
+	if all := a.drift.take(); len(all) != 50 || len(a.drift.more) != 1 || a.drift.more[0].Events != 10 || a.drift.more[0].Severity != drift.Warning {
+		t.Fatalf("%d recorded, %+v", len(all), a.drift.more)
+	}
+	a.Clock.Advance(time.Minute)
+	say(75, 76, "")
+	if more := a.drift.more; len(more) != 2 || more[1].Events != 27 || more[1].Severity != drift.Violation {
+		t.Errorf("%+v", more)
+	}
+	a.Clock.Advance(10 * time.Minute)
+	if say(0, 3, ""); len(a.drift.take()) != 3 || len(a.drift.more) != 2 {
+		t.Errorf("%+v", a.drift.more)
+	}
 }

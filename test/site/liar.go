@@ -1,0 +1,40 @@
+package site
+
+import (
+	"context"
+
+	"github.com/handrail-dev/handrail/agent/link"
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+)
+
+// Lie has a program that runs nothing take the node's place: it says that it is as ready as the
+// node was, and answers each ticket as it is told to. It is what a gateway has to expect of a
+// device that somebody took over.
+func (n *Node) Lie(answer func(*wire.Ticket) wire.Answer) {
+	n.site.T.Helper()
+	n.Stop()
+	n.AwaitGone()
+	l, err := link.New(link.Options{
+		Dir: n.Dir, Addrs: []string{n.site.quic},
+		Serve:   func(_ context.Context, t *wire.Ticket, s link.Sink) { s.Answer(answer(t), nil) },
+		Journal: func(context.Context, []capabilities.CallID) []wire.JournalState { return nil },
+		Hello:   func() wire.Hello { return wire.Hello{Agent: "liar", Platform: "linux", Arch: "amd64"} },
+		Readiness: func(ctx context.Context) (all []capabilities.Readiness) {
+			for _, h := range n.hs {
+				all = append(all, h.Readiness(ctx)...)
+			}
+			return all
+		},
+	})
+	must(n.site.T, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	n.stop = func() {
+		cancel()
+		<-done
+		n.stop = nil
+	}
+	n.AwaitReady()
+}
