@@ -137,7 +137,7 @@ escape: ## hostile programs in our walls, in bwrap and in @anthropic-ai/sandbox-
 	@.ci/setup test
 	@for program in bwrap socat rg npm; do command -v $$program >/dev/null || { echo "make escape compares with others: install bubblewrap, socat, ripgrep and npm" >&2; exit 1; }; done
 	[ -e $(ESCAPE_PEERS)/node_modules/.bin/srt ] || npm install --prefix $(ESCAPE_PEERS) --silent --no-audit --no-fund --no-package-lock @anthropic-ai/sandbox-runtime@0.0.83
-	go test -count=1 -v -timeout 10m -run 'TestNothingEscapes|TestHarm|TestTable' ./test/escape -args -peers $(ESCAPE_PEERS) $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
+	go test -count=1 -v -timeout 10m -run 'TestNothingEscapes|TestHarm|TestModules|TestTable' ./test/escape -args -peers $(ESCAPE_PEERS) $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
 
 conformance: build ## the official MCP conformance suite and inspector against a running gateway
 	@.ci/setup run

@@ -23,6 +23,7 @@ import (
 	session "github.com/handrail-dev/handrail/platform/desktop"
 	"github.com/handrail-dev/handrail/platform/notify"
 	"github.com/handrail-dev/handrail/platform/ocr"
+	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
 // desktopConfig is the desktop section of node.json.
@@ -118,13 +119,13 @@ func (f desktopFlags) over(c desktopConfig) (desktopConfig, error) {
 
 // openDesktop makes the desktop family and the live view of the same desktop and of the
 // sensors; none if the owner does not offer it. It opens nothing yet.
-func openDesktop(c desktopConfig, sensors []platform.Sensors, stop func(reason string), log *slog.Logger) ([]capabilities.Handler, error) {
+func openDesktop(c desktopConfig, sensors []platform.Sensors, stop func(reason string), box *sandbox.Sandbox, log *slog.Logger) ([]capabilities.Handler, error) {
 	if !c.Enabled {
 		return nil, nil
 	}
 	opener := localDesktop(log)
 	o := desktop.Options{
-		Opener: opener, QuietTime: time.Duration(c.QuietTime), HotKey: c.HotKey, Yes: c.YesKeys, No: c.NoKeys, Stop: stop, LaunchAllow: c.LaunchAllow, Reader: ocr.New(""), Control: c.Live, Log: log,
+		Opener: opener, QuietTime: time.Duration(c.QuietTime), HotKey: c.HotKey, Yes: c.YesKeys, No: c.NoKeys, Stop: stop, LaunchAllow: c.LaunchAllow, Reader: ocr.New("", box), Control: c.Live, Log: log,
 	}
 	all := []capabilities.Handler{}
 	if c.Live {

@@ -209,7 +209,7 @@ func (f browserFlags) over(c browserConfig) browserConfig {
 
 // handlers makes what this device offers. This is the one place that picks the
 // OS implementations behind them.
-func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string, stop func(reason string), log *slog.Logger) ([]capabilities.Handler, error) {
+func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string, stop func(reason string), box *sandbox.Sandbox, log *slog.Logger) ([]capabilities.Handler, error) {
 	c := config.Browser
 	launcher := procguard.New(procguard.Options{Log: log})
 	b, err := browser.New(browser.Options{
@@ -226,7 +226,7 @@ func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string,
 	if err != nil {
 		return nil, err
 	}
-	desk, err := openDesktop(config.Desktop, backends, stop, log)
+	desk, err := openDesktop(config.Desktop, backends, stop, box, log)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string,
 
 // offered lists what a device with the default configuration could do.
 func offered() []capabilities.CapabilityID {
-	hs, err := handlers(nodeConfig{Desktop: defaultDesktop(), Location: locationConfig{Enabled: true}}, localBrowser(), "", nil, slog.New(slog.DiscardHandler))
+	hs, err := handlers(nodeConfig{Desktop: defaultDesktop(), Location: locationConfig{Enabled: true}}, localBrowser(), "", nil, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil
 	}
@@ -297,12 +297,12 @@ func openNode(data datadir.Dir, flags nodeFlags, addrs, gateway []string, warm b
 	if err := ownerHosts(data, &config.Browser); err != nil {
 		return nil, err
 	}
-	hs, err := handlers(config, flags.finder(config.Browser.Path), data.Node("browser"), stop, log)
+	box := sandbox.New(procguard.New(procguard.Options{Log: log}))
+	hs, err := handlers(config, flags.finder(config.Browser.Path), data.Node("browser"), stop, box, log)
 	if err != nil {
 		return nil, err
 	}
 	hear, yes, no := config.Desktop.answers(hs)
-	box := sandbox.New(procguard.New(procguard.Options{Log: log}))
 	hosted, hostedChanged, err := openProviders(data, *flags.hostProviders, config.owner, box, log)
 	if err != nil {
 		return nil, err

@@ -3,29 +3,31 @@ package ocr
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
+	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
 // Reader reads text with the tesseract program. Its methods are safe for
 // concurrent use.
 type Reader struct {
-	program string        // "" to look for it in PATH
+	program string // "" to look for it in PATH
+	box     *sandbox.Sandbox
 	turn    chan struct{} // one token: the program takes a whole core
 }
 
 var _ platform.TextReader = (*Reader)(nil)
 
-// New makes a Reader of the program at that path; "" for the one in PATH. It
-// looks for nothing yet.
-func New(program string) *Reader {
-	r := &Reader{program: program, turn: make(chan struct{}, 1)}
+// New makes a Reader of the program at that path, "" for the one in PATH, which starts in that
+// sandbox. It looks for nothing yet.
+func New(program string, box *sandbox.Sandbox) *Reader {
+	r := &Reader{program: program, box: box, turn: make(chan struct{}, 1)}
 	r.turn <- struct{}{}
 	return r
 }
@@ -36,14 +38,21 @@ const (
 	// maxSide is the longest side of a picture that is enlarged: letters on screens
 	// are smaller than those the program was made for.
 	maxSide = 2048
+	// A screen takes seconds of a processor, and the program's model of a language more memory than
+	// t0 has by itself.
+	maxCPU    = 60
+	maxMemory = 1 << 30
 	// least is the confidence, in percent, below which a word is noise.
 	least = 30
 )
 
-// Check says, as a *platform.MissingError, why nothing can be read here.
+// Check says why nothing can be read here: a *platform.MissingError without the program,
+// CodeIsolationUnavailable without its walls.
 func (r *Reader) Check() error {
-	_, err := r.find()
-	return err
+	if _, err := r.find(); err != nil {
+		return err
+	}
+	return r.box.Check(capabilities.ClassT0, false)
 }
 
 func (r *Reader) find() (string, error) {
@@ -61,7 +70,8 @@ func (r *Reader) find() (string, error) {
 	return path, nil
 }
 
-// Read returns the words that are seen in the frame.
+// Read returns the words that are seen in the frame. CodeIsolationUnavailable where the program
+// cannot be confined.
 func (r *Reader) Read(ctx context.Context, f *platform.Frame) ([]platform.SeenText, error) {
 	path, err := r.find()
 	if err != nil {
@@ -78,31 +88,42 @@ func (r *Reader) Read(ctx context.Context, f *platform.Frame) ([]platform.SeenTe
 		scale = 2
 	}
 	// Sparse text: screens are no pages. Several threads would only wait for each other.
-	cmd := exec.CommandContext(ctx, path, "stdin", "stdout", "--psm", "11", "--dpi", strconv.Itoa(96*scale), "-c", "tessedit_create_tsv=1")
-	cmd.Env = append(cmd.Environ(), "OMP_THREAD_LIMIT=1")
-	cmd.Stdin = bytes.NewReader(grey(f, scale))
-	out, said := &bounded{most: maxAnswer}, &bounded{most: 4096}
-	cmd.Stdout, cmd.Stderr = out, said
-	cmd.WaitDelay = 2 * time.Second
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, failure(err, said.String())
+	program, err := r.box.Start(ctx, sandbox.Program{
+		Argv:  []string{path, "stdin", "stdout", "--psm", "11", "--dpi", strconv.Itoa(96 * scale), "-c", "tessedit_create_tsv=1"},
+		Env:   []string{"OMP_THREAD_LIMIT=1"},
+		Class: capabilities.ClassT0, Limits: sandbox.Limits{CPU: maxCPU, Memory: maxMemory},
+	})
+	if err != nil {
+		return nil, err
 	}
-	return words(out.String(), f.Area, scale), nil
+	defer program.Kill()
+	picture := grey(f, scale)
+	go func() {
+		_, _ = program.Stdin().Write(picture) // a program that does not read it says so by its end
+		_ = program.Stdin().Close()
+	}()
+	table, err := io.ReadAll(io.LimitReader(program.Stdout(), maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("tesseract: %w", err)
+	}
+	code, err := program.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, err
+	case code != 0:
+		return nil, failure(code, program.Stderr())
+	}
+	return words(string(table), f.Area, scale), nil
 }
 
 // failure tells a program without its languages from one that failed.
-func failure(err error, said string) error {
+func failure(code int, said string) error {
 	if strings.Contains(said, "Error opening data file") || strings.Contains(said, "Failed loading language") {
 		return &platform.MissingError{What: "The program tesseract has no language to read.", Fix: "Debian and Ubuntu: apt-get install tesseract-ocr-eng."}
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return fmt.Errorf("tesseract ended with status %d", exit.ExitCode())
-	}
-	return fmt.Errorf("tesseract: %w", err)
+	return fmt.Errorf("tesseract ended with status %d", code)
 }
 
 // grey makes a picture in shades of grey (PGM), each pixel scale times as large.
@@ -165,15 +186,4 @@ func words(table string, area platform.Rect, scale int) []platform.SeenText {
 		})
 	}
 	return all
-}
-
-// bounded keeps the first most bytes that are written.
-type bounded struct {
-	bytes.Buffer
-	most int
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	b.Buffer.Write(p[:max(0, min(len(p), b.most-b.Len()))])
-	return len(p), nil
 }

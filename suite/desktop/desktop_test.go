@@ -16,6 +16,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/principal"
 	opener "github.com/handrail-dev/handrail/platform/desktop"
 	"github.com/handrail-dev/handrail/platform/ocr"
+	"github.com/handrail-dev/handrail/platform/procguard"
+	"github.com/handrail-dev/handrail/platform/sandbox"
 	"github.com/handrail-dev/handrail/suite"
 	"github.com/handrail-dev/handrail/suite/desktop"
 	"github.com/handrail-dev/handrail/test/desk"
@@ -23,6 +25,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	procguard.Main()
+	sandbox.Main() // the program that reads text in pictures starts behind walls
 	// Connections that are kept alive end a moment after their servers.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
 }
@@ -46,7 +50,7 @@ func start(t *testing.T, d *desk.Desk) desktop.Options {
 	log := slog.New(slog.DiscardHandler)
 	o := opener.New(opener.Options{Log: log})
 	t.Cleanup(func() { _ = o.Close() })
-	h, err := handler.New(handler.Options{Opener: o, QuietTime: quiet, Reader: ocr.New(""), Log: log})
+	h, err := handler.New(handler.Options{Opener: o, QuietTime: quiet, Reader: ocr.New("", sandbox.New(procguard.New(procguard.Options{}))), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

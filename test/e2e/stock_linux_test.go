@@ -10,12 +10,16 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// stock answers as a web server, and as a repository of git's.
+// stock answers as a web server, a repository of git's, a registry of npm's and an index of pip's.
 func stock(w http.ResponseWriter, r *http.Request) {
 	host := strings.TrimSuffix(r.Host, ":80")
 	w.Header().Set("Content-Type", "text/plain")
-	switch r.URL.Path {
-	case "/repo/info/refs":
+	switch path := r.URL.Path; {
+	case strings.HasPrefix(path, "/npm/"):
+		npmRegistry(w, r, host)
+	case strings.HasPrefix(path, "/simple/"):
+		pipIndex(w, r, host)
+	case path == "/repo/info/refs":
 		_, _ = fmt.Fprintf(w, "%040d\trefs/heads/%s\n", 7, host)
 	default:
 		_, _ = fmt.Fprint(w, host+" is here")
@@ -34,6 +38,8 @@ func TestStockClients(t *testing.T) {
 		{"git", "git --version", "git ls-remote http://HOST/repo", "refs/heads/HOST"},
 		{"python", "/usr/bin/python3 --version", `/usr/bin/python3 -c 'import urllib.request as u; print(u.urlopen("http://HOST/").read().decode())'`, "HOST is here"},
 		{"node", "/usr/bin/node -e 'process.exit(process.versions.node.split(\".\").map(Number).reduce((a, n) => a * 1000 + n, 0) < 22021000 ? 1 : 0)'", `/usr/bin/node -e 'fetch("http://HOST/").then(r => r.text()).then(console.log)'`, "HOST is here"},
+		{"npm", "/usr/bin/npm --version", `/usr/bin/npm install --no-audit --no-fund --no-update-notifier --cache got/cache --prefix got --registry http://HOST/npm/ handrail-stock && /usr/bin/node -p 'require("./got/node_modules/handrail-stock")'`, "HOST is here"},
+		{"pip", "/usr/bin/python3 -m pip --version", `/usr/bin/python3 -m pip install --no-cache-dir --disable-pip-version-check --target got --index-url http://HOST/simple/ --trusted-host HOST handrail-stock && PYTHONPATH=got /usr/bin/python3 -c 'import handrail_stock'`, "HOST is here"},
 	}
 	tried := 0
 	for _, c := range clients {

@@ -583,6 +583,7 @@ func TestTable(t *testing.T) {
 	for _, name := range all {
 		fmt.Fprintf(&b, "| %s | %s |\n", name, strings.Join(cells[name], " | "))
 	}
+	b.WriteString(moduleRow(t, g, len(jails)-2))
 	fmt.Fprintf(&b, "| **let through** | %s |\n", strings.Trim(fmt.Sprint(let), "[]"))
 	text := strings.Replace(b.String(), strings.Trim(fmt.Sprint(let), "[]"), strings.Join(strings.Fields(strings.Trim(fmt.Sprint(let), "[]")), " | "), 1)
 	text += fmt.Sprintf("| `true`, from start to end, median of %d | %s |\n", spawns, strings.Join(times, " | "))
