@@ -106,6 +106,8 @@ func (a *api) refused() []egress.Refused { return a.way.Refused() }
 
 func (a *api) wrote() map[string]int { return nil }
 
+func (a *api) denied() map[string]int { return nil }
+
 func (a *api) hold(on bool) { a.way.Hold(on) }
 
 func (a *api) close() { a.client.CloseIdleConnections() }

@@ -22,6 +22,8 @@ type backend interface {
 	// wrote is what it wanted to change outside its folders and was not let, with how often, where
 	// nobody can tell for which call.
 	wrote() map[string]int
+	// denied is what of that kind it is to be told of who looks at the provider, with how often.
+	denied() map[string]int
 	// hold keeps what goes out to the network back, or lets it go on.
 	hold(on bool)
 	// health says why calls would fail now, without asking the provider; nil: they would not,

@@ -33,6 +33,7 @@ type command struct {
 	offers    *tools.ToolManifest
 	way       *egress.Way
 	secrets   *credentials
+	writes    writes // of all calls
 	// modules runs the module that the record names, if it names one; nil: none is run here.
 	modules Modules
 	// changed is told what the provider offers, when that is not what was approved.
@@ -79,6 +80,8 @@ func (c *command) restart(change) {} // the next call starts its own; one that r
 func (c *command) refused() []egress.Refused { return c.way.Refused() }
 
 func (c *command) wrote() map[string]int { return nil } // each call tells of its own
+
+func (c *command) denied() map[string]int { return c.writes.all() }
 
 func (c *command) hold(on bool) { c.way.Hold(on) }
 
@@ -130,6 +133,7 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 		Class: one.class, Call: true, Keys: one.inv.Grants,
 		Refused: func(socket string) { c.way.Socket(socket); sockets.add(socket) },
 		Wrote: func(path string) {
+			c.writes.add(path)
 			one.inv.ReportRefused(capabilities.WriteKey(path), c.secrets.withheld().Text(path))
 		},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"slices"
@@ -385,6 +386,7 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 	if err := t.of.credentials.missing(); err != nil {
 		return capabilities.Output{}, err
 	}
+	before := t.of.backend.denied()
 	t.of.begin(&inv)
 	defer t.of.end(&inv)
 	secrets := t.of.credentials
@@ -399,7 +401,7 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 	}
 	out.Untrusted = true // whoever wrote the provider wrote what it says
 	if err != nil {
-		return out, kept.Error(err)
+		return out, kept.Error(t.of.withDenied(before, err))
 	}
 	if t.Annotations.ReadOnly && out.Effect == capabilities.EffectUnverifiable {
 		out.Effect = capabilities.EffectConfirmed // as for every kind: its answer is all that it does
@@ -410,6 +412,22 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 		}
 	}
 	return out, nil
+}
+
+// withDenied adds to the error of a call which file its program was kept from changing meanwhile,
+// and the flag that allows it, where the error says nothing of what to do.
+func (p *hosted) withDenied(before map[string]int, err error) error {
+	e := *capabilities.AsError(err)
+	if e.Code != capabilities.CodeExecutionFailed || e.Hint != "" {
+		return err
+	}
+	after := p.backend.denied()
+	for _, path := range slices.Sorted(maps.Keys(after)) {
+		if t := deniedWrite(path); after[path] > before[path] && t.Flag != "" {
+			return e.WithHint("It wanted " + t.Target + ", which its provider may not write: an admin allows that with " + t.Flag + ".")
+		}
+	}
+	return err
 }
 
 // CloseLane frees nothing: providers know no lanes.

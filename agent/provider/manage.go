@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -131,8 +132,9 @@ func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilit
 	}}, nil
 }
 
-// tried is where a provider wanted to connect and was not let: since it was taken up, and before
-// that as long as it was the same one. A program can put a value into the name of a host.
+// tried is where a provider wanted to connect, and which files it wanted to change, and was not
+// let: since it was taken up, and before that as long as it was the same one. A program can put a
+// value into the name of a host or a file.
 func tried(now, before *hosted) []tools.Tried {
 	list := []tools.Tried{}
 	for _, p := range []*hosted{now, before} {
@@ -146,9 +148,29 @@ func tried(now, before *hosted) []tools.Tried {
 				list = append(list, tools.Tried{Target: target, Why: kept.Text(r.Why), Flag: kept.Text(r.Flag), Count: r.Count})
 			}
 		}
+		for _, path := range slices.Sorted(maps.Keys(p.backend.denied())) {
+			t := deniedWrite(path)
+			t.Target, t.Flag, t.Count = kept.Text(t.Target), kept.Text(t.Flag), p.backend.denied()[path]
+			if !slices.ContainsFunc(list, func(o tools.Tried) bool { return o.Target == t.Target }) && len(list) < tools.MaxTried {
+				list = append(list, t)
+			}
+		}
 	}
 	return list
 }
+
+// deniedWrite words that a program was kept from changing a path. The flag has its folder written.
+func deniedWrite(path string) tools.Tried {
+	t := tools.Tried{Target: "to change " + path, Why: "it lies in no folder that the provider may write"}
+	if dir := filepath.Dir(path); filepath.IsAbs(path) && len(dir) < maxFlag {
+		t.Flag = "--write " + dir
+	}
+	t.Target = capabilities.Clip(t.Target, maxFlag)
+	return t
+}
+
+// maxFlag is how long a target or flag in a list of what was tried is, in bytes.
+const maxFlag = 280
 
 // takeLocked makes a provider durable and has its tools offered.
 func (h *Host) takeLocked(one *hosted) error {

@@ -100,6 +100,8 @@ func (s *server) refused() []egress.Refused { return s.way.Refused() }
 
 func (s *server) wrote() map[string]int { return s.writes.all() }
 
+func (s *server) denied() map[string]int { return s.writes.all() }
+
 func (s *server) hold(on bool) { s.way.Hold(on) }
 
 // health says whether the server is left alone after a failure.

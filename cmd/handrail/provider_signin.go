@@ -21,6 +21,9 @@ func stateWord(r capabilities.Reason) string {
 	if r == capabilities.ReasonNeedsSignIn {
 		return "needs sign-in"
 	}
+	if r == capabilities.ReasonBackendMissing {
+		return "lacks a tool"
+	}
 	return terminal.Plain(string(r))
 }
 

@@ -70,6 +70,23 @@ func (b *Book) compose(p *Provider) error {
 	return nil
 }
 
+// Lacks returns the tools of a macro's steps that nobody can call now: their provider is gone, say.
+func (b *Book) Lacks(p *Provider) (gone []capabilities.ToolID) {
+	if p.Kind != tools.KindMacro {
+		return nil
+	}
+	m, err := macro.Read(p.Name, p.Provider.Manifest)
+	if err != nil {
+		return nil
+	}
+	for _, id := range m.Uses() {
+		if _, ok := b.opts.Registry.Get(id); !ok {
+			gone = append(gone, id)
+		}
+	}
+	return gone
+}
+
 // composed registers the tool of a macro with what carries it out.
 func (b *Book) composed(p *Provider, offered, withheld []*catalog.Descriptor) error {
 	m, err := macro.Read(p.Name, p.Provider.Manifest)

@@ -17,8 +17,9 @@ import (
 const askEvery = time.Second
 
 // ShowQuestions writes to standard error what a call waits for as soon as a person has to answer,
-// and the command that answers it, until stop is called. It looks as asker, which may not be the
-// caller: agents see no questions. A caller who may not look is told nothing.
+// and the command that answers it, until stop is called: the call, or a step of it. It looks as
+// asker, which may not be the caller: agents see no questions. A caller who may not look is told
+// nothing.
 func ShowQuestions(cmd *cobra.Command, caller, asker *remote.Gateway, o Options, tool string) (stop func()) {
 	if terminal.FlagsOf(cmd).JSON || asker == nil {
 		return func() {}
@@ -28,6 +29,7 @@ func ShowQuestions(cmd *cobra.Command, caller, asker *remote.Gateway, o Options,
 	go func() {
 		defer close(ended)
 		var who api.Caller
+		since := time.Now()
 		tick := time.NewTicker(askEvery)
 		defer tick.Stop()
 		told := map[string]bool{}
@@ -49,7 +51,12 @@ func ShowQuestions(cmd *cobra.Command, caller, asker *remote.Gateway, o Options,
 				if lane == "" {
 					lane = string(who.Lane)
 				}
-				if a.Principal != who.Principal || string(a.Tool) != tool || string(a.Lane) != lane || a.Waiting == 0 || told[a.ID] {
+				// Steps ask by themselves, after the call began, in its lane.
+				step := string(a.Tool) != tool
+				if step && a.Created.Before(since) {
+					continue
+				}
+				if a.Principal != who.Principal || string(a.Lane) != lane || a.Waiting == 0 || told[a.ID] {
 					continue
 				}
 				told[a.ID] = true

@@ -14,6 +14,7 @@ const maxDifferences = 50
 
 type providersPage struct {
 	*visit
+	Needy      []shownProvider // those that a person has to see to
 	Providers  []shownProvider
 	Satellites []shownSatellite
 	SignIns    []shownSignIn
@@ -30,12 +31,43 @@ type shownProvider struct {
 	api.Provider
 	Tools []shownTool
 	Waits int
-	On    string // the device that hosts it, or its satellite, by label and ID; empty: the gateway
+	// Flagged says that a tool has something to be looked at.
+	Flagged bool
+	On      string // the device that hosts it, or its satellite, by label and ID; empty: the gateway
 }
 
 // kindNames are the kinds of providers in words.
 var kindNames = map[string]string{
 	"command": "program", "mcp": "MCP server", "openapi": "HTTP API (OpenAPI)", "macro": "macro", "satellite": "satellite",
+}
+
+// CommandLine is the program with its arguments, as a person would type it.
+func (p shownProvider) CommandLine() string {
+	words := make([]string, len(p.Command))
+	for i, word := range p.Command {
+		if words[i] = word; word == "" || strings.ContainsAny(word, " \t\n'\"\\$`*?;&|<>(){}[]~#") {
+			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// manyTools is how many tools a provider has before they stand folded, unless one waits.
+const manyTools = 5
+
+// Folded reports whether its tools stand behind their number: there are many, and none waits for
+// a person or changed.
+func (p shownProvider) Folded() bool { return p.Waits == 0 && len(p.Tools) > manyTools }
+
+// Needs says why a person has to see to it, in a few words; "" for nothing.
+func (p shownProvider) Needs() string {
+	switch {
+	case p.Waits > 0:
+		return count(p.Waits, "tool", "tools") + " to look at"
+	case !p.Ready:
+		return p.Health().Word
+	}
+	return ""
 }
 
 // KindName is what it is, in words.
@@ -61,8 +93,12 @@ func (p shownProvider) Health() struct{ Word, Mood string } {
 		return struct{ Word, Mood string }{"needs sign-in", "bad"}
 	case p.Reason == capabilities.ReasonBackendFailing:
 		return struct{ Word, Mood string }{"failing", "bad"}
+	case p.Reason == capabilities.ReasonBackendMissing:
+		return struct{ Word, Mood string }{"lacks a tool", "bad"}
+	case p.Reason == capabilities.ReasonNotAdvertised:
+		return struct{ Word, Mood string }{"not offered", "busy"}
 	}
-	return struct{ Word, Mood string }{string(p.Reason), "bad"}
+	return struct{ Word, Mood string }{strings.ReplaceAll(string(p.Reason), "_", " "), "bad"}
 }
 
 // moves are the states in the words of a choice.
@@ -117,12 +153,17 @@ func (v *visit) showProviders(problem error) {
 					}
 				}
 			}
-			one.Tools = append(one.Tools, tool)
+			one.Tools, one.Flagged = append(one.Tools, tool), one.Flagged || len(t.Flags) > 0
 		}
 		if q := v.r.URL.Query(); q.Get("sign_in") == p.Name && p.Kind == "mcp" && p.URL != "" {
 			shown.Wanted = wantedSignIn{signInOf(&p), p.URL, capabilities.Clip(capabilities.Printable(q.Get("client")), 256)}
 		}
 		shown.Providers = append(shown.Providers, one)
+	}
+	for _, p := range shown.Providers {
+		if p.Needs() != "" && len(shown.Providers) > 1 {
+			shown.Needy = append(shown.Needy, p)
+		}
 	}
 	var err error
 	if shown.Satellites, err = v.satellites(); err != nil && problem == nil {

@@ -23,6 +23,7 @@ import (
 type Providers interface {
 	List() []provider.Provider
 	Get(name string) (provider.Provider, error)
+	Lacks(p *provider.Provider) []capabilities.ToolID
 	Tool(capabilities.ToolID) (provider.Provider, provider.Tool, error)
 	Manifest(ctx context.Context, hash string) (tools.ToolManifest, error)
 	Add(ctx context.Context, who dispatch.Caller, p tools.Provider, host capabilities.NodeID) (provider.Provider, error)
@@ -185,7 +186,7 @@ func (s *Server) viewProvider(p *provider.Provider, roster []route.Node, whole b
 		out.Tried = append(out.Tried, api.TriedHost(t))
 	}
 	if p.Kind.Hosted() { // a host that is away says so before anything of it can be called
-		out.Ready, out.Reason, out.Fix = hostReady(p, "tyrum.provider.drop", roster)
+		out.Ready, out.Reason, out.Fix = hostReady(p, hosting, roster)
 	}
 	if fix := s.signInMissing(p); fix != "" && out.Ready {
 		out.Ready, out.Reason, out.Fix = false, capabilities.ReasonNeedsSignIn, fix
@@ -205,6 +206,10 @@ func (s *Server) viewProvider(p *provider.Provider, roster []route.Node, whole b
 		if (p.Kind.Hosted() || p.Kind == tools.KindSatellite) && t.Callable() && out.Ready {
 			out.Ready, out.Reason, out.Fix = hostReady(p, t.Capability, roster)
 		}
+	}
+	if gone := s.opts.Providers.Lacks(p); len(gone) > 0 {
+		out.Ready, out.Reason = false, capabilities.ReasonBackendMissing
+		out.Fix = "Nobody can call " + string(gone[0]) + ", which a step of it calls: have its provider approved or added again, or add the macro with another file."
 	}
 	out.Rules = p.Proposed()
 	return out
@@ -248,6 +253,9 @@ func viewProviderTool(t *provider.Tool, whole bool) api.ProviderTool {
 	return one
 }
 
+// hosting is the capability that every device which hosts providers has.
+const hosting capabilities.CapabilityID = "tyrum.provider.drop"
+
 // hostReady reports whether a host can carry a capability out now, and why not: that of the
 // provider, or any of the satellites that serve it.
 func hostReady(p *provider.Provider, of capabilities.CapabilityID, roster []route.Node) (ready bool, why capabilities.Reason, fix string) {
@@ -260,6 +268,13 @@ func hostReady(p *provider.Provider, of capabilities.CapabilityID, roster []rout
 			}
 			if n.ID == p.Host || why == capabilities.ReasonNodeNotPaired {
 				why, fix = v.Reason, command.Hint(v.Fix, v.Action)
+				switch {
+				case why != capabilities.ReasonNotAdvertised || fix != "":
+				case of == hosting:
+					fix = "The device hosts no providers now. Its owner has to start it with --host-providers."
+				default:
+					fix = "Its host does not offer it yet. After an approval it does within a moment."
+				}
 			}
 		}
 	}
