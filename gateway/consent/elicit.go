@@ -2,7 +2,6 @@ package consent
 
 import (
 	"context"
-	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/form"
@@ -12,18 +11,9 @@ import (
 // Elicitation is what the program behind a provider's tool asks a person while its call runs. It
 // grants nothing: what is filled in goes to that program, for that call.
 type Elicitation struct {
-	Call      capabilities.CallID
-	Principal capabilities.PrincipalID // whose call it is
-	Role      string
-	Token     string
-	Tool      capabilities.ToolID
-	Title     string
-	Provider  string
-	Node      capabilities.NodeID
-	NodeLabel string
-	Lane      capabilities.LaneID
-	Snapshot  string
-	Form      *form.Form
+	Running
+	Provider string
+	Form     *form.Form
 	// Digest returns the keyed digest of what was filled in, in hex: that alone is recorded.
 	Digest func(content []byte) string
 }
@@ -34,9 +24,6 @@ type Reply struct {
 	Action  capabilities.Elicited
 	Content capabilities.Secret
 }
-
-// sweepAgain is how soon a form whose time is over is looked at again.
-const sweepAgain = time.Second
 
 // filled is a form's part of a question that waits.
 type filled struct {
@@ -49,27 +36,26 @@ type filled struct {
 // over, or ctx ends. Nobody's silence is an answer: it is ElicitCancel. CodeOverloaded for a caller
 // whose calls ask too much; CodeConsentUnavailable where nobody is asked.
 func (c *Consent) Elicit(ctx context.Context, e Elicitation) (Reply, error) {
-	if c.opts.Wait < 0 {
-		return Reply{}, &capabilities.Error{Code: capabilities.CodeConsentUnavailable}
-	}
-	if c.opts.Stopped != nil && c.opts.Stopped() {
-		return Reply{}, stoppedMeanwhile()
-	}
-	p, err := c.openForm(ctx, &e)
-	if err != nil {
+	if err := c.mayAsk(); err != nil {
 		return Reply{}, err
 	}
-	select {
-	case <-p.done:
-		c.leave(p, false)
-	case <-ctx.Done():
-		c.leave(p, false)
-		c.abandoned(p, e.Token)
+	now := c.opts.Now()
+	a := e.question(now, now.Add(approvalLife))
+	a.Provider, a.Form = e.Provider, e.Form
+	p := &approval{Approval: a, key: newID("form-"), done: make(chan struct{}), filled: &filled{digest: e.Digest}} // each is one of its own
+	names := make([]string, 0, len(e.Form.Fields))
+	for i := range e.Form.Fields {
+		names = append(names, e.Form.Fields[i].Name)
+	}
+	if _, err := c.openRunning(ctx, &e.Running, p, map[string]any{"provider": e.Provider, "form": names}); err != nil {
+		return Reply{}, err
+	}
+	if err := c.awaitRunning(ctx, &e.Running, p); err != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		p.filled.left = true // an answer that is on its way is wiped there
 		p.filled.reply.wipe()
-		return Reply{}, capabilities.Wrap(capabilities.CodeCancelled, ctx.Err(), "")
+		return Reply{}, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,67 +70,6 @@ func (r Reply) wipe() {
 	if !r.Content.IsZero() {
 		r.Content.Wipe()
 	}
-}
-
-// openForm opens the question of a form; each is one of its own.
-func (c *Consent) openForm(ctx context.Context, e *Elicitation) (*approval, error) {
-	now := c.opts.Now()
-	p := &approval{key: newID("form-"), done: make(chan struct{}), filled: &filled{digest: e.Digest}, Approval: Approval{
-		ID: newID("a-"), State: StatePending, Principal: e.Principal, Role: e.Role, Tool: e.Tool, Title: e.Title, Node: e.Node, NodeLabel: e.NodeLabel, Lane: e.Lane,
-		Longest: KindCall, Snapshot: e.Snapshot, Provider: e.Provider, Form: e.Form, Created: now, Expires: now.Add(approvalLife),
-	}}
-	c.mu.Lock()
-	c.expireLocked(now)
-	if err := c.roomLocked(e.Principal, now); err != nil {
-		c.mu.Unlock()
-		return nil, err
-	}
-	c.pending[p.ID] = p
-	p.enterLocked(e.Token)
-	c.tellLocked()
-	c.mu.Unlock()
-	c.opts.Log.Info("consent.elicits", "approval", p.ID, "call", e.Call, "tool", e.Tool, "provider", e.Provider, "principal", e.Principal, "node", e.Node, "lane", e.Lane)
-	names := make([]string, 0, len(e.Form.Fields))
-	for i := range e.Form.Fields {
-		names = append(names, e.Form.Fields[i].Name)
-	}
-	err := c.opts.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
-		return c.opts.Record(tx, "gateway.approval.asked", e.Principal, map[string]any{
-			"approval": p.ID, "call": e.Call, "tool": e.Tool, "node": e.Node, "lane": e.Lane, "provider": e.Provider, "form": names, "expires_at": now.Add(approvalLife),
-			"policy_snapshot_id": e.Snapshot,
-		})
-	})
-	if err != nil {
-		c.endQuestion(p, StateExpired, capabilities.AsError(err))
-		return nil, err
-	}
-	c.expireLater(p)
-	return p, nil
-}
-
-// expireLater ends the question of a running call at its time. Others are ended by whoever looks
-// next: their calls wait for no longer than they do.
-func (c *Consent) expireLater(p *approval) {
-	go func() {
-		for {
-			c.mu.Lock()
-			left := p.Expires.Sub(c.opts.Now())
-			if left <= 0 {
-				c.expireLocked(c.opts.Now())
-			}
-			c.mu.Unlock()
-			if left <= 0 {
-				left = sweepAgain // it is being answered
-			}
-			wait := time.NewTimer(left)
-			select {
-			case <-p.done:
-				wait.Stop()
-				return
-			case <-wait.C:
-			}
-		}
-	}()
 }
 
 // mayFill says why this answer to a form does not count. A person may answer what their own call

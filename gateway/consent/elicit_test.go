@@ -19,7 +19,7 @@ func (r *room) elicit(ctx context.Context) <-chan replied {
 	c := make(chan replied, 1)
 	go func() {
 		got, err := r.Elicit(ctx, consent.Elicitation{
-			Call: "c1", Principal: "agent", Role: "agent", Tool: "tool.wiki.ask", Provider: "wiki", Node: "n1", Lane: "l1",
+			Running: consent.Running{Call: "c1", Principal: "agent", Role: "agent", Tool: "tool.wiki.ask", Node: "n1", Lane: "l1"}, Provider: "wiki",
 			Form:   &form.Form{Message: "Which PIN?", Fields: []form.Field{{Name: "pin", Kind: form.Text, Required: true}}},
 			Digest: func([]byte) string { return "digest" },
 		})

@@ -19,8 +19,9 @@ func (r *room) asksHost(ctx context.Context, call capabilities.CallID, target st
 	c := make(chan saidHost, 1)
 	go func() {
 		said, err := r.AskHost(ctx, consent.HostAsk{
-			Call: call, Principal: "agent", Role: "agent", Tool: "tool.fs.bash", Node: "n1", Lane: "l1", Target: target, Key: capabilities.NarrowDomains + target, Risk: "high",
-			Args: []byte(`{"command":"curl asked.example"}`), Snapshot: r.snapshot, Envelope: &policy.Summary{Hash: "h", Grants: []string{capabilities.KeyEgress}},
+			Running: consent.Running{Call: call, Principal: "agent", Role: "agent", Tool: "tool.fs.bash", Node: "n1", Lane: "l1", Snapshot: r.snapshot},
+			Target:  target, Key: capabilities.NarrowDomains + target, Risk: "high",
+			Args: []byte(`{"command":"curl asked.example"}`), Envelope: &policy.Summary{Hash: "h", Grants: []string{capabilities.KeyEgress}},
 		})
 		c <- saidHost{said, err}
 	}()

@@ -37,6 +37,15 @@ func (d *Dispatcher) converse(ctx context.Context, c *committed, clock *capabili
 	return answer, blobs, err
 }
 
+// running is the call for questions that are asked while it runs.
+func (o *order) running() consent.Running {
+	node := o.policyRequest(o.node).Node
+	return consent.Running{
+		Call: o.id, Principal: o.principal, Role: o.req.Role, Token: o.req.Token, Tool: o.tool, Title: o.desc.Title,
+		Node: node.ID, NodeLabel: node.Label, Lane: o.lane, Snapshot: o.engine.SnapshotID(),
+	}
+}
+
 // elicit has one form answered. Whatever keeps a person from answering is a cancelled form: the
 // program decides how its call goes on.
 func (d *Dispatcher) elicit(ctx context.Context, o *order, t *wire.Ticket, m *wire.Elicit) *wire.Elicited {
@@ -46,10 +55,8 @@ func (d *Dispatcher) elicit(ctx context.Context, o *order, t *wire.Ticket, m *wi
 		d.opts.Log.Warn("tools.dispatch.elicit", "hop", capabilities.HopRun, "call", o.id, "tool", o.tool, "err", err)
 		return no
 	}
-	node := o.policyRequest(o.node).Node
 	reply, err := d.opts.Consent.Elicit(ctx, consent.Elicitation{
-		Call: o.id, Principal: o.principal, Role: o.req.Role, Token: o.req.Token, Tool: o.tool, Title: o.desc.Title, Provider: o.desc.Provider,
-		Node: node.ID, NodeLabel: node.Label, Lane: o.lane, Form: asked, Snapshot: o.engine.SnapshotID(),
+		Running: o.running(), Provider: o.desc.Provider, Form: asked,
 		Digest: func(content []byte) string { mac := o.key.MAC(content); return hex.EncodeToString(mac[:]) },
 	})
 	if err != nil {

@@ -72,9 +72,8 @@ func (d *Dispatcher) host(ctx context.Context, o *order, m *wire.HostAsk) *wire.
 		return no(capabilities.CodeDeniedByPolicy, nil)
 	}
 	said, err := d.opts.Consent.AskHost(ctx, consent.HostAsk{
-		Call: o.id, Principal: o.principal, Role: o.req.Role, Token: o.req.Token, Tool: o.tool, Title: o.desc.Title, Node: r.Node.ID, NodeLabel: r.Node.Label, Lane: o.lane,
-		Target: m.Target, Key: key, Args: o.args.Canonical, Evidence: o.shown(o.desc.EvidenceArgs(o.args.Canonical)), Purpose: o.args.Purpose, Within: time.Until(o.began.Add(o.waited + o.args.Timeout)),
-		Risk: string(o.sealed.Risk), Snapshot: o.engine.SnapshotID(), Envelope: o.sealed.Summary(),
+		Running: o.running(), Target: m.Target, Key: key, Args: o.args.Canonical, Evidence: o.shown(o.desc.EvidenceArgs(o.args.Canonical)),
+		Purpose: o.args.Purpose, Within: time.Until(o.began.Add(o.waited + o.args.Timeout)), Risk: string(o.sealed.Risk), Envelope: o.sealed.Summary(),
 	})
 	switch {
 	case err != nil:

@@ -21,9 +21,12 @@ func TestARunningCallWantsAHost(t *testing.T) {
 		done := make(chan consent.HostSaid, 1)
 		go func() {
 			said, err := d.Consent.AskHost(d.ctx, consent.HostAsk{
-				Call: call, Principal: "robot", Role: "agent", Tool: "tool.fs.bash", Title: "Run a command", Node: "n1", NodeLabel: "desk", Lane: "robot",
+				Running: consent.Running{
+					Call: call, Principal: "robot", Role: "agent", Tool: "tool.fs.bash", Title: "Run a command", Node: "n1", NodeLabel: "desk", Lane: "robot",
+					Snapshot: d.Rulebook.Engine().SnapshotID(),
+				},
 				Target: target, Key: capabilities.NarrowDomains + target, Args: []byte(`{"command":"git clone https://github.com/a/b"}`), Evidence: map[string]any{"cwd": "."}, Purpose: "to read the sources",
-				Risk: "high", Snapshot: d.Rulebook.Engine().SnapshotID(), Envelope: &policy.Summary{Hash: "h", Grants: []string{capabilities.KeyEgress, "execution.proc.spawn"}},
+				Risk: "high", Envelope: &policy.Summary{Hash: "h", Grants: []string{capabilities.KeyEgress, "execution.proc.spawn"}},
 			})
 			if err != nil {
 				t.Error(err)
