@@ -18,6 +18,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/folder"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
+	"github.com/handrail-dev/handrail/cmd/handrail/walls"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 	"github.com/handrail-dev/handrail/satellite"
@@ -194,7 +195,7 @@ func fronts(s *satellite.Options, data datadir.Dir, o *runSatellite, manifest []
 			*to = append(*to, full)
 		}
 	}
-	c, err := provider.OpenCommands(&record, starter{sandbox.New(procguard.New(procguard.Options{Log: s.Log}))})
+	c, err := provider.OpenCommands(&record, walls.Starter{Box: sandbox.New(procguard.New(procguard.Options{Log: s.Log}))})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/web"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
+	"github.com/handrail-dev/handrail/cmd/handrail/walls"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
@@ -75,7 +76,7 @@ func (s shell) Start(ctx context.Context, c fs.Command) (fs.Process, error) {
 	// git does not start where it may not read the system's settings.
 	p := sandbox.Program{Argv: c.Argv, Env: []string{"GIT_CONFIG_NOSYSTEM=1"}, Write: []string{c.Dir}, Class: s.class, Call: true, Keys: c.Keys, Wrote: c.Wrote, Refused: c.Refused}
 	if c.Net != nil {
-		door, err := openDoor(s.box, c.Net)
+		door, err := walls.OpenDoor(s.box, c.Net)
 		if err != nil {
 			return nil, err
 		}

@@ -56,6 +56,8 @@ var rooms = []room{
 		why: "what makes calls is a client of the REST surface"},
 	{dir: "cmd/handrail/tools", may: []string{"capabilities", "capabilities/command", "cmd/handrail/invoke", "cmd/handrail/record", "cmd/handrail/remote", "cmd/handrail/terminal", "gateway/api"},
 		why: "what shows tools is a client of the REST surface"},
+	{dir: "cmd/handrail/walls", may: []string{"agent/provider", "capabilities", "capabilities/egress", "platform/sandbox"},
+		why: "what puts programs behind walls is one, in the binary and in tests of whole sites"},
 	{dir: "cmd/**", may: []string{"cmd/**", "agent/**", "gateway/**", "capabilities/**", "pairing/**", "platform/**", "suite/**", "satellite"}, tests: []string{"test/site"},
 		why: "cmd wires everything; only what exists for tests stays out of the binary"},
 	{dir: "suite/tracetest", why: "it knows HTML only"},
