@@ -42,8 +42,8 @@ func (c *Consent) mayAsk() error {
 	return nil
 }
 
-// openRunning opens the question of a call that runs, and records it with what more is of its kind. A
-// person who said no to the same a moment ago is not asked: false.
+// openRunning opens the question of a call that runs, and records it with what more is of its
+// kind. A person who said no to the same a moment ago is not asked: false.
 func (c *Consent) openRunning(ctx context.Context, r *Running, p *approval, more map[string]any) (bool, error) {
 	body := map[string]any{
 		"approval": p.ID, "call": r.Call, "tool": r.Tool, "node": r.Node, "lane": r.Lane, "expires_at": p.Expires, "policy_snapshot_id": r.Snapshot,
