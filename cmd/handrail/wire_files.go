@@ -4,13 +4,13 @@ import (
 	"context"
 	"path/filepath"
 
+	"github.com/handrail-dev/handrail/agent/walls"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/folder"
 	"github.com/handrail-dev/handrail/capabilities/fs"
 	"github.com/handrail-dev/handrail/capabilities/web"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
-	"github.com/handrail-dev/handrail/cmd/handrail/walls"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 

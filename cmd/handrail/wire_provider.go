@@ -5,9 +5,9 @@ import (
 	"log/slog"
 
 	"github.com/handrail-dev/handrail/agent/provider"
+	"github.com/handrail-dev/handrail/agent/walls"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
-	"github.com/handrail-dev/handrail/cmd/handrail/walls"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 	"github.com/handrail-dev/handrail/platform/wasm"
 )

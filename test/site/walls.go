@@ -1,7 +1,7 @@
 package site
 
 import (
-	"github.com/handrail-dev/handrail/cmd/handrail/walls"
+	"github.com/handrail-dev/handrail/agent/walls"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )

@@ -3,8 +3,9 @@
 // the network.
 //
 // Promises: a program gets the class that its provider says or its reach needs, or does not start;
-// one of class T0 gets no door; one that connects nowhere gets a door that says what it tried, where
-// the system has doors. Tests of a whole site start programs by the same.
+// one of class T0 gets no door; one that connects nowhere gets a door that says what it tried,
+// where the system has doors. Tests of a whole site start programs by the same.
 //
-// It must never import the gateway, nor choose what may run: agent/provider does.
+// It must never import another room of the agent, nor choose what may run: agent/provider does.
+// Its caller, cmd, makes the sandbox.
 package walls
