@@ -127,7 +127,8 @@ func New(o Options) (a *Agent, err error) {
 	if a.rules, err = openOwner(o); err != nil {
 		return nil, err
 	}
-	if a.stop, err = guard.OpenStopSwitch(filepath.Join(o.Dir, stopFile), string(a.identity.Site), func(on bool) { a.onTurn(on); a.turned(on) }); err != nil {
+	if a.stop, err = guard.OpenStopSwitch(filepath.Join(o.Dir, stopFile), string(a.identity.Site),
+		func(on bool) { a.onTurn(on); a.turned(on) }); err != nil {
 		return nil, err
 	}
 	a.journal, err = journal.Open(journal.Options{
@@ -192,8 +193,8 @@ func (a *Agent) linkOptions() link.Options {
 			}
 		},
 		Readiness: a.readiness, ReadinessChanged: o.HostedChanged, Stop: a.stops, StopChanged: a.stop.Changed, OnStop: a.heedSite,
-		OnLaneClosed: a.runner.CloseLane, OnSecretsDone: a.runner.SecretsDone, OnOrigins: a.avoid, OnFloor: a.guard.Connected, Head: a.head, Pools: a.runner.Pools,
-		OnGatewayHead: a.keepGatewayHead, OnKey: a.onKey,
+		OnLaneClosed: a.runner.CloseLane, OnSecretsDone: a.runner.SecretsDone, OnOrigins: a.avoid, OnFloor: a.guard.Connected, Head: a.head,
+		Pools: a.runner.Pools, OnGatewayHead: a.keepGatewayHead, OnKey: a.onKey,
 		Profile: pairing.Profile{Host: host, Platform: runtime.GOOS, Arch: runtime.GOARCH, Agent: o.Version, Offers: a.Offers()},
 	}
 }

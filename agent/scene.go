@@ -15,7 +15,8 @@ func (a *Agent) scene(ctx context.Context, ask *wire.SceneAsk) wire.Scene {
 		return wire.Scene{}
 	}
 	d := a.rules.Judge(policy.Request{
-		Principal: ask.Principal, User: policy.IsUser(ask.Role), Role: ask.Role, Tool: ask.Tool, Node: *a.node.Load(), Lane: ask.Lane, Args: ask.Args, Time: time.Now(),
+		Principal: ask.Principal, User: policy.IsUser(ask.Role), Role: ask.Role, Tool: ask.Tool, Node: *a.node.Load(), Lane: ask.Lane,
+		Args: ask.Args, Time: time.Now(),
 	})
 	if d.Effect == policy.Deny {
 		return wire.Scene{}

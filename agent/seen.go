@@ -21,7 +21,8 @@ const StatusFile = "status.json"
 // openBoard makes what the person sees while a capability is in use.
 func (a *Agent) openBoard() *notice.Board {
 	return notice.New(notice.Options{
-		Path: filepath.Join(a.opts.Dir, StatusFile), Notifier: a.opts.Notifier, HotKey: a.opts.HotKey, Yes: a.opts.Yes, No: a.opts.No, Stop: a.Halt, Log: a.opts.Log,
+		Path: filepath.Join(a.opts.Dir, StatusFile), Notifier: a.opts.Notifier, HotKey: a.opts.HotKey, Yes: a.opts.Yes, No: a.opts.No,
+		Stop: a.Halt, Log: a.opts.Log,
 		Node: func() notice.Node {
 			var n notice.Node
 			if s := a.linked.Load(); s != nil {
@@ -60,7 +61,9 @@ func (j shownJournal) Started(ctx context.Context, t *wire.Ticket) error {
 	if err := j.board.AwaitShown(ctx); err != nil {
 		e := capabilities.Wrap(capabilities.CodeSensorRefused, err, "The device could not show its person that it is recorded, so it was not.").
 			WithHint("Look whether the node's folder can be written, then call again.")
-		a := wire.Answer{Status: capabilities.StatusError, Code: e.Code, Message: e.PublicMessage(), Hint: e.PublicHint(), Action: e.PublicAction()}
+		a := wire.Answer{
+			Status: capabilities.StatusError, Code: e.Code, Message: e.PublicMessage(), Hint: e.PublicHint(), Action: e.PublicAction(),
+		}
 		return errors.Join(e, j.Finished(t.Call, &a))
 	}
 	return nil

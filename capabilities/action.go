@@ -77,17 +77,14 @@ const (
 )
 
 var actionKeys = []ActionKey{
-	ActionListNodes, ActionListDevices, ActionListTools, ActionListAllTools, ActionListLanes, ActionListArtifacts, ActionListSecrets, ActionListUsers,
-	ActionListPrincipals, ActionListProviders, ActionListQuestions,
-	ActionPairNode, ActionJoinSite, ActionApproveNode, ActionAllowNode, ActionStartNode, ActionExamineNode, ActionAttachNode,
-	ActionExplainPolicy, ActionReviewPolicy, ActionReadLedger, ActionCompareLedger, ActionExportLog, ActionShowRules,
-	ActionResumeSite, ActionResumeNode, ActionStopNode, ActionNameHost,
-	ActionCreateToken, ActionSignIn, ActionSignInView, ActionAddUser, ActionSetPassword, ActionManageUsers, ActionApproveOwn, ActionRevokeGrant, ActionAcknowledge,
-	ActionSetSecret, ActionReleaseSecret,
-	ActionCheckProvider, ActionShowProvider, ActionRemoveProvider, ActionApproveProvider, ActionReviewTool,
-	ActionListSatellites, ActionAddSatellite, ActionRunSatellite, ActionShowSatellite, ActionRevokeSatellite,
-	ActionListDrift, ActionReviewDrift, ActionLiftQuarantine,
-	ActionNameGateway, ActionServeHTTPS,
+	ActionListNodes, ActionListDevices, ActionListTools, ActionListAllTools, ActionListLanes, ActionListArtifacts, ActionListSecrets,
+	ActionListUsers, ActionListPrincipals, ActionListProviders, ActionListQuestions, ActionPairNode, ActionJoinSite, ActionApproveNode,
+	ActionAllowNode, ActionStartNode, ActionExamineNode, ActionAttachNode, ActionExplainPolicy, ActionReviewPolicy, ActionReadLedger,
+	ActionCompareLedger, ActionExportLog, ActionShowRules, ActionResumeSite, ActionResumeNode, ActionStopNode, ActionNameHost,
+	ActionCreateToken, ActionSignIn, ActionSignInView, ActionAddUser, ActionSetPassword, ActionManageUsers, ActionApproveOwn,
+	ActionRevokeGrant, ActionAcknowledge, ActionSetSecret, ActionReleaseSecret, ActionCheckProvider, ActionShowProvider, ActionRemoveProvider,
+	ActionApproveProvider, ActionReviewTool, ActionListSatellites, ActionAddSatellite, ActionRunSatellite, ActionShowSatellite,
+	ActionRevokeSatellite, ActionListDrift, ActionReviewDrift, ActionLiftQuarantine, ActionNameGateway, ActionServeHTTPS,
 }
 
 // ActionKeys returns every key, in the order of the list; for surfaces' tests.
@@ -116,7 +113,8 @@ func (a Action) IsZero() bool { return a == Action{} }
 
 // Printable returns a with arguments that are safe to show.
 func (a Action) Printable() Action {
-	a.Node, a.Tool, a.Capability = NodeID(Printable(string(a.Node))), ToolID(Printable(string(a.Tool))), CapabilityID(Printable(string(a.Capability)))
+	a.Node, a.Tool, a.Capability = NodeID(Printable(string(a.Node))), ToolID(Printable(string(a.Tool))),
+		CapabilityID(Printable(string(a.Capability)))
 	a.Lane, a.Name = LaneID(Printable(string(a.Lane))), Printable(a.Name)
 	return a
 }

@@ -127,7 +127,8 @@ type Device struct {
 // Same reports whether both say the same.
 func (r Readiness) Same(o Readiness) bool {
 	return r.Capability == o.Capability && r.Reason == o.Reason && r.Fix == o.Fix && r.Action == o.Action && r.Isolation == o.Isolation &&
-		r.Degraded == o.Degraded && r.Backend == o.Backend && r.Fake == o.Fake && slices.Equal(r.Devices, o.Devices) && slices.Equal(r.Hosts, o.Hosts)
+		r.Degraded == o.Degraded && r.Backend == o.Backend && r.Fake == o.Fake && slices.Equal(r.Devices, o.Devices) &&
+		slices.Equal(r.Hosts, o.Hosts)
 }
 
 // Ready reports whether the capability can be used now.

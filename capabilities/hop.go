@@ -20,7 +20,9 @@ const (
 	HopAnswer                 // the caller has the result
 )
 
-var hopNames = [...]string{"", "front", "resolve", "place", "decide", "deduplicate", "permit", "commit", "send", "guard", "run", "record", "answer"}
+var hopNames = [...]string{
+	"", "front", "resolve", "place", "decide", "deduplicate", "permit", "commit", "send", "guard", "run", "record", "answer",
+}
 
 // String returns the hop's name, empty for none.
 func (h Hop) String() string {

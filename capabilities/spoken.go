@@ -16,7 +16,9 @@ func Spoken(d time.Duration) string {
 	for _, u := range []struct {
 		unit, from time.Duration
 		name       string
-	}{{24 * time.Hour, 48 * time.Hour, "days"}, {time.Hour, time.Hour, "h"}, {time.Minute, time.Minute, "min"}, {time.Second, time.Second, "s"}} {
+	}{
+		{24 * time.Hour, 48 * time.Hour, "days"}, {time.Hour, time.Hour, "h"}, {time.Minute, time.Minute, "min"}, {time.Second, time.Second, "s"},
+	} {
 		if d < u.from {
 			continue
 		}

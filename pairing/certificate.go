@@ -164,7 +164,8 @@ func (s *Site) VerifyNode(chain []*x509.Certificate, now time.Time) (Peer, error
 	if !ok {
 		return Peer{}, capabilities.Errorf(capabilities.CodeNodeNotPaired, "the device's key is not an Ed25519 key")
 	}
-	if bytes.Equal(leaf.RawIssuer, leaf.RawSubject) && leaf.CheckSignature(leaf.SignatureAlgorithm, leaf.RawTBSCertificate, leaf.Signature) == nil {
+	if bytes.Equal(leaf.RawIssuer, leaf.RawSubject) &&
+		leaf.CheckSignature(leaf.SignatureAlgorithm, leaf.RawTBSCertificate, leaf.Signature) == nil {
 		return Peer{Key: key, Joining: true}, nil
 	}
 	id, key, err := verifyLeaf(leaf, s.root, s.id, "node", x509.ExtKeyUsageClientAuth, now)
@@ -174,7 +175,8 @@ func (s *Site) VerifyNode(chain []*x509.Certificate, now time.Time) (Peer, error
 	return Peer{Node: capabilities.NodeID(id), Key: key}, nil
 }
 
-func verifyLeaf(leaf, root *x509.Certificate, site capabilities.SiteID, role string, usage x509.ExtKeyUsage, now time.Time) (string, ed25519.PublicKey, error) {
+func verifyLeaf(leaf, root *x509.Certificate, site capabilities.SiteID, role string, usage x509.ExtKeyUsage,
+	now time.Time) (string, ed25519.PublicKey, error) {
 	mismatch := func(cause error, why string) (string, ed25519.PublicKey, error) {
 		return "", nil, capabilities.Wrap(capabilities.CodeSiteMismatch, cause, why)
 	}

@@ -116,7 +116,8 @@ func Join(rw io.ReadWriter, session Session, secret Secret, profile Profile) (*V
 // decide gets the offer and a function that checks its proof; for an offer with an invite it must
 // check before it tells anything about the invite, and return the key, so that the gateway's own
 // proof can be made. An error of decide is sent as a refusal with its code and public message.
-func Answer(rw io.ReadWriter, session Session, decide func(o *Offer, proved func(ProofKey) bool) (*Verdict, ProofKey, error)) (*Verdict, error) {
+func Answer(rw io.ReadWriter, session Session,
+	decide func(o *Offer, proved func(ProofKey) bool) (*Verdict, ProofKey, error)) (*Verdict, error) {
 	o, err := readOffer(rw)
 	if err != nil {
 		return nil, err

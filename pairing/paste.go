@@ -190,7 +190,8 @@ func checkAddr(addr string) error {
 			return nil
 		}
 	}
-	return capabilities.Errorf(capabilities.CodeInvalidRequest, "%q is not host:port with a host of at most %d printable ASCII characters", addr, maxAddrLen)
+	return capabilities.Errorf(capabilities.CodeInvalidRequest, "%q is not host:port with a host of at most %d printable ASCII characters",
+		addr, maxAddrLen)
 }
 
 // checkDoor takes what checkAddr takes, and :port.

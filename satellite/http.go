@@ -52,7 +52,9 @@ func HTTP(o *Options, base string, manifest []byte) error {
 		return capabilities.Wrap(capabilities.CodeInvalidRequest, err, "The manifest cannot be read: "+err.Error())
 	}
 	client := &http.Client{
-		Transport:     &http.Transport{MaxIdleConns: 16, IdleConnTimeout: time.Minute, ResponseHeaderTimeout: 10 * time.Minute, MaxResponseHeaderBytes: 64 << 10},
+		Transport: &http.Transport{
+			MaxIdleConns: 16, IdleConnTimeout: time.Minute, ResponseHeaderTimeout: 10 * time.Minute, MaxResponseHeaderBytes: 64 << 10,
+		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	o.Interchangeable = o.Interchangeable || m.Interchangeable
@@ -117,11 +119,13 @@ func post(ctx context.Context, client *http.Client, to string, args json.RawMess
 	case len(body) > remote.MaxBytes:
 		return Result{}, capabilities.Errorf(capabilities.CodeResultTooLarge, "the service's answer has more than %d bytes", remote.MaxBytes)
 	case answer.StatusCode/100 != 2:
-		return Result{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "the service answered %s: %s", answer.Status, capabilities.Clip(capabilities.Printable(string(body)), 500))
+		return Result{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "the service answered %s: %s", answer.Status,
+			capabilities.Clip(capabilities.Printable(string(body)), 500))
 	case kind == "application/json" || strings.HasSuffix(kind, "+json"):
 		data, err := canonical.Parse(body, canonical.Limits{MaxBytes: remote.MaxText, Foreign: true})
 		if err != nil {
-			return Result{}, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The service wrote no JSON that can be read: "+capabilities.AsError(err).PublicMessage())
+			return Result{}, capabilities.Wrap(capabilities.CodeExecutionFailed, err,
+				"The service wrote no JSON that can be read: "+capabilities.AsError(err).PublicMessage())
 		}
 		return Result{Data: json.RawMessage(data)}, nil
 	case (kind == "" || strings.HasPrefix(kind, "text/")) && utf8.Valid(body):

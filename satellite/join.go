@@ -150,7 +150,8 @@ func Join(ctx context.Context, paste, dir, name string, o JoinOptions) (Identity
 	conn, err := door.dial(ctx, o.Patience, o.Away, o.TLS, nats.CustomInboxPrefix(remote.Inbox(holds)), nats.Name("joining "+name))
 	if err != nil {
 		if errors.Is(err, ErrNotAdmitted) {
-			return Identity{}, capabilities.Errorf(capabilities.CodePasteExpired, "The gateway does not take this code: it expired, or was used and decided about.").WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: name}, "Get a new one.")
+			return Identity{}, capabilities.Errorf(capabilities.CodePasteExpired, "The gateway does not take this code: it expired, or was used "+
+				"and decided about.").WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: name}, "Get a new one.")
 		}
 		return Identity{}, err
 	}
@@ -237,7 +238,8 @@ const (
 // dial connects, and tries again while the bus is away, full or too slow to hear the proof, for
 // patience (0: for good) or until ctx ends. away is told why, once. ErrNotAdmitted ends it,
 // and where patience ends so does another certificate.
-func (i *Identity) dial(ctx context.Context, patience time.Duration, away func(error), other *tls.Config, options ...nats.Option) (*nats.Conn, error) {
+func (i *Identity) dial(ctx context.Context, patience time.Duration, away func(error), other *tls.Config,
+	options ...nats.Option) (*nats.Conn, error) {
 	told := false
 	return backoff.Retry(ctx, func() (*nats.Conn, error) {
 		conn, err := i.connect(other, options...)
@@ -251,7 +253,9 @@ func (i *Identity) dial(ctx context.Context, patience time.Duration, away func(e
 			away(err)
 		}
 		return nil, err
-	}, backoff.WithBackOff(&backoff.ExponentialBackOff{InitialInterval: firstPause, Multiplier: 2, RandomizationFactor: 0.5, MaxInterval: lastPause}), backoff.WithMaxElapsedTime(patience))
+	}, backoff.WithBackOff(&backoff.ExponentialBackOff{
+		InitialInterval: firstPause, Multiplier: 2, RandomizationFactor: 0.5, MaxInterval: lastPause,
+	}), backoff.WithMaxElapsedTime(patience))
 }
 
 // connect dials the bus and proves the identity's key.
@@ -297,7 +301,8 @@ func (i *Identity) connect(other *tls.Config, options ...nats.Option) (*nats.Con
 		return nil, ErrNotAdmitted
 	}
 	if err != nil {
-		return nil, capabilities.Wrap(capabilities.CodeNodeDisconnected, err, "The gateway's bus cannot be reached at "+strings.Join(i.Addrs, ", ")+": "+err.Error())
+		return nil, capabilities.Wrap(capabilities.CodeNodeDisconnected, err,
+			"The gateway's bus cannot be reached at "+strings.Join(i.Addrs, ", ")+": "+err.Error())
 	}
 	return conn, nil
 }

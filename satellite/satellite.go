@@ -152,7 +152,8 @@ func open(ctx context.Context, o Options) (*server, error) {
 	}
 	s := &server{
 		opts: o, manifest: manifest, hash: manifest.Hash(), tools: map[string]tool{}, began: time.Now(),
-		slots: make(chan struct{}, o.Capacity), queue: make(chan struct{}, 9*o.Capacity), beats: make(chan struct{}, 1), running: map[capabilities.CallID]*running{},
+		slots: make(chan struct{}, o.Capacity), queue: make(chan struct{}, 9*o.Capacity), beats: make(chan struct{}, 1),
+		running: map[capabilities.CallID]*running{},
 	}
 	s.host, _ = os.Hostname()
 	for i, t := range o.Tools {
@@ -188,8 +189,8 @@ func Manifest(o Options) (*tools.ToolManifest, error) {
 			continue
 		}
 		m.Tools = append(m.Tools, tools.RemoteTool{
-			Name: t.Name, Title: t.Title, Description: t.Description, Input: t.Input, Output: t.Output, ReadOnly: yes(t.ReadOnly), Idempotent: yes(t.Idempotent),
-			Tags: t.Tags, Keys: t.Keys, TimeoutMS: int(t.Timeout.Milliseconds()),
+			Name: t.Name, Title: t.Title, Description: t.Description, Input: t.Input, Output: t.Output, ReadOnly: yes(t.ReadOnly),
+			Idempotent: yes(t.Idempotent), Tags: t.Tags, Keys: t.Keys, TimeoutMS: int(t.Timeout.Milliseconds()),
 		})
 	}
 	if m.Hash() == "" {
@@ -315,9 +316,10 @@ func (s *server) beat() error {
 	s.mu.Lock()
 	s.seq = max(s.seq+1, uint64(time.Now().UnixMilli()))
 	h := remote.Heartbeat{
-		Contract: remote.Version, Satellite: s.id.Satellite, Service: s.id.Service, Host: s.host, Subjects: []string{remote.Own(s.id.Service, s.id.Satellite)},
-		Manifest: s.hash, Ready: s.down == nil, Active: len(s.running), Load: float64(len(s.running)) / float64(cap(s.slots)), Connected: true,
-		UptimeS: int64(time.Since(s.began).Seconds()), TS: time.Now().UTC().Format(time.RFC3339Nano), Seq: s.seq,
+		Contract: remote.Version, Satellite: s.id.Satellite, Service: s.id.Service, Host: s.host,
+		Subjects: []string{remote.Own(s.id.Service, s.id.Satellite)}, Manifest: s.hash, Ready: s.down == nil, Active: len(s.running),
+		Load: float64(len(s.running)) / float64(cap(s.slots)), Connected: true, UptimeS: int64(time.Since(s.began).Seconds()),
+		TS: time.Now().UTC().Format(time.RFC3339Nano), Seq: s.seq,
 	}
 	if s.down != nil {
 		h.Reason = capabilities.Clip(capabilities.Printable(s.down.Error()), 300)
@@ -397,7 +399,8 @@ func (s *server) call(ctx context.Context, r remote.Request, reply string) {
 		s.say(reply, remote.Reply{Result: failed(capabilities.CodeNotSupported, "This satellite has no such tool.")})
 		return
 	case r.Hash != "" && r.Hash != t.hash:
-		s.say(reply, remote.Reply{Result: failed(capabilities.CodeNodeNotReady, "The satellite says other things of this tool than were approved.")})
+		s.say(reply,
+			remote.Reply{Result: failed(capabilities.CodeNodeNotReady, "The satellite says other things of this tool than were approved.")})
 		return
 	}
 	s.mu.Lock()
@@ -456,7 +459,8 @@ func (s *server) carryOut(ctx context.Context, t tool, r remote.Request, c *runn
 		replies := c.replies
 		s.mu.Unlock()
 		for _, to := range replies {
-			s.say(to, remote.Reply{Progress: &remote.Progress{Done: done, Total: total, Message: capabilities.Clip(capabilities.Printable(message), 200)}})
+			s.say(to,
+				remote.Reply{Progress: &remote.Progress{Done: done, Total: total, Message: capabilities.Clip(capabilities.Printable(message), 200)}})
 		}
 	}})
 	if err == nil && len(out.Bytes) > remote.MaxBytes {
@@ -472,7 +476,10 @@ func (s *server) carryOut(ctx context.Context, t tool, r remote.Request, c *runn
 		}
 		return failed(e.Code, e.PublicMessage()), nil
 	}
-	result := &remote.Result{Status: capabilities.StatusOK, Text: capabilities.Clip(out.Text, remote.MaxText), Links: out.Links, MIME: out.MIME, Effect: capabilities.EffectUnverifiable}
+	result := &remote.Result{
+		Status: capabilities.StatusOK, Text: capabilities.Clip(out.Text, remote.MaxText), Links: out.Links, MIME: out.MIME,
+		Effect: capabilities.EffectUnverifiable,
+	}
 	if t.ReadOnly || out.Confirmed {
 		result.Effect = capabilities.EffectConfirmed
 	}
@@ -528,7 +535,9 @@ func (s *server) answer(to string, r *remote.Result, data []byte) {
 func (s *server) again(to string, p past) {
 	switch {
 	case p.result == nil:
-		s.say(to, remote.Reply{Result: failed(capabilities.CodeUnknownOutcome, "The call began before the satellite's last start; nobody knows how it ended.")})
+		s.say(to, remote.Reply{
+			Result: failed(capabilities.CodeUnknownOutcome, "The call began before the satellite's last start; nobody knows how it ended."),
+		})
 	case p.size > 0 && len(p.bytes) == 0:
 		s.say(to, remote.Reply{Result: failed(capabilities.CodeExecutionFailed, "The call was carried out; its bytes are kept no more.")})
 	default:

@@ -120,7 +120,8 @@ func (l *Lane) Call(ctx context.Context, tool string, args map[string]any) (*Cal
 		args = map[string]any{}
 	}
 	c := &Call{Lane: l.Name, Tool: tool, Args: args, Sent: time.Now()}
-	r, err := l.session.CallTool(ctx, &mcp.CallToolParams{Name: "tool_" + l.family + "_" + strings.ReplaceAll(tool, "-", "_"), Arguments: args})
+	r, err := l.session.CallTool(ctx,
+		&mcp.CallToolParams{Name: "tool_" + l.family + "_" + strings.ReplaceAll(tool, "-", "_"), Arguments: args})
 	c.Answered = time.Now()
 	if err != nil {
 		return c, err

@@ -90,7 +90,8 @@ func (r *Report) TraceOf(ctx context.Context, o Options, out Outcome, e Ended, r
 		}
 		v := CallView{
 			N: i + 1, Tool: c.Tool, Args: capabilities.Brief(JSON(c.Args), 1500), ID: c.ID, OK: c.Code == "", End: "ok",
-			At: millis(c.Sent.Sub(t.Began)), Took: millis(c.Answered.Sub(c.Sent)), Effect: string(c.Effect), Evidence: c.Evidence, Result: capabilities.Brief(JSON(c.Result), 1500),
+			At: millis(c.Sent.Sub(t.Began)), Took: millis(c.Answered.Sub(c.Sent)), Effect: string(c.Effect), Evidence: c.Evidence,
+			Result: capabilities.Brief(JSON(c.Result), 1500),
 		}
 		if several {
 			v.Lane = c.Lane
@@ -246,16 +247,34 @@ func hops(c *Call, packets []packet) []hop {
 	list := []hop{
 		{capabilities.HopFront, began, said("surface", text(request, "surface"), "lane", c.Lane)},
 		{capabilities.HopResolve, when(capabilities.HopResolve), said("arguments", text(request, "args_digest"))},
-		{capabilities.HopPlace, when(capabilities.HopPlace), said("", text(decision, "routing.selection_mode"), "node", text(decision, "routing.selected_node_id"))},
-		{capabilities.HopDecide, when(capabilities.HopDecide), said("", text(decision, "effect"), "by", text(decision, "policies"), "", text(decision, "code"), "envelope", text(decision, "envelope_hash"))},
+		{
+			capabilities.HopPlace, when(capabilities.HopPlace),
+			said("", text(decision, "routing.selection_mode"), "node", text(decision, "routing.selected_node_id")),
+		},
+		{capabilities.HopDecide, when(capabilities.HopDecide), said("", text(decision, "effect"), "by", text(decision, "policies"),
+			"", text(decision, "code"), "envelope", text(decision, "envelope_hash"))},
 		{capabilities.HopDedupe, when(capabilities.HopDedupe), or(said("request", text(request, "request_id")), "a request of its own")},
-		{capabilities.HopPermit, when(capabilities.HopPermit), or(said("allowed by", text(decision, "grant"), "waits for", text(end, "approval")), "none asked")},
+		{
+			capabilities.HopPermit, when(capabilities.HopPermit),
+			or(said("allowed by", text(decision, "grant"), "waits for", text(end, "approval")), "none asked"),
+		},
 		{capabilities.HopCommit, when(capabilities.HopCommit), fmt.Sprintf("packets %d to %d", request.Seq, max(decision.Seq, dispatch.Seq))},
-		{capabilities.HopSend, when(capabilities.HopSend), said("deadline", text(dispatch, "deadline_ms")+" ms", "grants", text(dispatch, "grants"))},
-		{capabilities.HopGuard, when(capabilities.HopGuard), or(said("isolation given", text(end, "isolation_given"), "accepted without", text(decision, "isolation_degraded")), "told by the node's own journal")},
+		{
+			capabilities.HopSend, when(capabilities.HopSend),
+			said("deadline", text(dispatch, "deadline_ms")+" ms", "grants", text(dispatch, "grants")),
+		},
+		{capabilities.HopGuard, when(capabilities.HopGuard), or(
+			said("isolation given", text(end, "isolation_given"), "accepted without", text(decision, "isolation_degraded")),
+			"told by the node's own journal")},
 		{capabilities.HopRun, when(capabilities.HopRun), or(said("observed", text(end, "observed")), "told by the node's own journal")},
-		{capabilities.HopRecord, when(capabilities.HopRecord), said("packet", fmt.Sprint(end.Seq), "", end.Kind, "output", text(end, "output_digest"))},
-		{capabilities.HopAnswer, "+" + millis(c.Answered.Sub(c.Sent)), said("", text(end, "status"), "", text(end, "code"), "effect", text(end, "effect"))},
+		{
+			capabilities.HopRecord, when(capabilities.HopRecord),
+			said("packet", fmt.Sprint(end.Seq), "", end.Kind, "output", text(end, "output_digest")),
+		},
+		{
+			capabilities.HopAnswer, "+" + millis(c.Answered.Sub(c.Sent)),
+			said("", text(end, "status"), "", text(end, "code"), "effect", text(end, "effect")),
+		},
 	}
 	if dispatch.Seq == 0 {
 		list[6].What, list[7].What, list[8].What, list[9].What = "nothing was to run", "not dispatched", "not reached", "not reached"

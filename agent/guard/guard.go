@@ -80,8 +80,10 @@ func (g *Guard) Check(ctx context.Context, t *wire.Ticket, ready capabilities.Re
 	}
 	// S1-37, S1-63: a class that this host does not have is a denial, unless the order says in so
 	// many words that policy accepts it.
-	if short := ready.Degraded != "" || !ready.Isolation.Meets(envelope.Isolation, g.opts.InSession != nil && g.opts.InSession(t.Tool)); short && !slices.Contains(t.Grants, policy.AcceptDegraded) {
-		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "this node gives %s where the call needs %s", ready.Isolation, envelope.Isolation)
+	if short := ready.Degraded != "" || !ready.Isolation.Meets(envelope.Isolation,
+		g.opts.InSession != nil && g.opts.InSession(t.Tool)); short && !slices.Contains(t.Grants, policy.AcceptDegraded) {
+		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "this node gives %s where the call needs %s", ready.Isolation,
+			envelope.Isolation)
 	}
 	return g.owner(ctx, t, envelope, self, ready)
 }
@@ -117,7 +119,8 @@ func (g *Guard) Reaches(t *wire.Ticket, ready capabilities.Readiness, target str
 	request := ruled(t, envelope, g.opts.Node(), ready)
 	before := g.opts.Owner(request)
 	request.Wants = target
-	if now := g.opts.Owner(request); now.Effect == policy.Deny || now.Effect == policy.Ask && before.Effect == policy.Allow || slices.Contains(now.Withheld, capabilities.KeyEgress) {
+	if now := g.opts.Owner(request); now.Effect == policy.Deny || now.Effect == policy.Ask && before.Effect == policy.Allow ||
+		slices.Contains(now.Withheld, capabilities.KeyEgress) {
 		return capabilities.Errorf(capabilities.CodeConsentDenied, "the device's owner lets nobody be asked about it")
 	}
 	return nil
@@ -129,7 +132,8 @@ func (g *Guard) stopped(t *wire.Ticket) *capabilities.Error {
 	stop := g.opts.Stop
 	stop.Look()
 	if epoch, on := stop.State(); on || t.StopEpoch < epoch {
-		return capabilities.Errorf(capabilities.CodeStopped, "the device's stop switch is on").WithAction(capabilities.Action{Key: capabilities.ActionResumeNode}, "A person has to resume the device.")
+		return capabilities.Errorf(capabilities.CodeStopped, "the device's stop switch is on").
+			WithAction(capabilities.Action{Key: capabilities.ActionResumeNode}, "A person has to resume the device.")
 	}
 	if epoch, _ := stop.Site(); t.SiteEpoch > epoch {
 		if err := stop.SetSite(t.SiteEpoch, false); err != nil {
@@ -137,7 +141,8 @@ func (g *Guard) stopped(t *wire.Ticket) *capabilities.Error {
 		}
 	}
 	if epoch, on := stop.Site(); on || t.SiteEpoch < epoch {
-		return capabilities.Errorf(capabilities.CodeStopped, "the gateway's stop switch is on").WithAction(capabilities.Action{Key: capabilities.ActionResumeSite}, "A person has to resume the gateway.")
+		return capabilities.Errorf(capabilities.CodeStopped, "the gateway's stop switch is on").
+			WithAction(capabilities.Action{Key: capabilities.ActionResumeSite}, "A person has to resume the gateway.")
 	}
 	return nil
 }

@@ -28,7 +28,8 @@ const answerMargin = 3 * time.Second
 // owner applies the owner's rules with the gateway's own policy library: the stricter of the two
 // decisions holds (hop 9 of docs/architecture.md). A call that the owner wants to be asked about
 // waits for the person at the device; without a desk, asking is a no.
-func (g *Guard) owner(ctx context.Context, t *wire.Ticket, e *policy.Sealed, self policy.Node, ready capabilities.Readiness) *capabilities.Error {
+func (g *Guard) owner(ctx context.Context, t *wire.Ticket, e *policy.Sealed, self policy.Node,
+	ready capabilities.Readiness) *capabilities.Error {
 	request := ruled(t, e, self, ready)
 	d := g.opts.Owner(request)
 	input := slices.Contains(t.Grants, inputKey)
@@ -60,7 +61,8 @@ func refused(d policy.Decision) *capabilities.Error {
 	return capabilities.Errorf(capabilities.CodeDeniedByNode, "the device's owner: %s", d.Reason)
 }
 
-func (g *Guard) ask(ctx context.Context, t *wire.Ticket, e *policy.Sealed, request policy.Request, d policy.Decision, input bool) *capabilities.Error {
+func (g *Guard) ask(ctx context.Context, t *wire.Ticket, e *policy.Sealed, request policy.Request, d policy.Decision,
+	input bool) *capabilities.Error {
 	if g.opts.Desk == nil {
 		return capabilities.Errorf(capabilities.CodeConsentUnavailable, "the device's owner wants to be asked, and nobody can be asked here")
 	}
@@ -70,8 +72,8 @@ func (g *Guard) ask(ctx context.Context, t *wire.Ticket, e *policy.Sealed, reque
 	}
 	deadline := time.Duration(t.DeadlineMS) * time.Millisecond
 	err := g.opts.Desk.Ask(ctx, owner.Call{
-		Call: t.Call, Tool: t.Tool, Principal: e.Principal, Lane: e.Lane, Args: t.Args, Shown: shown, Why: d.Reason, Risk: string(e.Risk), Input: input,
-		Wait: max(deadline-answerMargin, deadline/2),
+		Call: t.Call, Tool: t.Tool, Principal: e.Principal, Lane: e.Lane, Args: t.Args, Shown: shown, Why: d.Reason, Risk: string(e.Risk),
+		Input: input, Wait: max(deadline-answerMargin, deadline/2),
 	})
 	if err != nil {
 		return err

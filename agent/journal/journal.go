@@ -159,7 +159,8 @@ func Open(o Options) (*Journal, error) {
 }
 
 func unavailable(err error) *capabilities.Error {
-	return capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "The node's journal could not record the call, so it was not carried out.").
+	return capabilities.Wrap(capabilities.CodeLedgerUnavailable, err,
+		"The node's journal could not record the call, so it was not carried out.").
 		WithHint("The owner of the device should look at its disk.")
 }
 
@@ -392,7 +393,8 @@ func (j *Journal) Finished(call capabilities.CallID, answer *wire.Answer) error 
 		})
 	}
 	// Even unrecorded it is finished, as long as this process lives.
-	j.index.set(call, known{state: wire.StateFinished, segment: j.files[len(j.files)-1].first, failed: failure(answer.Status, answer.Code, answer.Effect)})
+	j.index.set(call,
+		known{state: wire.StateFinished, segment: j.files[len(j.files)-1].first, failed: failure(answer.Status, answer.Code, answer.Effect)})
 	return err
 }
 

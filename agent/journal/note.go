@@ -28,7 +28,8 @@ func (j *Journal) Refused(t *wire.Ticket, code capabilities.Code) {
 
 // Answered records what a person said about a call on the device. It is with the
 // kernel on return, ahead of the call's own record.
-func (j *Journal) Answered(t capabilities.CallID, tool capabilities.ToolID, lane capabilities.LaneID, principal capabilities.PrincipalID, approved bool, by string, holds time.Duration) error {
+func (j *Journal) Answered(t capabilities.CallID, tool capabilities.ToolID, lane capabilities.LaneID, principal capabilities.PrincipalID,
+	approved bool, by string, holds time.Duration) error {
 	word := "deny"
 	if approved {
 		word = "approve"

@@ -187,7 +187,8 @@ func recordOf(e chain.Entry, hash chain.Hash) Record {
 		r.Envelope, r.Principal, r.Grant = hex.EncodeToString([]byte(text(4))), capabilities.PrincipalID(text(6)), text(7)
 		r.Parent = capabilities.CallID(text(8))
 	case KindFinished:
-		r.Call, r.Status, r.Code, r.Effect = capabilities.CallID(text(0)), capabilities.Status(text(1)), capabilities.Code(text(2)), capabilities.Effect(text(3))
+		r.Call, r.Status, r.Code, r.Effect = capabilities.CallID(text(0)), capabilities.Status(text(1)), capabilities.Code(text(2)),
+			capabilities.Effect(text(3))
 	case KindWithdrawn: // written by earlier versions
 		r.Call = capabilities.CallID(text(0))
 	case KindRefused:

@@ -28,7 +28,8 @@ const (
 
 // dial connects to the first address that answers for the pinned site. cert may
 // be nil: then the key alone is shown, and only joining is possible.
-func dial(ctx context.Context, addrs []string, site capabilities.SiteID, key ed25519.PrivateKey, cert *x509.Certificate) (*quic.Conn, error) {
+func dial(ctx context.Context, addrs []string, site capabilities.SiteID, key ed25519.PrivateKey,
+	cert *x509.Certificate) (*quic.Conn, error) {
 	joining := cert == nil
 	if joining {
 		var err error
@@ -85,7 +86,8 @@ func dial(ctx context.Context, addrs []string, site capabilities.SiteID, key ed2
 	return nil, errors.Join(failed...)
 }
 
-func dialOne(ctx context.Context, addr string, site capabilities.SiteID, key ed25519.PrivateKey, cert *x509.Certificate, joining bool) (*quic.Conn, error) {
+func dialOne(ctx context.Context, addr string, site capabilities.SiteID, key ed25519.PrivateKey, cert *x509.Certificate,
+	joining bool) (*quic.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	var refused error // quic-go passes only the text on

@@ -67,7 +67,8 @@ func LoadIdentity(dir string) (*Identity, error) {
 		return nil, err
 	}
 	damaged := func(cause error) (*Identity, error) {
-		return nil, capabilities.Wrap(capabilities.CodeInternal, cause, "The node's identity in "+dir+" is damaged.").WithAction(capabilities.Action{Key: capabilities.ActionJoinSite}, "Pair it again.")
+		return nil, capabilities.Wrap(capabilities.CodeInternal, cause, "The node's identity in "+dir+" is damaged.").
+			WithAction(capabilities.Action{Key: capabilities.ActionJoinSite}, "Pair it again.")
 	}
 	var j identityJSON
 	if err := json.Unmarshal(data, &j); err != nil || j.Version != 1 {
@@ -119,7 +120,9 @@ func fingerprintOf(key ed25519.PrivateKey) string {
 
 // save writes the identity. Its key must be in one of the two key files already.
 func (id *Identity) save(dir string) error {
-	j := identityJSON{Version: 1, Site: id.Site, Node: id.Node, Addrs: id.Addrs, Label: id.Label, Trust: id.Trust, Fingerprint: fingerprintOf(id.Key)}
+	j := identityJSON{
+		Version: 1, Site: id.Site, Node: id.Node, Addrs: id.Addrs, Label: id.Label, Trust: id.Trust, Fingerprint: fingerprintOf(id.Key),
+	}
 	if id.Door.Addr != "" {
 		j.Door = &id.Door
 	}

@@ -201,7 +201,8 @@ func New(o Options) (*Link, error) {
 func (l *Link) Run(ctx context.Context) error {
 	id, err := LoadIdentity(l.opts.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return capabilities.Errorf(capabilities.CodeNodeNotPaired, "This device has not joined a site.").WithAction(capabilities.Action{Key: capabilities.ActionJoinSite}, "Have it paired.")
+		return capabilities.Errorf(capabilities.CodeNodeNotPaired, "This device has not joined a site.").
+			WithAction(capabilities.Action{Key: capabilities.ActionJoinSite}, "Have it paired.")
 	}
 	if err != nil {
 		return err

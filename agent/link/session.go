@@ -79,7 +79,8 @@ func (s *session) run(runCtx context.Context) error {
 
 // read passes the control stream's frames to the main goroutine.
 func (s *session) read(ctx context.Context, frames chan<- wire.Message) error {
-	s.reader.Accept(wire.KindHeartbeatAck, wire.KindAllowlist, wire.KindStop, wire.KindRotateAnswer, wire.KindLaneClosed, wire.KindSecretsDone, wire.KindQuestions, wire.KindVerdictTaken)
+	s.reader.Accept(wire.KindHeartbeatAck, wire.KindAllowlist, wire.KindStop, wire.KindRotateAnswer, wire.KindLaneClosed, wire.KindSecretsDone,
+		wire.KindQuestions, wire.KindVerdictTaken)
 	for {
 		m, err := s.reader.Next()
 		if err != nil {

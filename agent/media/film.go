@@ -78,8 +78,8 @@ type entry struct {
 
 func newFilm(lane capabilities.LaneID, own capabilities.CallID, wantKey func()) *film {
 	return &film{
-		lane: lane, own: own, wantKey: wantKey, first: make(chan struct{}), full: make(chan struct{}), stop: make(chan struct{}), ending: make(chan struct{}),
-		at: map[capabilities.CallID]int{},
+		lane: lane, own: own, wantKey: wantKey, first: make(chan struct{}), full: make(chan struct{}), stop: make(chan struct{}),
+		ending: make(chan struct{}), at: map[capabilities.CallID]int{},
 	}
 }
 
@@ -352,13 +352,16 @@ func (m *film) keep(inv capabilities.Invocation, end string) (capabilities.Outpu
 	}
 	width, height := m.web.Size()
 	r := filmResult{
-		MIME: mime + ";codecs=vp8", DurationMS: float64(length.Milliseconds()), Timestamp: m.began.UTC().Format(time.RFC3339Nano), Width: width, Height: height,
+		MIME: mime + ";codecs=vp8", DurationMS: float64(length.Milliseconds()), Timestamp: m.began.UTC().
+			Format(time.RFC3339Nano), Width: width, Height: height,
 		Frames: m.web.Frames(), Chapters: len(chapters), LeftOut: m.left, Whole: end == endStopped || end == endTimeOver, End: end,
 	}
 	out := capabilities.Output{Result: r, Artifacts: []capabilities.Artifact{kept}, Effect: capabilities.EffectConfirmed, Untrusted: true,
 		Evidence: fmt.Sprintf("%d frames in %.0f ms, %d chapters", r.Frames, r.DurationMS, r.Chapters)}
 	if !r.Whole {
-		out.Effect, out.Evidence = capabilities.EffectPartial, "it ended before its time: "+map[string]string{endTooLarge: "the file was as large as one may be", endCut: "the screen or the gateway was gone"}[end]
+		out.Effect, out.Evidence = capabilities.EffectPartial, "it ended before its time: "+map[string]string{
+			endTooLarge: "the file was as large as one may be", endCut: "the screen or the gateway was gone",
+		}[end]
 	}
 	return out, nil
 }
@@ -377,7 +380,9 @@ func (h *Handler) stopFilm(inv capabilities.Invocation) (capabilities.Output, er
 	if m == nil {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "This recording does not exist, or has ended.")
 	}
-	return capabilities.Output{Result: map[string]bool{"stopped": m.end()}, Effect: capabilities.EffectConfirmed, Evidence: "the recording takes no more frames"}, nil
+	return capabilities.Output{
+		Result: map[string]bool{"stopped": m.end()}, Effect: capabilities.EffectConfirmed, Evidence: "the recording takes no more frames",
+	}, nil
 }
 
 // begin lets a film hear of calls.

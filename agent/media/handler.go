@@ -336,7 +336,9 @@ func (h *Handler) watch(ctx context.Context, src *source, v *viewer, inv capabil
 const unreachable = "The viewer has to reach this device's media port by UDP or TCP; look at firewalls between the two."
 
 // observed are the keys of what is shown.
-var observed = map[capabilities.CapabilityID]string{screenLive: "data.read.screen", cameraLive: "data.capture.camera", soundLive: "data.capture.audio"}
+var observed = map[capabilities.CapabilityID]string{
+	screenLive: "data.read.screen", cameraLive: "data.capture.camera", soundLive: "data.capture.audio",
+}
 
 // find enters what a call wants to see or hear.
 func (h *Handler) find(ctx context.Context, id capabilities.CapabilityID, args arguments) (*source, error) {
@@ -387,7 +389,10 @@ func (h *Handler) sourceFor(display string, o outlet) (*source, error) {
 		return src, nil
 	}
 	ctx, stop := context.WithCancel(h.life)
-	src = &source{h: h, display: display, outlet: o, users: 1, stop: stop, wake: make(chan struct{}, 1), end: make(chan struct{}), viewers: map[*viewer]bool{}}
+	src = &source{
+		h: h, display: display, outlet: o, users: 1, stop: stop, wake: make(chan struct{}, 1), end: make(chan struct{}),
+		viewers: map[*viewer]bool{},
+	}
 	h.sources[display] = src
 	h.wg.Go(func() { src.run(ctx) })
 	return src, nil
@@ -452,7 +457,8 @@ func explain(ctx context.Context, err error) error {
 	case errors.As(err, &lacks):
 		return capabilities.Errorf(capabilities.CodeDesktopUnavailable, "%s", lacks.What).WithHint(lacks.Fix)
 	case errors.Is(err, platform.ErrLost):
-		return capabilities.Wrap(capabilities.CodeDesktopUnavailable, err, "The connection to the desktop was lost.").WithHint("Watch again: it is opened anew.")
+		return capabilities.Wrap(capabilities.CodeDesktopUnavailable, err, "The connection to the desktop was lost.").
+			WithHint("Watch again: it is opened anew.")
 	case errors.Is(err, platform.ErrNoSensor):
 		return capabilities.Wrap(capabilities.CodeSensorMissing, err, "")
 	case errors.Is(err, platform.ErrSensorBusy):

@@ -90,12 +90,15 @@ func (d *door) answer(ctx context.Context, text string, servers []server, wantKe
 }
 
 func refusedOffer(err error) error {
-	return capabilities.Wrap(capabilities.CodeInvalidArguments, err, "The offer cannot be answered: it has to be SDP that receives one track of what is shown: video as VP8, sound as Opus or PCMU.")
+	return capabilities.Wrap(capabilities.CodeInvalidArguments, err,
+		"The offer cannot be answered: it has to be SDP that receives one track of what is shown: video as VP8, sound as Opus or PCMU.")
 }
 
 // peer makes the connection, which does nothing yet.
 func (d *door) peer(o *offer, servers []server, wantKey func()) (*peer, error) {
-	p := &peer{wantKey: wantKey, up: make(chan struct{}), down: make(chan struct{}), rate: func() int { return startRate }, track: newTrack(o.codec)}
+	p := &peer{
+		wantKey: wantKey, up: make(chan struct{}), down: make(chan struct{}), rate: func() int { return startRate }, track: newTrack(o.codec),
+	}
 	p.came = sync.OnceFunc(func() { close(p.up) })
 	p.ended = sync.OnceFunc(func() { close(p.down) })
 	p.ctx, p.cancel = context.WithCancel(context.Background())
@@ -141,7 +144,8 @@ func engine(o *offer) (*webrtc.MediaEngine, error) {
 		return nil, err
 	}
 	for uri := range o.extensions {
-		if err := m.RegisterHeaderExtension(webrtc.RTPHeaderExtensionCapability{URI: uri}, kind, webrtc.RTPTransceiverDirectionSendonly); err != nil {
+		if err := m.RegisterHeaderExtension(webrtc.RTPHeaderExtensionCapability{URI: uri}, kind,
+			webrtc.RTPTransceiverDirectionSendonly); err != nil {
 			return nil, err
 		}
 	}
@@ -151,7 +155,8 @@ func engine(o *offer) (*webrtc.MediaEngine, error) {
 // parts are what a sender of one track needs, and no more.
 func (p *peer) parts() (*interceptor.Registry, error) {
 	control, err := cc.NewInterceptor(func() (cc.BandwidthEstimator, error) {
-		return gcc.NewSendSideBWE(gcc.SendSideBWEInitialBitrate(startRate), gcc.SendSideBWEMinBitrate(leastRate), gcc.SendSideBWEMaxBitrate(mostRate),
+		return gcc.NewSendSideBWE(gcc.SendSideBWEInitialBitrate(startRate), gcc.SendSideBWEMinBitrate(leastRate),
+			gcc.SendSideBWEMaxBitrate(mostRate),
 			gcc.SendSideBWEPacer(gcc.NewNoOpPacer())) // the track paces
 	})
 	if err != nil {
@@ -275,7 +280,8 @@ func (p *peer) negotiate(ctx context.Context, o *offer) (string, error) {
 
 // agree hands the offer to the library; nothing is sent yet.
 func (p *peer) agree(o *offer) (answer webrtc.SessionDescription, err error) {
-	if _, err := p.conn.AddTransceiverFromTrack(p.track, webrtc.RTPTransceiverInit{Direction: webrtc.RTPTransceiverDirectionSendonly}); err != nil {
+	if _, err := p.conn.AddTransceiverFromTrack(p.track,
+		webrtc.RTPTransceiverInit{Direction: webrtc.RTPTransceiverDirectionSendonly}); err != nil {
 		return answer, err
 	}
 	text, err := o.narrowed()

@@ -67,7 +67,10 @@ func (h *Handler) outlets(ctx context.Context, kind platform.SensorKind) (all []
 			o.codec = opusCodec
 		}
 		if len(all)+len(plain) == 0 || encodes && len(all) == 0 {
-			r = capabilities.Readiness{Isolation: capabilities.ClassSession, Degraded: l.Degraded, Fake: l.Fake, Backend: strings.Split(o.codec.name, "/")[0] + " over WebRTC, " + l.Backend}
+			r = capabilities.Readiness{
+				Isolation: capabilities.ClassSession, Degraded: l.Degraded, Fake: l.Fake,
+				Backend: strings.Split(o.codec.name, "/")[0] + " over WebRTC, " + l.Backend,
+			}
 			for _, d := range l.Devices[:min(len(l.Devices), capabilities.MaxDevices)] {
 				if len(d.ID) <= capabilities.MaxDeviceText && len(d.Label) <= capabilities.MaxDeviceText {
 					r.Devices = append(r.Devices, capabilities.Device{ID: d.ID, Label: d.Label, Facing: string(d.Facing), Default: d.Default})
@@ -81,7 +84,8 @@ func (h *Handler) outlets(ctx context.Context, kind platform.SensorKind) (all []
 		}
 	}
 	if all = append(all, plain...); len(all) == 0 && none {
-		r.Reason, r.Fix = capabilities.ReasonDeviceMissing, "No "+string(kind)+" is connected to this device. Connect one; it is found within seconds."
+		r.Reason, r.Fix = capabilities.ReasonDeviceMissing,
+			"No "+string(kind)+" is connected to this device. Connect one; it is found within seconds."
 	}
 	return all, r
 }

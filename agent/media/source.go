@@ -219,7 +219,8 @@ func (s *source) open(ctx context.Context) (*scene, error) {
 	}
 	enc, err := vp8.New(area.Width, area.Height)
 	if err != nil {
-		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "A screen of %d x %d pixels is too large to be shown live.", area.Width, area.Height)
+		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "A screen of %d x %d pixels is too large to be shown live.", area.Width,
+			area.Height)
 	}
 	return &scene{desk: d, area: area, enc: enc, ctl: newControl()}, nil
 }

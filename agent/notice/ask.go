@@ -59,7 +59,8 @@ func (b *Board) Answer(allow bool) (wire.Question, error) {
 	case b.opts.Now().UnixMilli() >= q.Expires:
 		return q, capabilities.Errorf(capabilities.CodeConflict, "nobody is asked any more")
 	case allow && q.NoOnly:
-		return q, capabilities.Errorf(capabilities.CodeForbidden, "this question is more than a notice can show: allow it in the console, from another device")
+		return q, capabilities.Errorf(capabilities.CodeForbidden,
+			"this question is more than a notice can show: allow it in the console, from another device")
 	}
 	b.ask.gone[q.Digest()] = true
 	b.ask.up = wire.Question{}

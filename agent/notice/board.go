@@ -106,7 +106,10 @@ func New(o Options) *Board {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Board{opts: o, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), news: make(chan struct{}), calls: map[capabilities.CallID]*use{}, rows: map[row]*use{}, ask: asked{gone: map[[32]byte]bool{}}, asking: make(chan struct{}, 1)}
+	return &Board{
+		opts: o, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), news: make(chan struct{}), calls: map[capabilities.CallID]*use{},
+		rows: map[row]*use{}, ask: asked{gone: map[[32]byte]bool{}}, asking: make(chan struct{}, 1),
+	}
 }
 
 // inputKey is the key of who moves the mouse and types, which is not watching.

@@ -97,7 +97,9 @@ func notice(s Status) platform.Notice {
 		if len(s.Uses) > 1 {
 			title = fmt.Sprintf("%s, and %d more", title, len(s.Uses)-1)
 		}
-		return platform.Notice{Title: title, Body: strings.Join(lines, "\n"), Lasting: true, Actions: []platform.NoticeAction{{Key: actStop, Label: "Stop"}}}
+		return platform.Notice{
+			Title: title, Body: strings.Join(lines, "\n"), Lasting: true, Actions: []platform.NoticeAction{{Key: actStop, Label: "Stop"}},
+		}
 	case StateStopped:
 		return platform.Notice{Title: "Handrail is stopped", Body: s.Text}
 	}

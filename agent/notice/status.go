@@ -61,7 +61,8 @@ func (s *Status) same(t Status) bool {
 // status makes the words of what is in use.
 func (b *Board) status(rows []use) Status {
 	n := b.opts.Node()
-	s := Status{Version: 1, State: StateIdle, At: b.opts.Now().UTC(), Uses: []Use{}, Connected: n.Connected, Gateway: n.Gateway, stop: b.howToStop()}
+	s := Status{Version: 1, State: StateIdle, At: b.opts.Now().
+		UTC(), Uses: []Use{}, Connected: n.Connected, Gateway: n.Gateway, stop: b.howToStop()}
 	var lines []string
 	for i, u := range rows {
 		if i == maxRows {
@@ -70,7 +71,8 @@ func (b *Board) status(rows []use) Status {
 		}
 		s.State = StateInUse
 		s.Uses = append(s.Uses, Use{
-			Principal: name(string(u.who)), What: u.what, Tool: name(string(u.tool)), Lane: name(string(u.lane)), Since: u.since.UTC(), Running: u.running > 0,
+			Principal: name(string(u.who)), What: u.what, Tool: name(string(u.tool)), Lane: name(string(u.lane)), Since: u.since.UTC(),
+			Running: u.running > 0,
 		})
 		verb := "uses"
 		if isLive(u.what) && u.running > 0 {

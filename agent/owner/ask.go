@@ -163,7 +163,9 @@ func (d *Desk) Ask(ctx context.Context, c Call) *capabilities.Error {
 			return capabilities.Wrap(capabilities.CodeCancelled, cause, "")
 		case <-late.C:
 			return capabilities.Errorf(capabilities.CodeApprovalPending, "the device's owner has been asked and has not answered yet").
-				WithAction(capabilities.Action{Key: capabilities.ActionListQuestions}, "Wait, then make the identical call again: it goes on with the same question. The owner answers on the device.")
+				WithAction(capabilities.Action{
+					Key: capabilities.ActionListQuestions,
+				}, "Wait, then make the identical call again: it goes on with the same question. The owner answers on the device.")
 		case <-look.C:
 		}
 	}
@@ -293,7 +295,8 @@ func (d *Desk) askLocked(c *Call, k key, now time.Time) *capabilities.Error {
 	}
 	if err := writeQuestion(d.opts.Dir, q); err != nil {
 		d.opts.Log.Error("owner.question", "err", err)
-		return capabilities.Wrap(capabilities.CodeConsentUnavailable, err, "The device's owner has to be asked, and the question could not be put.")
+		return capabilities.Wrap(capabilities.CodeConsentUnavailable, err,
+			"The device's owner has to be asked, and the question could not be put.")
 	}
 	d.open[k] = q
 	d.opts.Log.Warn("owner.asked", "question", q.ID, "call", c.Call, "tool", c.Tool, "principal", c.Principal)

@@ -93,7 +93,8 @@ func (f *File) folder(path string, roots []string) Mode {
 func (f *File) whole(dir string) Mode {
 	meets := func(entry string) bool { return folder.Meet(entry, dir) }
 	switch l := &f.Folders; {
-	case slices.ContainsFunc(l.Never, meets), len(l.Only) > 0 && !slices.ContainsFunc(l.Only, func(entry string) bool { return folder.Holds(entry, dir) }):
+	case slices.ContainsFunc(l.Never, meets),
+		len(l.Only) > 0 && !slices.ContainsFunc(l.Only, func(entry string) bool { return folder.Holds(entry, dir) }):
 		return ModeNever
 	case slices.ContainsFunc(l.Ask, meets):
 		return ModeAsk

@@ -196,7 +196,8 @@ func Questions(dir string, now time.Time) ([]Question, error) {
 // ReadOutcome takes the question it returns.
 func Reply(dir, id string, a Answer, now time.Time) (Question, error) {
 	if !validID(id) {
-		return Question{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "%q is no question's ID", id).WithAction(capabilities.Action{Key: capabilities.ActionListQuestions}, "Name one of those that wait.")
+		return Question{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "%q is no question's ID", id).
+			WithAction(capabilities.Action{Key: capabilities.ActionListQuestions}, "Name one of those that wait.")
 	}
 	all, err := Questions(dir, now)
 	if err != nil {

@@ -292,7 +292,8 @@ func (r *Rules) Read(path string) *capabilities.Error {
 	case ModeNever:
 		return capabilities.Errorf(capabilities.CodeDeniedByNode, "The device's owner does not allow files of that folder.")
 	case ModeAsk:
-		return capabilities.Errorf(capabilities.CodeConsentUnavailable, "The device's owner wants to be asked about files of that folder, which a page cannot wait for.").
+		return capabilities.Errorf(capabilities.CodeConsentUnavailable,
+			"The device's owner wants to be asked about files of that folder, which a page cannot wait for.").
 			WithHint("Open the file itself with tool.browser.navigate.")
 	}
 	return nil
@@ -306,7 +307,8 @@ func (r *Rules) Whole(folder string) *capabilities.Error {
 	case ModeNever:
 		return capabilities.Errorf(capabilities.CodeDeniedByNode, "The device's owner does not allow all files of that folder.").WithHint(hint)
 	case ModeAsk:
-		return capabilities.Errorf(capabilities.CodeConsentUnavailable, "The device's owner wants to be asked about files of that folder, which a program cannot wait for.").WithHint(hint)
+		return capabilities.Errorf(capabilities.CodeConsentUnavailable,
+			"The device's owner wants to be asked about files of that folder, which a program cannot wait for.").WithHint(hint)
 	}
 	return nil
 }

@@ -22,7 +22,8 @@ func (r *Rules) Says(tool capabilities.ToolID) (m Mode, why string) {
 	d := policy.Decision{Effect: policy.Deny}
 	if engine != nil {
 		d = engine.Possible(policy.Request{
-			Principal: somebody, Role: policy.RoleAgent, Lane: somebody, Tool: tool, Given: engine.Profile(tool).Class(), Granted: true, Time: r.opts.Now(),
+			Principal: somebody, Role: policy.RoleAgent, Lane: somebody, Tool: tool, Given: engine.Profile(tool).
+					Class(), Granted: true, Time: r.opts.Now(),
 		})
 	}
 	var always, sometimes []string // files and rules

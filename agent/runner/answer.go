@@ -129,7 +129,8 @@ func success(out capabilities.Output) wire.Answer {
 		}
 	}
 	a := wire.Answer{
-		Status: capabilities.StatusOK, Output: body, Effect: out.Effect, Evidence: out.Evidence, Untrusted: out.Untrusted, Hint: out.Hint, Action: out.Action,
+		Status: capabilities.StatusOK, Output: body, Effect: out.Effect, Evidence: out.Evidence, Untrusted: out.Untrusted, Hint: out.Hint,
+		Action: out.Action,
 	}
 	if did := out.Did; did != nil && *did != (capabilities.Did{}) {
 		a.Did = &wire.Did{Typed: uint32(max(did.Typed, 0)), App: did.App, Fields: uint32(max(did.Fields, 0))}

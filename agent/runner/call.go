@@ -185,7 +185,8 @@ func (a *placed) start(ctx context.Context) (*started, *capabilities.Error) {
 	}
 	s := &started{placed: a}
 	s.recorder = observe.NewRecorder(a.t.Grants, func(key string) {
-		e := capabilities.Errorf(capabilities.CodeDriftCritical, "The call did something that it was never granted (%s). It was ended, and its result is void.", key)
+		e := capabilities.Errorf(capabilities.CodeDriftCritical,
+			"The call did something that it was never granted (%s). It was ended, and its result is void.", key)
 		s.drift.CompareAndSwap(nil, e)
 		a.cancel(e)
 	})
@@ -248,7 +249,8 @@ func (s *started) run(ctx context.Context, inv capabilities.Invocation, do handl
 	o.answer.Isolation = s.ready.Isolation
 	observations, _ := s.recorder.Observations()
 	for _, seen := range observations {
-		o.answer.Observed = append(o.answer.Observed, wire.Observation{Key: seen.Key, Detail: seen.Detail, Count: seen.Count, Refused: seen.Refused, Among: seen.Among})
+		o.answer.Observed = append(o.answer.Observed,
+			wire.Observation{Key: seen.Key, Detail: seen.Detail, Count: seen.Count, Refused: seen.Refused, Among: seen.Among})
 	}
 	o.answer.Lost = s.recorder.Lost()
 	s.redact(&o.answer)

@@ -57,13 +57,15 @@ func (s *started) maskedBytes(o *output, counts mask.Counts) *capabilities.Error
 		o.given.Blobs[i].Bytes = []byte(clean)
 	}
 	if bad := s.tool.ValidateResult(o.answer.Output); len(bad) > 0 {
-		return capabilities.Errorf(capabilities.CodeNotSupported, "The result does not fit its schema without the personal data at %s.", bad[0].Path)
+		return capabilities.Errorf(capabilities.CodeNotSupported, "The result does not fit its schema without the personal data at %s.",
+			bad[0].Path)
 	}
 	return nil
 }
 
 func unmaskable(mime string) *capabilities.Error {
-	return capabilities.Errorf(capabilities.CodeNotSupported, "This call returns texts without personal data only, and %.64q is no text.", mime).
+	return capabilities.Errorf(capabilities.CodeNotSupported, "This call returns texts without personal data only, and %.64q is no text.",
+		mime).
 		WithHint("Ask the admin whether the tool needs data.access.pii_masked.")
 }
 
@@ -92,7 +94,8 @@ func (w *maskedWriter) Write(p []byte) (int, error) { return w.mask.Write(p) }
 
 func (w *maskedWriter) Commit() (capabilities.Artifact, error) {
 	if err := w.mask.Close(); err != nil {
-		return capabilities.Artifact{}, capabilities.Wrap(capabilities.CodeNotSupported, err, "The file cannot be given without personal data: it is no text, or has too long a line.")
+		return capabilities.Artifact{}, capabilities.Wrap(capabilities.CodeNotSupported, err,
+			"The file cannot be given without personal data: it is no text, or has too long a line.")
 	}
 	return w.ArtifactWriter.Commit()
 }

@@ -65,7 +65,8 @@ func (p *pool) enter(ctx context.Context) (waited bool, err error) {
 	defer p.waiting.Add(-1)
 	if p.waiting.Add(1) > p.queue {
 		p.refused.Add(1)
-		return true, capabilities.Errorf(capabilities.CodeOverloaded, "the device runs %d calls of class %s, and %d wait already", cap(p.places), p.class, p.queue)
+		return true, capabilities.Errorf(capabilities.CodeOverloaded, "the device runs %d calls of class %s, and %d wait already", cap(p.places),
+			p.class, p.queue)
 	}
 	select {
 	case p.places <- struct{}{}:
@@ -131,7 +132,8 @@ func (r *Runner) Pools() []wire.Pool {
 	for _, class := range classes {
 		p := r.pools[class]
 		says := wire.Pool{
-			Class: class, Running: uint32(len(p.places)), Most: uint32(cap(p.places)), Waiting: uint32(max(0, p.waiting.Load())), Queue: uint32(p.queue), Refused: p.refused.Load(),
+			Class: class, Running: uint32(len(p.places)), Most: uint32(cap(p.places)), Waiting: uint32(max(0, p.waiting.Load())),
+			Queue: uint32(p.queue), Refused: p.refused.Load(),
 		}
 		if r.opts.Ready != nil {
 			says.Ready, says.Warm, says.Cold = r.opts.Ready(class)

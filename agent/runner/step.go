@@ -136,7 +136,8 @@ func (s *started) answerStep(o output) (capabilities.Output, wire.Answer) {
 // ordered reports whether a ticket is for a step that this call asked for.
 func (s *steps) ordered(t *wire.Ticket, tool *catalog.Descriptor) bool {
 	p := s.parent.t
-	return t.Parent == p.Call && t.Tool == tool.Tool && t.Capability == tool.NodeCapability() && t.Lane == p.Lane && t.Node == p.Node && !t.Steps
+	return t.Parent == p.Call && t.Tool == tool.Tool && t.Capability == tool.NodeCapability() && t.Lane == p.Lane && t.Node == p.Node &&
+		!t.Steps
 }
 
 // stepError makes a refusal or failure of a step an error again.

@@ -51,7 +51,8 @@ func (a *admitted) redact(answer *wire.Answer) {
 		answer.Output = clean
 		return
 	}
-	e := capabilities.Errorf(capabilities.CodeSecretHeld, "The result holds a secret that was delivered to that device, and cannot be given without it.")
+	e := capabilities.Errorf(capabilities.CodeSecretHeld,
+		"The result holds a secret that was delivered to that device, and cannot be given without it.")
 	*answer = wire.Answer{
 		Status: e.Code.Info().Status, Code: e.Code, Message: e.PublicMessage(), Hint: e.PublicHint(), Action: e.PublicAction(),
 		Effect: answer.Effect, Isolation: answer.Isolation, Observed: answer.Observed, Lost: answer.Lost, DurationUS: answer.DurationUS,
@@ -100,7 +101,8 @@ func sensing(d *catalog.Descriptor) bool {
 
 // looks reports whether a tool returns more of a place than its texts.
 func looks(d *catalog.Descriptor) bool {
-	return (d.Limits.MaxBlobBytes > 0 || d.Limits.MaxArtifactBytes > 0) && slices.Contains(d.Tags, shows) || slices.Contains(d.Manifest.Keys(), computes)
+	return (d.Limits.MaxBlobBytes > 0 || d.Limits.MaxArtifactBytes > 0) && slices.Contains(d.Tags, shows) ||
+		slices.Contains(d.Manifest.Keys(), computes)
 }
 
 // shownBy returns what a lane can look at by a tool of a handler: everything, unless it says

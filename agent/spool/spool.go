@@ -156,7 +156,8 @@ func (s *Spool) reserve(file string, n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.used+n > s.opts.Quota {
-		return capabilities.Errorf(capabilities.CodeArtifactSpace, "the node keeps at most %d MiB of files that wait for the gateway", s.opts.Quota>>20)
+		return capabilities.Errorf(capabilities.CodeArtifactSpace, "the node keeps at most %d MiB of files that wait for the gateway",
+			s.opts.Quota>>20)
 	}
 	s.used += n
 	s.busy[file] += n

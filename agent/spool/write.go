@@ -75,8 +75,10 @@ func (c *Call) Create(spec capabilities.ArtifactSpec) (capabilities.ArtifactWrit
 
 func checkSpec(spec capabilities.ArtifactSpec) error {
 	switch {
-	case spec.Name == "" || len(spec.Name) > capabilities.MaxArtifactName || !utf8.ValidString(spec.Name) || strings.ContainsAny(spec.Name, "/\\\x00"):
-		return capabilities.Errorf(capabilities.CodeInternal, "an artifact's name is a plain file name of at most %d bytes", capabilities.MaxArtifactName)
+	case spec.Name == "" || len(spec.Name) > capabilities.MaxArtifactName || !utf8.ValidString(spec.Name) ||
+		strings.ContainsAny(spec.Name, "/\\\x00"):
+		return capabilities.Errorf(capabilities.CodeInternal, "an artifact's name is a plain file name of at most %d bytes",
+			capabilities.MaxArtifactName)
 	case spec.MIME == "" || len(spec.MIME) > 128 || !strings.Contains(spec.MIME, "/"):
 		return capabilities.Errorf(capabilities.CodeInternal, "an artifact's media type is such as image/jpeg")
 	case len(spec.Field) > 64:

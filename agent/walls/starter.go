@@ -29,7 +29,8 @@ func (s Starter) Start(ctx context.Context, p provider.Program) (provider.Proces
 		refused = p.Net.Socket
 	}
 	child, err := s.Box.Start(ctx, sandbox.Program{
-		Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write, Own: p.Own, Door: door, Class: class, Call: p.Call, Keys: p.Keys, Refused: refused, Wrote: p.Wrote,
+		Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write, Own: p.Own, Door: door, Class: class, Call: p.Call, Keys: p.Keys,
+		Refused: refused, Wrote: p.Wrote,
 	})
 	if err != nil {
 		return nil, err

@@ -226,8 +226,11 @@ func (c *Call) Refuses() *capabilities.Error {
 	for _, p := range all {
 		// One that was left may come back, as by a tab's history.
 		if p.principal == who && c.shows(p.place) && p.place.Here() {
-			return capabilities.Errorf(capabilities.CodeSecretHeld, "A secret was pasted into what this call looks at, so pictures and scripts are refused there.").
-				WithAction(capabilities.Action{Key: capabilities.ActionReleaseSecret, Lane: c.lane}, "Read it with a snapshot, or go on to another page or close the window. A person can say that it is done.")
+			return capabilities.Errorf(capabilities.CodeSecretHeld,
+				"A secret was pasted into what this call looks at, so pictures and scripts are refused there.").
+				WithAction(capabilities.Action{
+					Key: capabilities.ActionReleaseSecret, Lane: c.lane,
+				}, "Read it with a snapshot, or go on to another page or close the window. A person can say that it is done.")
 		}
 	}
 	return nil
@@ -245,7 +248,8 @@ func (c *Call) Pasting(where func() capabilities.Place) *capabilities.Error {
 	}
 	who := c.principal()
 	if !slices.ContainsFunc(there, func(h *heldSecret) bool { return h.principal == who }) {
-		return capabilities.Errorf(capabilities.CodeSecretHeld, "A secret for somebody else lies in that device's clipboard, so nothing is pasted.").
+		return capabilities.Errorf(capabilities.CodeSecretHeld,
+			"A secret for somebody else lies in that device's clipboard, so nothing is pasted.").
 			WithHint("Try again in a minute, or type the text.")
 	}
 	p := pasted{principal: who, lane: c.lane, place: where()}

@@ -81,6 +81,9 @@ func (c *Call) RefusesAll() *capabilities.Error {
 	if at < 0 || !c.shows(screen{}) {
 		return nil
 	}
-	return capabilities.Errorf(capabilities.CodeSecretHeld, "A secret was delivered before this device's node started again, and may still be on its screen. Its value is no longer known here.").
-		WithAction(capabilities.Action{Key: capabilities.ActionReleaseSecret, Lane: earlier[at].Lane}, "A person looks, and says that it is done.")
+	return capabilities.Errorf(capabilities.CodeSecretHeld,
+		"A secret was delivered before this device's node started again, and may still be on its screen. Its value is no longer known here.").
+		WithAction(capabilities.Action{
+			Key: capabilities.ActionReleaseSecret, Lane: earlier[at].Lane,
+		}, "A person looks, and says that it is done.")
 }

@@ -72,7 +72,8 @@ func (p *pieces) grow(last int32, by byte) int32 {
 		return now
 	}
 	clone := int32(len(p.states))
-	p.states = append(p.states, state{length: p.states[at].length + 1, link: p.states[to].link, next: append([]step(nil), p.states[to].next...)})
+	p.states = append(p.states,
+		state{length: p.states[at].length + 1, link: p.states[to].link, next: append([]step(nil), p.states[to].next...)})
 	for ; at >= 0; at = p.states[at].link {
 		if old, there := p.states[at].step(by); !there || old != to {
 			break

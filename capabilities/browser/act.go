@@ -240,7 +240,8 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 		case <-asked.reply.done:
 			err := asked.get(c.ctx, &seen)
 			if contextLost(err) {
-				if w.frame != nil && c.tab.awaitFor(c.ctx, frameWait, func(s tabState) bool { return departed(before, s) || s.frameDocuments != before.frameDocuments }) {
+				if w.frame != nil &&
+					c.tab.awaitFor(c.ctx, frameWait, func(s tabState) bool { return departed(before, s) || s.frameDocuments != before.frameDocuments }) {
 					if now, _ := c.tab.look(); !departed(before, now) {
 						return confirmed(newFrameDocument), false, nil
 					}
@@ -265,7 +266,9 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 			w.put(c.ctx, "swallowed", struct{}{})
 		case <-hung.C:
 			if !c.tab.ping(w.s, time.Second) {
-				return verdict{capabilities.EffectUnverifiable, "the frame took the input and has not answered since: a script of it may run without end"}, false, nil
+				return verdict{
+					capabilities.EffectUnverifiable, "the frame took the input and has not answered since: a script of it may run without end",
+				}, false, nil
 			}
 			hung.Reset(hangWait)
 		case <-changed:
@@ -292,7 +295,8 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 		// The page is bound to leave, to open a tab or to download; whether by a new
 		// document or by its own script, the next moments tell.
 		c.tab.awaitFor(c.ctx, boundToCome, func(s tabState) bool {
-			return departed(before, s) || s.frameDocuments != before.frameDocuments || s.inFrame != before.inFrame || s.downloads != before.downloads || s.opened != before.opened
+			return departed(before, s) || s.frameDocuments != before.frameDocuments || s.inFrame != before.inFrame ||
+				s.downloads != before.downloads || s.opened != before.opened
 		})
 	}
 	if seen.Chooses {
@@ -307,7 +311,10 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 	case seen.Outside:
 		return verdict{capabilities.EffectPartial, "the page asked for another program, which is not opened from here"}, false, nil
 	case now.outside && (!seen.Seen || seen.Handled):
-		return verdict{capabilities.EffectUnverifiable, "the page had asked for another program, and Chrome asks whether to open it and may take no input meanwhile: navigate ends that"}, false, nil
+		return verdict{
+			capabilities.EffectUnverifiable,
+			"the page had asked for another program, and Chrome asks whether to open it and may take no input meanwhile: navigate ends that",
+		}, false, nil
 	case seen.Navigates && now.frameDocuments != before.frameDocuments:
 		return confirmed(newFrameDocument), false, nil
 	case seen.Navigates && now.inFrame != before.inFrame:
@@ -320,9 +327,13 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 	case !seen.Seen:
 		return verdict{capabilities.EffectUnverifiable, "the page did not report the event in time"}, false, nil
 	case seen.Canvas:
-		return verdict{capabilities.EffectUnverifiable, "a canvas got the event; what is drawn on it, it keeps to itself: a screenshot tells"}, false, nil
+		return verdict{
+			capabilities.EffectUnverifiable, "a canvas got the event; what is drawn on it, it keeps to itself: a screenshot tells",
+		}, false, nil
 	case seen.Ticks && !seen.Ticked:
-		return verdict{capabilities.EffectUnverifiable, "the page changes again and again, whether by the action or by itself, and nothing else changed"}, false, nil
+		return verdict{
+			capabilities.EffectUnverifiable, "the page changes again and again, whether by the action or by itself, and nothing else changed",
+		}, false, nil
 	case seen.Handled:
 		return verdict{capabilities.EffectUnverifiable, "the page took the event, and nothing visible changed"}, false, nil
 	case seen.Ticks:
@@ -364,7 +375,8 @@ func (c *call) reported(before, now tabState) (verdict, bool) {
 	case now.opened != before.opened:
 		return confirmed(openedTab), true
 	case now.choosers != before.choosers && now.chooser == nil:
-		return verdict{capabilities.EffectPartial, "the page asked for files in a way that nothing can answer: upload-file can give them to a file input, or drop them on what is marked [dropzone]"}, true
+		return verdict{capabilities.EffectPartial, "the page asked for files in a way that nothing can answer: upload-file can give them to a " +
+			"file input, or drop them on what is marked [dropzone]"}, true
 	case now.choosers != before.choosers:
 		return confirmed("a file chooser was opened, which upload-file can answer"), true
 	case now.inPage != before.inPage:
@@ -401,7 +413,9 @@ func (c *call) arrive(before tabState, v verdict) (verdict, error) {
 	switch {
 	case v.evidence == newDocument && now.documents != before.documents && now.failed != "":
 		why := capabilities.AsError(c.navigationError(now.failed, c.tab.network.failureOf(now.loader), c.began))
-		v = verdict{capabilities.EffectPartial, "a navigation started, but ended in an error page. " + why.PublicMessage() + " " + why.PublicHint()}
+		v = verdict{
+			capabilities.EffectPartial, "a navigation started, but ended in an error page. " + why.PublicMessage() + " " + why.PublicHint(),
+		}
 	case v.evidence == newDocument && now.documents != before.documents && now.status >= 400:
 		v.evidence += fmt.Sprintf("; the server answered with status %d", now.status)
 	case v.evidence != newDocument || now.documents != before.documents:

@@ -92,7 +92,8 @@ func putLabel(r, all image.Rectangle, size image.Point, taken []image.Rectangle)
 	}
 	left, right, above := r.Min.X, r.Max.X-size.X, r.Min.Y-size.Y
 	for _, at := range []image.Point{
-		{left, above}, {left, r.Min.Y}, {right, above}, {right, r.Max.Y - size.Y}, {left, r.Max.Y}, {right, r.Max.Y}, {r.Max.X, r.Min.Y}, {left - size.X, r.Min.Y},
+		{left, above}, {left, r.Min.Y}, {right, above}, {right, r.Max.Y - size.Y}, {left, r.Max.Y}, {right, r.Max.Y}, {r.Max.X, r.Min.Y},
+		{left - size.X, r.Min.Y},
 	} {
 		if free(at) {
 			return image.Rectangle{at, at.Add(size)}

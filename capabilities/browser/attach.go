@@ -90,7 +90,8 @@ func (h *Handler) attachTo(ctx context.Context, l *lane) (*chrome, error) {
 	version := start(ctx, c.root, cdpbrowser.GetVersion, cdp.Empty{})
 	// Tabs that ours open are told of; nothing is attached to by itself, and nothing
 	// of the person's is held up.
-	discover := start(ctx, c.root, target.SetDiscoverTargets, target.SetDiscoverTargetsParams{Discover: true, Filter: target.Filter{{Type: "page"}, {Exclude: true}}})
+	discover := start(ctx, c.root, target.SetDiscoverTargets,
+		target.SetDiscoverTargetsParams{Discover: true, Filter: target.Filter{{Type: "page"}, {Exclude: true}}})
 	v, err := version.get(ctx)
 	if err == nil {
 		_, err = discover.get(ctx)

@@ -108,7 +108,8 @@ func (m mouse) isUp() error {
 	if m.t.buttons&buttonBits[string(m.button)] == 0 {
 		return nil
 	}
-	return capabilities.Errorf(capabilities.CodeConflict, "The %s button is down in this tab since an earlier click with the action down; nothing was pressed.", m.button).
+	return capabilities.Errorf(capabilities.CodeConflict,
+		"The %s button is down in this tab since an earlier click with the action down; nothing was pressed.", m.button).
 		WithHint("Let it go first, with click and the action up; what it holds is moved with hover.")
 }
 

@@ -52,7 +52,8 @@ func (c *call) ownClipboard() error {
 		return err
 	}
 	if res.Result == nil || string(res.Result.Value) != "true" {
-		return capabilities.Errorf(capabilities.CodeExecutionFailed, "The clipboard may hold what another conversation copied, so nothing is pasted.").
+		return capabilities.Errorf(capabilities.CodeExecutionFailed,
+			"The clipboard may hold what another conversation copied, so nothing is pasted.").
 			WithHint("Put the text in with tool.browser.type.")
 	}
 	return nil

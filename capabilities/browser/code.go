@@ -28,8 +28,9 @@ func runCode(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	if c.inv.Step == nil {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported, "This gateway is too old to judge the steps of a script.").
-			WithHint("Update the gateway, or make the calls one by one.")
+		return capabilities.Output{},
+			capabilities.Errorf(capabilities.CodeNotSupported, "This gateway is too old to judge the steps of a script.").
+				WithHint("Update the gateway, or make the calls one by one.")
 	}
 	b, err := c.h.o.Finder.Find(c.ctx)
 	if err != nil {
@@ -103,7 +104,8 @@ func (c *call) scriptEnded(err error, log []string, seen effects, last string) e
 	var e *capabilities.Error
 	switch {
 	case seen.steps > 0 && errors.Is(c.ctx.Err(), context.DeadlineExceeded):
-		e = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The script did not finish in time; it had taken %d steps, the last was %s.", seen.steps, last)
+		e = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The script did not finish in time; it had taken %d steps, the last was %s.",
+			seen.steps, last)
 	case errors.Is(c.ctx.Err(), context.DeadlineExceeded):
 		e = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The script did not finish in time; it had taken no step.")
 	case c.ctx.Err() == nil && capabilities.EndsParent(err):
@@ -151,10 +153,12 @@ func waitsFor(err error, tool string) *waiting {
 // endedAt words the end of a script at a step that was not taken.
 func endedAt(err error, last string, seen effects) *capabilities.Error {
 	e := capabilities.AsError(err)
-	said := capabilities.Wrap(e.Code, e, fmt.Sprintf("The script ended at %s: %s %s", last, sentence(e.PublicMessage()), seen.before())).WithHint(e.PublicHint())
+	said := capabilities.Wrap(e.Code, e, fmt.Sprintf("The script ended at %s: %s %s", last, sentence(e.PublicMessage()), seen.before())).
+		WithHint(e.PublicHint())
 	switch e.Code {
 	case capabilities.CodeApprovalPending:
-		return said.WithHint("Call again once a person has answered. The script then starts from its beginning: what it has done it does again, unless it looks first.")
+		return said.WithHint("Call again once a person has answered. The script then starts from its beginning: what it has done it does " +
+			"again, unless it looks first.")
 	case capabilities.CodeNodeDisconnected: // which says that nothing was done
 		said.Code = capabilities.CodeExecutionFailed
 		return said.WithHint("Look at the page before calling again: what the script has done stays done.")

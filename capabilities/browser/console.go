@@ -135,7 +135,8 @@ func consoleMessages(c *call) (capabilities.Output, error) {
 	c.tab = t
 	most, known := consoleRanks[args.Level]
 	if !known {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "level %q: want error, warning, info or debug.", args.Level)
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "level %q: want error, warning, info or debug.",
+			args.Level)
 	}
 	result := struct {
 		Messages []*consoleMessage `json:"messages"`
@@ -278,7 +279,10 @@ func sayConsole(method string, params []byte) *consoleMessage {
 		if !decodeEvent(params, &e) || strings.HasSuffix(e.Entry.URL, "/favicon.ico") {
 			return nil // the browser asked for that icon, not the page
 		}
-		m := &consoleMessage{Type: e.Entry.Level, Text: clipText(e.Entry.Text, maxConsoleText+slack), URL: plainURL(e.Entry.URL), At: stamp(e.Entry.Timestamp), request: e.Entry.Request}
+		m := &consoleMessage{
+			Type: e.Entry.Level, Text: clipText(e.Entry.Text, maxConsoleText+slack), URL: plainURL(e.Entry.URL), At: stamp(e.Entry.Timestamp),
+			request: e.Entry.Request,
+		}
 		if e.Entry.Line > 0 {
 			m.Line = e.Entry.Line + 1
 		}
@@ -393,7 +397,9 @@ func sayValue(o *runtime.RemoteObject, bare bool) string {
 }
 
 // describesItself are the kinds whose description is all there is to say.
-var describesItself = map[string]bool{"node": true, "regexp": true, "date": true, "promise": true, "proxy": true, "weakmap": true, "weakset": true}
+var describesItself = map[string]bool{
+	"node": true, "regexp": true, "date": true, "promise": true, "proxy": true, "weakmap": true, "weakset": true,
+}
 
 // sayError keeps an exception's message and the nearest places of its stack.
 func sayError(description string) string {

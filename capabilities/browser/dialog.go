@@ -83,7 +83,8 @@ func (t *tab) dialogOpened(params []byte) {
 			defer t.silence()()
 		}
 		var refused *protocolError
-		if _, err := do(t.life, t.s, page.HandleJavaScriptDialog, armed.params()); left && errors.As(err, &refused) && strings.Contains(refused.message, "Not attached") {
+		if _, err := do(t.life, t.s, page.HandleJavaScriptDialog,
+			armed.params()); left && errors.As(err, &refused) && strings.Contains(refused.message, "Not attached") {
 			// It came while its page's successor was about to, and holds it up for good. Another
 			// navigation closes it, and displaces the successor: see restless.go.
 			t.change(func(s *tabState) { s.holdsUp++ })
@@ -350,7 +351,10 @@ func handleDialog(c *call) (capabilities.Output, error) {
 		}
 		armed = t.arm(given, d)
 	}
-	v := verdict{capabilities.EffectUnverifiable, "no dialog is open; the next one of this tab will be " + given.word() + ", unless another address is opened first"}
+	v := verdict{
+		capabilities.EffectUnverifiable,
+		"no dialog is open; the next one of this tab will be " + given.word() + ", unless another address is opened first",
+	}
 	return c.resultWith(v, func(a acted) any { return answeredDialog{acted: a} })
 }
 
@@ -364,14 +368,16 @@ type answeredDialog struct {
 // the answer led to, and tells it.
 func (c *call) answered(before tabState, d *dialog, given dialogAnswer) (capabilities.Output, error) {
 	t := c.tab
-	if err := t.await(c.whole, func(s tabState) bool { return s.open == nil || s.dialogs != before.dialogs }); err != nil && !errors.Is(err, errTabClosed) {
+	if err := t.await(c.whole,
+		func(s tabState) bool { return s.open == nil || s.dialogs != before.dialogs }); err != nil && !errors.Is(err, errTabClosed) {
 		return capabilities.Output{}, err
 	}
 	c.bindTo(t)
 	v := confirmed("the " + d.Type + " dialog was " + given.word())
 	if d.Type == "beforeunload" && given.accept {
 		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.documents != before.documents || s.started != before.started })
-	} else if err := c.wentOn(c.ctx, func(now tabState) bool { return departed(before, now) }); err != nil && c.stopped() == nil && !contextLost(err) && t.life.Err() == nil {
+	} else if err := c.wentOn(c.ctx,
+		func(now tabState) bool { return departed(before, now) }); err != nil && c.stopped() == nil && !contextLost(err) && t.life.Err() == nil {
 		return capabilities.Output{}, err
 	}
 	now, _ := t.look()

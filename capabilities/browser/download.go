@@ -445,14 +445,18 @@ func (c *call) downloadBytes(id, keepAs string) (capabilities.Output, error) {
 	ds.mu.Unlock()
 	switch {
 	case d == nil:
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "This conversation has no download %s.", capabilities.Clip(id, 40)).
-			WithHint("Use the id of a download that an action reported.")
+		return capabilities.Output{},
+			capabilities.Errorf(capabilities.CodeNotFound, "This conversation has no download %s.", capabilities.Clip(id, 40)).
+				WithHint("Use the id of a download that an action reported.")
 	case was.state == downloadRuns:
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeConflict, "The download %s has not finished yet.", id).WithHint("Try again in a moment.")
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeConflict, "The download %s has not finished yet.", id).
+			WithHint("Try again in a moment.")
 	case was.state != downloadComplete:
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "The download %s did not complete (%s).", id, was.state).WithHint("Start it again.")
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "The download %s did not complete (%s).", id,
+			was.state).WithHint("Start it again.")
 	case was.path == "":
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeResultExpired, "The file went with the browser that downloaded it.").WithHint("Download it again.")
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeResultExpired, "The file went with the browser that downloaded it.").
+			WithHint("Download it again.")
 	}
 	root, err := os.OpenRoot(filepath.Dir(was.path))
 	if err != nil {
@@ -461,10 +465,12 @@ func (c *call) downloadBytes(id, keepAs string) (capabilities.Output, error) {
 	defer root.Close()
 	f, err := openPlain(root, filepath.Base(was.path))
 	if err != nil {
-		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeResultExpired, err, "The file is not there any more.").WithHint("Download it again.")
+		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeResultExpired, err, "The file is not there any more.").
+			WithHint("Download it again.")
 	}
 	defer f.Close()
-	changed := capabilities.Errorf(capabilities.CodeConflict, "The file on the node was changed since it was downloaded.").WithHint("Download it again.")
+	changed := capabilities.Errorf(capabilities.CodeConflict, "The file on the node was changed since it was downloaded.").
+		WithHint("Download it again.")
 	out := capabilities.Output{Result: requestList{Requests: []requestEntry{}}, Untrusted: true}
 	var head [512]byte
 	n, err := io.ReadFull(f, head[:])
@@ -475,8 +481,9 @@ func (c *call) downloadBytes(id, keepAs string) (capabilities.Output, error) {
 	whole := io.LimitReader(io.MultiReader(bytes.NewReader(head[:n]), f), was.bytes+1)
 	if keepAs == "" && (was.bytes <= capabilities.InlineBytes || c.inv.Spool == nil) {
 		if was.bytes > maxBlob {
-			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeResultTooLarge, "The file has %d bytes; at most %d are given here.", was.bytes, maxBlob).
-				WithHint("Its path on the node is in the result of the action that downloaded it.")
+			return capabilities.Output{},
+				capabilities.Errorf(capabilities.CodeResultTooLarge, "The file has %d bytes; at most %d are given here.", was.bytes, maxBlob).
+					WithHint("Its path on the node is in the result of the action that downloaded it.")
 		}
 		data, err := io.ReadAll(whole)
 		if err != nil {
@@ -508,9 +515,11 @@ func (c *call) keeps(name string) error {
 	case name == "":
 		return nil
 	case name != safeName(name):
-		return capabilities.Errorf(capabilities.CodeInvalidArguments, "keep_as: want a plain file name of at most 150 bytes, such as %q.", safeName(name))
+		return capabilities.Errorf(capabilities.CodeInvalidArguments, "keep_as: want a plain file name of at most 150 bytes, such as %q.",
+			safeName(name))
 	case c.inv.Spool == nil:
-		return capabilities.Errorf(capabilities.CodeNotSupported, "This node keeps no files of calls.").WithHint("Leave keep_as out: the answer brings the bytes.")
+		return capabilities.Errorf(capabilities.CodeNotSupported, "This node keeps no files of calls.").
+			WithHint("Leave keep_as out: the answer brings the bytes.")
 	}
 	return nil
 }

@@ -37,12 +37,14 @@ func drag(c *call) (capabilities.Output, error) {
 	goal := which{Ref: args.TargetRef, Selector: args.TargetSelector}
 	if args.Data != nil {
 		if source != (which{}) || len(args.Path) > 0 || goal == (which{}) || *args.Data == (dropped{}) {
-			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "data needs a target, and a text, html or uri in it; it has no source or path.")
+			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments,
+				"data needs a target, and a text, html or uri in it; it has no source or path.")
 		}
 		c.wants = args.Snapshot
 		return c.dropData(goal, *args.Data)
 	}
-	if elements := source != (which{}) || goal != (which{}); elements == (len(args.Path) > 0) || elements && (source == (which{}) || goal == (which{})) {
+	if elements := source != (which{}) ||
+		goal != (which{}); elements == (len(args.Path) > 0) || elements && (source == (which{}) || goal == (which{})) {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "Give either a source and a target, or path.")
 	}
 	if len(args.Path) == 1 {
@@ -66,7 +68,10 @@ func drag(c *call) (capabilities.Output, error) {
 		switch {
 		case err != nil:
 		case d.stayed && v.effect == capabilities.EffectConfirmed:
-			v = verdict{capabilities.EffectUnverifiable, "what is dragged changed in itself and stayed where it is, also after the pointer was held still before the drag"}
+			v = verdict{
+				capabilities.EffectUnverifiable,
+				"what is dragged changed in itself and stayed where it is, also after the pointer was held still before the drag",
+			}
 		case v.effect == capabilities.EffectConfirmed:
 			v.evidence += ", after the pointer was held still before the drag"
 		}
@@ -94,7 +99,8 @@ func (c *call) dropData(goal which, d dropped) (capabilities.Output, error) {
 		scheme, _, _ = strings.Cut(*d.URI, ":")
 	}
 	if d.URI != nil && !slices.Contains(droppable, strings.ToLower(scheme)) {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "uri: Chrome gives pages no dropped address of the scheme %q.", capabilities.Clip(scheme, 40)).
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments,
+			"uri: Chrome gives pages no dropped address of the scheme %q.", capabilities.Clip(scheme, 40)).
 			WithHint("Give an address of http, https, mailto or tel, or give it as text.")
 	}
 	if err := c.page(); err != nil {
@@ -334,7 +340,8 @@ type dragState struct {
 }
 
 func (d *dragging) send(ctx context.Context, kind input.DispatchDragEventType) *pending {
-	return start(ctx, d.c.tab.s, input.DispatchDragEvent, input.DispatchDragEventParams{Type: kind, X: d.at.X, Y: d.at.Y, Data: d.data}).pending
+	return start(ctx, d.c.tab.s, input.DispatchDragEvent, input.DispatchDragEventParams{Type: kind, X: d.at.X, Y: d.at.Y, Data: d.data}).
+		pending
 }
 
 func (d *dragging) drop() (sent []*pending, err error) {

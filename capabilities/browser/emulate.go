@@ -59,11 +59,13 @@ func resize(c *call) (capabilities.Output, error) {
 	}
 	switch _, sized := given["width"]; {
 	case len(given) == 0:
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "Nothing is to be set.").WithHint("Give width and height, or what else the page is to see.")
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "Nothing is to be set.").
+			WithHint("Give width and height, or what else the page is to see.")
 	case sized != (given["height"] != nil):
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "width and height go together.")
 	case sized && (now.Width < 1 || now.Height < 1 || now.Width > maxViewport || now.Height > maxViewport):
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "A viewport has 1 to %d pixels on each side.", maxViewport)
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "A viewport has 1 to %d pixels on each side.",
+			maxViewport)
 	}
 	if strings.ContainsAny(now.Locale, ",; \r\n") {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "locale: want one, such as de-CH.")
@@ -85,7 +87,8 @@ func resize(c *call) (capabilities.Output, error) {
 	id := l.context
 	l.mu.Unlock()
 	if now.Geolocation != nil && c.tab.chrome.attached {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported, "A place cannot be set in the person's own browser: it would hold for all of its pages.").
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported,
+			"A place cannot be set in the person's own browser: it would hold for all of its pages.").
 			WithHint("Launch without attach.")
 	}
 	if err := now.grantGeolocation(c.ctx, c.tab.chrome, id); err != nil {
@@ -119,7 +122,9 @@ func resize(c *call) (capabilities.Output, error) {
 	return out, nil
 }
 
-var errUnknownLocale = (&capabilities.Error{Code: capabilities.CodeInvalidArguments, Message: "locale: Chrome does not know it."}).WithHint("Give a tag such as de-CH.")
+var errUnknownLocale = (&capabilities.Error{
+	Code: capabilities.CodeInvalidArguments, Message: "locale: Chrome does not know it.",
+}).WithHint("Give a tag such as de-CH.")
 
 // unknownLocale reports a locale whose language has no name. Builds of Chrome differ in
 // what they refuse themselves: some take every tag that is well formed, and then go on
@@ -133,8 +138,9 @@ func (c *call) unknownLocale(locale string) bool {
 	defer cancel()
 	tag, _ := json.Marshal(strings.ReplaceAll(locale, "_", "-"))
 	res, err := do(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
-		Expression: `((tag) => { try { const language = new Intl.Locale(tag).language; return new Intl.DisplayNames(['en'], {type: 'language'}).of(language) === language } catch { return true } })(` + string(tag) + `)`,
-		ContextID:  w.id, ReturnByValue: ptr(true), Silent: ptr(true),
+		Expression: `((tag) => { try { const language = new Intl.Locale(tag).language; return new Intl.DisplayNames(['en'], {type: 'language'}).of(language) === language } catch { return true } })(` +
+			string(tag) + `)`,
+		ContextID: w.id, ReturnByValue: ptr(true), Silent: ptr(true),
 	})
 	return err == nil && res.ExceptionDetails == nil && res.Result != nil && string(res.Result.Value) == "true"
 }
@@ -151,7 +157,8 @@ func (e emulated) apply(ctx context.Context, t *tab) error {
 		case strings.Contains(refused.message, "already in effect"):
 			// One process serves two tabs; the other one set it for both.
 		case strings.Contains(refused.message, "imezone"):
-			return capabilities.Errorf(capabilities.CodeInvalidArguments, "timezone: Chrome does not know it.").WithHint("Give a name such as Europe/Zurich.")
+			return capabilities.Errorf(capabilities.CodeInvalidArguments, "timezone: Chrome does not know it.").
+				WithHint("Give a name such as Europe/Zurich.")
 		case strings.Contains(refused.message, "ocale"):
 			return errUnknownLocale
 		default:
@@ -175,13 +182,16 @@ func (e emulated) steps(ctx context.Context, s *session, top bool) (sent []*pend
 	// Without a size, Chrome keeps the window's: 0 by 0 says so.
 	if top && (e.Width > 0 || e.Scale != nil || e.Mobile != nil) {
 		mobile := e.Mobile != nil && *e.Mobile
-		size := emulation.SetDeviceMetricsOverrideParams{Width: e.Width, Height: e.Height, ScreenWidth: e.Width, ScreenHeight: e.Height, Mobile: mobile}
+		size := emulation.SetDeviceMetricsOverrideParams{
+			Width: e.Width, Height: e.Height, ScreenWidth: e.Width, ScreenHeight: e.Height, Mobile: mobile,
+		}
 		if e.Scale != nil {
 			size.DeviceScaleFactor = *e.Scale
 		}
 		add(start(ctx, s, emulation.SetDeviceMetricsOverride, size).pending)
 		if e.Mobile != nil {
-			add(start(ctx, s, emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: mobile, MaxTouchPoints: 5}).pending)
+			add(start(ctx, s, emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: mobile, MaxTouchPoints: 5}).
+				pending)
 		}
 	}
 	if e.ColorScheme != "" || e.ReducedMotion != nil {
@@ -210,15 +220,18 @@ func (e emulated) steps(ctx context.Context, s *session, top bool) (sent []*pend
 		if accuracy == nil {
 			accuracy = ptr(10.0)
 		}
-		add(start(ctx, s, emulation.SetGeolocationOverride, emulation.SetGeolocationOverrideParams{Latitude: &g.Latitude, Longitude: &g.Longitude, Accuracy: accuracy}).pending)
+		add(start(ctx, s, emulation.SetGeolocationOverride,
+			emulation.SetGeolocationOverrideParams{Latitude: &g.Latitude, Longitude: &g.Longitude, Accuracy: accuracy}).pending)
 	}
 	if e.Offline != nil {
-		add(start(ctx, s, network.OverrideNetworkState, network.OverrideNetworkStateParams{Offline: *e.Offline, DownloadThroughput: -1, UploadThroughput: -1}).pending)
+		add(start(ctx, s, network.OverrideNetworkState,
+			network.OverrideNetworkStateParams{Offline: *e.Offline, DownloadThroughput: -1, UploadThroughput: -1}).pending)
 		var rules network.EmulateNetworkConditionsByRuleParams
 		rules.MatchedNetworkConditions = []*network.Conditions{}
 		if *e.Offline {
 			rules.EmulateOfflineServiceWorker = ptr(true)
-			rules.MatchedNetworkConditions = append(rules.MatchedNetworkConditions, &network.Conditions{Offline: true, DownloadThroughput: -1, UploadThroughput: -1})
+			rules.MatchedNetworkConditions = append(rules.MatchedNetworkConditions,
+				&network.Conditions{Offline: true, DownloadThroughput: -1, UploadThroughput: -1})
 		}
 		add(start(ctx, s, network.EmulateNetworkConditionsByRule, rules).pending)
 	}
@@ -234,7 +247,8 @@ func (e emulated) processWide(ctx context.Context, s *session) (sent []*pending)
 		sent = append(sent, start(ctx, s, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: e.Timezone}).pending)
 	}
 	if e.Locale != "" {
-		sent = append(sent, start(ctx, s, emulation.SetLocaleOverride, emulation.SetLocaleOverrideParams{Locale: strings.ReplaceAll(e.Locale, "-", "_")}).pending)
+		sent = append(sent,
+			start(ctx, s, emulation.SetLocaleOverride, emulation.SetLocaleOverrideParams{Locale: strings.ReplaceAll(e.Locale, "-", "_")}).pending)
 	}
 	return sent
 }
@@ -271,7 +285,8 @@ func (e emulated) grantGeolocation(ctx context.Context, c *chrome, id cdp.Browse
 		return nil
 	}
 	if c.attached {
-		return capabilities.Errorf(capabilities.CodeNotSupported, "A place cannot be set in a person's own browser: every page there could ask for it.").
+		return capabilities.Errorf(capabilities.CodeNotSupported,
+			"A place cannot be set in a person's own browser: every page there could ask for it.").
 			WithHint("Leave geolocation out, or use a browser that is not attached.")
 	}
 	_, err := do(ctx, c.root, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
@@ -334,7 +349,8 @@ func (c *call) compare(e emulated) (sees pageSees, wrong []string, err error) {
 	check(e.ColorScheme == "" || e.ColorScheme == "no-preference" || e.ColorScheme == sees.Scheme, "the color scheme")
 	check(e.ReducedMotion == nil || *e.ReducedMotion == sees.Reduced, "reduced motion")
 	check(e.Timezone == "" || strings.EqualFold(e.Timezone, sees.Zone) || !strings.Contains(e.Timezone, "/"), "the time zone")
-	check(e.Locale == "" || strings.EqualFold(e.Locale, sees.Locale) || strings.HasPrefix(strings.ToLower(sees.Locale), strings.ToLower(e.Locale[:min(2, len(e.Locale))])), "the locale")
+	check(e.Locale == "" || strings.EqualFold(e.Locale, sees.Locale) ||
+		strings.HasPrefix(strings.ToLower(sees.Locale), strings.ToLower(e.Locale[:min(2, len(e.Locale))])), "the locale")
 	check(e.Offline == nil || *e.Offline != sees.Online, "offline")
 	check(e.UserAgent == "" || e.UserAgent == sees.Agent, "the user agent")
 	return sees, wrong, nil

@@ -16,16 +16,25 @@ var (
 	errLaneClosed = capabilities.Errorf(capabilities.CodeCancelled, "The conversation's browser was closed.")
 	errNoTurn     = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "In all that time another call of this conversation was at work.")
 	errNoBrowser  = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The browser did not answer in time.")
-	errPageHangs  = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The page did not answer in time: a script of it may run without end.").
-			WithHint("Try again: the script is stopped where it can be. If it stays so, navigate to another page, or close the tab; or give a larger timeout_ms.")
-	errOnItsWay = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "A navigation is on its way, and its server has not answered yet; until then Chrome lets nobody at the page shown.").
-			WithHint("Wait with tool.browser.wait-for, load_state load; or end it with tool.browser.navigate to another address, or tool.browser.navigate-back, direction reload.")
-	errRestless = capabilities.Errorf(capabilities.CodeExecutionFailed, "The page replaces itself again and again, before it can be examined.").
-			WithHint("A script of it may reload or leave it without end: navigate to another page. tool.browser.screenshot and tool.browser.evaluate show what it shows meanwhile.")
-	errNotLeft = capabilities.Errorf(capabilities.CodeNavigationFailed, "The page shown asks something or goes elsewhere again and again, each time before the address was opened.").
-			WithHint("Close the tab with tool.browser.tabs, action close, and navigate in another.")
-	errNotShown = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The tab's first page is on its way, and its server has not answered yet; until then Chrome lets nobody at the tab.").
-			WithHint("Wait with tool.browser.wait-for, load_state load; or select another tab with tool.browser.tabs; or end it with tool.browser.navigate to another address.")
+	errPageHangs  = capabilities.Errorf(capabilities.CodeDeadlineExceeded,
+		"The page did not answer in time: a script of it may run without end.").
+		WithHint("Try again: the script is stopped where it can be. If it stays so, navigate to another page, or close the tab; or give a " +
+			"larger timeout_ms.")
+	errOnItsWay = capabilities.Errorf(capabilities.CodeDeadlineExceeded,
+		"A navigation is on its way, and its server has not answered yet; until then Chrome lets nobody at the page shown.").
+		WithHint("Wait with tool.browser.wait-for, load_state load; or end it with tool.browser.navigate to another address, or " +
+			"tool.browser.navigate-back, direction reload.")
+	errRestless = capabilities.Errorf(capabilities.CodeExecutionFailed,
+		"The page replaces itself again and again, before it can be examined.").
+		WithHint("A script of it may reload or leave it without end: navigate to another page. tool.browser.screenshot and " +
+			"tool.browser.evaluate show what it shows meanwhile.")
+	errNotLeft = capabilities.Errorf(capabilities.CodeNavigationFailed,
+		"The page shown asks something or goes elsewhere again and again, each time before the address was opened.").
+		WithHint("Close the tab with tool.browser.tabs, action close, and navigate in another.")
+	errNotShown = capabilities.Errorf(capabilities.CodeDeadlineExceeded,
+		"The tab's first page is on its way, and its server has not answered yet; until then Chrome lets nobody at the tab.").
+		WithHint("Wait with tool.browser.wait-for, load_state load; or select another tab with tool.browser.tabs; or end it with " +
+			"tool.browser.navigate to another address.")
 	errBrowserGone = capabilities.Errorf(capabilities.CodeBrowserCrashed, "The browser ended unexpectedly; open pages are lost.").
 			WithHint("Call navigate again: a new browser is started.")
 )
@@ -66,7 +75,9 @@ func contextLost(err error) bool {
 	if !errors.As(err, &refused) {
 		return false
 	}
-	for _, sign := range []string{"Execution context was destroyed", "Inspected target navigated or closed", "Cannot find context", "uniqueContextId not found"} {
+	for _, sign := range []string{
+		"Execution context was destroyed", "Inspected target navigated or closed", "Cannot find context", "uniqueContextId not found",
+	} {
 		if strings.Contains(refused.message, sign) {
 			return true
 		}

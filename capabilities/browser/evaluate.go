@@ -67,7 +67,8 @@ func evaluate(c *call) (capabilities.Output, error) {
 	// That mode returns a promise as it is: then it is awaited by a second command.
 	console := !function && consolePattern.MatchString(expression)
 	p := runtime.EvaluateParams{
-		Expression: expression, ReturnByValue: ptr(!console), AwaitPromise: ptr(true), UserGesture: ptr(true), Silent: ptr(true), ReplMode: ptr(console),
+		Expression: expression, ReturnByValue: ptr(!console), AwaitPromise: ptr(true), UserGesture: ptr(true), Silent: ptr(true),
+		ReplMode: ptr(console),
 	}
 	var stopAt time.Time
 	if deadline, ok := c.ctx.Deadline(); ok {
@@ -85,7 +86,8 @@ func evaluate(c *call) (capabilities.Output, error) {
 		res, err = c.awaited(o)
 	}
 	// Code that runs in that mode rejects; only code that does not compile throws.
-	if e := res.ExceptionDetails; console && e != nil && e.Text == "Uncaught" && (e.StackTrace != nil || e.Exception == nil || e.Exception.ClassName != "SyntaxError") {
+	if e := res.ExceptionDetails; console && e != nil && e.Text == "Uncaught" &&
+		(e.StackTrace != nil || e.Exception == nil || e.Exception.ClassName != "SyntaxError") {
 		e.Text = inPromise
 	}
 	return c.evaluated(world{}, res, err, stopAt)
@@ -104,7 +106,8 @@ func (c *call) evaluateOn(ref, expression string) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	const group = "handrail-evaluate"
-	held, err := do(c.ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "__handrail.held()", ContextID: w.id, ObjectGroup: group, Silent: ptr(true)})
+	held, err := do(c.ctx, w.s, runtime.Evaluate,
+		runtime.EvaluateParams{Expression: "__handrail.held()", ContextID: w.id, ObjectGroup: group, Silent: ptr(true)})
 	if err != nil {
 		return capabilities.Output{}, err
 	}
@@ -148,10 +151,12 @@ func (c *call) evaluated(w world, res runtime.EvaluateResult, err error, stopAt 
 	case err != nil:
 		var refused *protocolError
 		// Chrome words the end of a script by its timeout as an internal error.
-		if errors.As(err, &refused) && (strings.Contains(refused.message, "terminated") || (refused.message == "Internal error" && time.Until(stopAt) < 25*time.Millisecond)) {
+		if errors.As(err, &refused) &&
+			(strings.Contains(refused.message, "terminated") || (refused.message == "Internal error" && time.Until(stopAt) < 25*time.Millisecond)) {
 			return capabilities.Output{}, errStopped
 		}
-		if errors.As(err, &refused) && (strings.Contains(refused.message, "reference chain") || strings.Contains(refused.message, "couldn't be returned by value")) {
+		if errors.As(err, &refused) &&
+			(strings.Contains(refused.message, "reference chain") || strings.Contains(refused.message, "couldn't be returned by value")) {
 			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeScriptFailed, "The value cannot be turned into JSON.").
 				WithHint("Return plain data: strings, numbers, arrays, objects.")
 		}
@@ -159,7 +164,8 @@ func (c *call) evaluated(w world, res runtime.EvaluateResult, err error, stopAt 
 	case res.ExceptionDetails != nil:
 		return capabilities.Output{}, scriptError(res.ExceptionDetails)
 	}
-	if o := res.Result; o != nil && (o.Subtype == runtime.RemoteObjectSubtypePromise || !stopAt.IsZero() && time.Until(stopAt) < 25*time.Millisecond) {
+	if o := res.Result; o != nil &&
+		(o.Subtype == runtime.RemoteObjectSubtypePromise || !stopAt.IsZero() && time.Until(stopAt) < 25*time.Millisecond) {
 		// Stopped while it settled: Chrome returns the promise itself, as an empty object.
 		return capabilities.Output{}, errStopped
 	}
@@ -193,7 +199,8 @@ type cutValue struct {
 func (c *call) awaited(o *runtime.RemoteObject) (runtime.EvaluateResult, error) {
 	defer start(c.whole, c.tab.s, runtime.ReleaseObject, runtime.ReleaseObjectParams{ObjectID: o.ObjectID})
 	res, err := do(c.ctx, c.tab.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
-		FunctionDeclaration: "function() { 'use strict'; return this }", ObjectID: o.ObjectID, ReturnByValue: ptr(true), AwaitPromise: ptr(true), Silent: ptr(true),
+		FunctionDeclaration: "function() { 'use strict'; return this }", ObjectID: o.ObjectID, ReturnByValue: ptr(true), AwaitPromise: ptr(true),
+		Silent: ptr(true),
 	})
 	return runtime.EvaluateResult(res), err
 }
@@ -217,10 +224,12 @@ func jsonValue(o *runtime.RemoteObject) (json.RawMessage, error) {
 		quoted, err := json.Marshal(strings.TrimSuffix(string(o.UnserializableValue), "n"))
 		return quoted, err
 	case o.Type == runtime.RemoteObjectTypeFunction:
-		return nil, capabilities.Errorf(capabilities.CodeScriptFailed, "The expression returned a function, which has no JSON value.").WithHint("Call it in the expression.")
+		return nil, capabilities.Errorf(capabilities.CodeScriptFailed, "The expression returned a function, which has no JSON value.").
+			WithHint("Call it in the expression.")
 	case len(o.Value) > maxValue:
-		return nil, capabilities.Errorf(capabilities.CodeResultTooLarge, "The value is %d bytes of JSON; at most %d are given.", len(o.Value), maxValue).
-			WithHint("Give a part of it, such as text.slice(0, 30000); what the expression did is done.")
+		return nil,
+			capabilities.Errorf(capabilities.CodeResultTooLarge, "The value is %d bytes of JSON; at most %d are given.", len(o.Value), maxValue).
+				WithHint("Give a part of it, such as text.slice(0, 30000); what the expression did is done.")
 	}
 	return unescape(o.Value), nil
 }

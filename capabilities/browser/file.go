@@ -83,8 +83,9 @@ func (h *Handler) findFile(raw string) (root int, name string, err error) {
 			return i, below, nil
 		}
 	}
-	return 0, "", capabilities.Wrap(capabilities.CodeURLBlocked, err, "That file is not in the folders that the node's owner allows, or is none.").
-		WithHint("Give the full path of a file below an allowed folder; folders are not listed.")
+	return 0,
+		"", capabilities.Wrap(capabilities.CodeURLBlocked, err, "That file is not in the folders that the node's owner allows, or is none.").
+			WithHint("Give the full path of a file below an allowed folder; folders are not listed.")
 }
 
 // mayRead is what the owner says about a file now. asked: a call names it, so the person
@@ -128,7 +129,8 @@ func (c *call) served(raw string) (shown string, done func(), err error) {
 	return u.String() + rest, func() { f.mention("") }, nil
 }
 
-var errNoFiles = capabilities.Errorf(capabilities.CodeURLBlocked, "A person's own Chrome opens no files for calls: it reads them past the owner's rules.").
+var errNoFiles = capabilities.Errorf(capabilities.CodeURLBlocked,
+	"A person's own Chrome opens no files for calls: it reads them past the owner's rules.").
 	WithHint("Close this browser and launch without attach.")
 
 func (f *folders) mention(path string) {
@@ -138,7 +140,8 @@ func (f *folders) mention(path string) {
 }
 
 // opaque is a document of an origin of its own, which may do all else.
-const opaque = "sandbox allow-scripts allow-forms allow-modals allow-popups allow-popups-to-escape-sandbox allow-downloads allow-pointer-lock allow-top-navigation"
+const opaque = "sandbox allow-scripts allow-forms allow-modals allow-popups allow-popups-to-escape-sandbox allow-downloads " +
+	"allow-pointer-lock allow-top-navigation"
 
 // serve answers one request for a file. The error says why there is no answer; nothing is
 // written then.
@@ -150,7 +153,8 @@ func (f *folders) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 		escaped := strings.ToLower(r.URL.EscapedPath())
 		name := filepath.FromSlash(strings.TrimPrefix(r.URL.Path, "/"))
-		if r.Method != http.MethodGet && r.Method != http.MethodHead || strings.Contains(escaped, "%2f") || strings.Contains(escaped, "%5c") || !filepath.IsLocal(name) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead || strings.Contains(escaped, "%2f") || strings.Contains(escaped, "%5c") ||
+			!filepath.IsLocal(name) {
 			break
 		}
 		f.mu.Lock()
@@ -186,7 +190,8 @@ func (f *folders) serve(w http.ResponseWriter, r *http.Request) error {
 	return errNoSuchFile
 }
 
-var errNoSuchFile = capabilities.Errorf(capabilities.CodeURLBlocked, "That file is not in the folders that the node's owner allows, or is none.").
+var errNoSuchFile = capabilities.Errorf(capabilities.CodeURLBlocked,
+	"That file is not in the folders that the node's owner allows, or is none.").
 	WithHint("Give navigate the file: address of a file below an allowed folder; folders are not listed.")
 
 // fileAddress returns a served file's address as callers name it, and any other as it is.

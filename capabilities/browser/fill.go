@@ -96,7 +96,8 @@ func fillForm(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	if len(at.Fields) != len(fields) {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "The page could not be examined.").WithHint(examineHint)
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "The page could not be examined.").
+			WithHint(examineHint)
 	}
 	for i := range fields {
 		r := &at.Fields[i]
@@ -214,9 +215,10 @@ func (c *call) clickOn(f field) (verdict, error) {
 	if err := m.isUp(); err != nil {
 		return verdict{}, err
 	}
-	return c.perform(aimArgs{Ref: f.Ref, Selector: f.Selector, Kind: "click", Button: "left", Count: 1}, func(ctx context.Context, at aimed) ([]*pending, error) {
-		return []*pending{m.move(ctx, at.X, at.Y), m.down(ctx, at.X, at.Y, 1), m.up(ctx, at.X, at.Y, 1)}, nil
-	})
+	return c.perform(aimArgs{Ref: f.Ref, Selector: f.Selector, Kind: "click", Button: "left", Count: 1},
+		func(ctx context.Context, at aimed) ([]*pending, error) {
+			return []*pending{m.move(ctx, at.X, at.Y), m.down(ctx, at.X, at.Y, 1), m.up(ctx, at.X, at.Y, 1)}, nil
+		})
 }
 
 // retype puts a field's text in by real input, or whole, as it is pasted, where an editor

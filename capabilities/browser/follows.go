@@ -34,7 +34,9 @@ const (
 const sentRequest = "the page sent a request"
 
 // followed are the kinds of requests that bring what an action asked for.
-var followed = map[string]bool{"script": true, "stylesheet": true, "document": true, "xhr": true, "fetch": true, "image": true, "font": true}
+var followed = map[string]bool{
+	"script": true, "stylesheet": true, "document": true, "xhr": true, "fetch": true, "image": true, "font": true,
+}
 
 // awaitRequests is the rule. It returns the verdict with what the answers led to.
 func (c *call) awaitRequests(v verdict) (verdict, error) {

@@ -269,5 +269,6 @@ func (t *tab) forbids(shown string) error {
 	return nil
 }
 
-var errGateway = capabilities.Errorf(capabilities.CodeURLBlocked, "The gateway's own pages are not opened in a person's Chrome that a call is attached to.").
+var errGateway = capabilities.Errorf(capabilities.CodeURLBlocked,
+	"The gateway's own pages are not opened in a person's Chrome that a call is attached to.").
 	WithHint("Leave them to the person.")

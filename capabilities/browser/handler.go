@@ -250,7 +250,8 @@ func New(o Options) (*Handler, error) {
 	life, kill := context.WithCancel(context.Background())
 	h := &Handler{
 		o: o, rules: rules, attach: attach, log: o.Log, starting: make(chan struct{}, 1), life: life, kill: kill,
-		lanes: map[capabilities.LaneID]*lane{}, windowed: map[capabilities.LaneID]bool{}, chromes: map[bool]*chrome{}, running: map[*chrome]bool{}, homes: map[string]*chrome{},
+		lanes: map[capabilities.LaneID]*lane{}, windowed: map[capabilities.LaneID]bool{}, chromes: map[bool]*chrome{},
+		running: map[*chrome]bool{}, homes: map[string]*chrome{},
 	}
 	h.gateway.Store(&gateway)
 	if err := h.allowSchemes(); err != nil {
@@ -346,7 +347,9 @@ type call struct {
 
 func newCall(ctx context.Context, h *Handler, l *lane, inv capabilities.Invocation, leave func()) *call {
 	var once sync.Once
-	return &call{began: time.Now(), ctx: ctx, whole: ctx, outer: ctx, h: h, lane: l, inv: inv, release: func() { once.Do(leave) }, unbind: func() {}}
+	return &call{
+		began: time.Now(), ctx: ctx, whole: ctx, outer: ctx, h: h, lane: l, inv: inv, release: func() { once.Do(leave) }, unbind: func() {},
+	}
 }
 
 // args decodes the canonical arguments, which the gateway has validated.

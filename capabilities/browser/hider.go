@@ -17,7 +17,9 @@ import (
 // unescaped are the signs that stay as they are in what makes an address: of forms, of
 // encodeURIComponent, of encodeURI, of other languages' two ways, of a browser's queries
 // and paths.
-var unescaped = []string{"*-._", "-_.!~*'()", "-_.!~*'();/?:@&=+$,#", "-_.~", "-_.~$&+=:@", "!$%&()*+,-./:;=?@[\\]^_`{|}~", "!$%&'()*+,-./:;=@[]_~"}
+var unescaped = []string{
+	"*-._", "-_.!~*'()", "-_.!~*'();/?:@&=+$,#", "-_.~", "-_.~$&+=:@", "!$%&()*+,-./:;=?@[\\]^_`{|}~", "!$%&'()*+,-./:;=@[]_~",
+}
 
 // percent escapes all but letters, digits and keep.
 func percent(text, keep string) string {
@@ -100,7 +102,8 @@ func spellingsOf(t string) (all []string) {
 	}
 	quoted, _ := json.Marshal(t)
 	plain := quote(t)
-	return longestFirst(append(all, t, string(quoted[1:len(quoted)-1]), string(plain[1:len(plain)-1]), asHTML.Replace(t), asAttribute.Replace(t), asName.Replace(t)))
+	return longestFirst(append(all, t, string(quoted[1:len(quoted)-1]), string(plain[1:len(plain)-1]), asHTML.Replace(t),
+		asAttribute.Replace(t), asName.Replace(t)))
 }
 
 // The edges of a name or a value in texts, and quotes, which may be escaped themselves.
@@ -135,7 +138,9 @@ func newKnown(s typedSecret) known {
 				begun = append(begun, spelling[:n])
 			}
 		}
-		for _, pair := range []string{`((?:^|` + edge + `)` + n + `=)`, `(` + quotes + n + quotes + `\s*:\s*(?:` + quotes + `)?)`, `((?:^|` + edge + `)` + n + `\s*:\s*["'])`} {
+		for _, pair := range []string{
+			`((?:^|` + edge + `)` + n + `=)`, `(` + quotes + n + quotes + `\s*:\s*(?:` + quotes + `)?)`, `((?:^|` + edge + `)` + n + `\s*:\s*["'])`,
+		} {
 			if len(begun) > 0 {
 				k.torn = append(k.torn, regexp.MustCompile(pair+anyOf(longestFirst(begun))+`(`+cutMark+`)`))
 			}
@@ -286,7 +291,8 @@ func stops(s string, at int) bool {
 }
 
 func joins(r rune) bool {
-	return (unicode.IsLetter(r) || unicode.IsDigit(r)) && !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
+	return (unicode.IsLetter(r) || unicode.IsDigit(r)) &&
+		!unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 
 // cutMark stands where a text was cut: by us, by the page's script, by Chrome.

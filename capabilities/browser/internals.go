@@ -21,8 +21,9 @@ type internal struct {
 
 // ariaNames are the states that an outline shows, by Chrome's names of them.
 var ariaNames = map[string]string{
-	"checked": "checked", "disabled": "disabled", "expanded": "expanded", "pressed": "pressed", "selected": "selected", "required": "required", "readonly": "readonly",
-	"invalid": "invalid", "hasPopup": "haspopup", "level": "level", "multiselectable": "multiselectable", "modal": "modal", "valuemin": "valuemin", "valuemax": "valuemax",
+	"checked": "checked", "disabled": "disabled", "expanded": "expanded", "pressed": "pressed", "selected": "selected", "required": "required",
+	"readonly": "readonly", "invalid": "invalid", "hasPopup": "haspopup", "level": "level", "multiselectable": "multiselectable",
+	"modal": "modal", "valuemin": "valuemin", "valuemax": "valuemax",
 }
 
 // askInternals asks Chrome's accessibility tree what the first n customs of an outline are,
@@ -41,7 +42,8 @@ func (w world) askInternals(ctx context.Context, n int) (news bool) {
 	asked := make([]reply[accessibility.GetPartialAXTreeResult], len(list))
 	for i, s := range list {
 		if s.id != "" {
-			asked[i] = start(ctx, w.s, accessibility.GetPartialAXTree, accessibility.GetPartialAXTreeParams{ObjectID: s.id, FetchRelatives: ptr(false)})
+			asked[i] = start(ctx, w.s, accessibility.GetPartialAXTree,
+				accessibility.GetPartialAXTreeParams{ObjectID: s.id, FetchRelatives: ptr(false)})
 		}
 	}
 	said := make([]*internal, len(list))

@@ -34,7 +34,8 @@ func (h *Handler) KeepClipboard(ctx context.Context, keep bool) error {
 			continue
 		}
 		if err := keepClipboard(ctx, c, id, keep); err != nil && c.alive() {
-			return capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The browser could not be kept from reading the clipboard, so no secret is put there.")
+			return capabilities.Wrap(capabilities.CodeExecutionFailed, err,
+				"The browser could not be kept from reading the clipboard, so no secret is put there.")
 		}
 	}
 	return nil

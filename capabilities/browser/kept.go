@@ -29,7 +29,8 @@ var (
 func readShared(list map[string][]capabilities.PrincipalID) error {
 	for name, who := range list {
 		if !stateName.MatchString(name) || len(who) == 0 {
-			return fmt.Errorf("browser: shared profile %q: want a name of 1 to 64 lowercase letters, digits, hyphens or underscores, and who shares it", name)
+			return fmt.Errorf(
+				"browser: shared profile %q: want a name of 1 to 64 lowercase letters, digits, hyphens or underscores, and who shares it", name)
 		}
 	}
 	return nil
@@ -113,5 +114,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-var errNobodys = capabilities.Errorf(capabilities.CodeDeniedByNode, "This node keeps something under that name from before names belonged to those who made them, and does not know whose it is.").
-	WithHint("Use another name; or the node's owner says whose it is: in node.json, \"browser\": {\"shared_profiles\": {\"NAME\": [\"PRINCIPAL\"]}}.")
+var errNobodys = capabilities.Errorf(capabilities.CodeDeniedByNode,
+	"This node keeps something under that name from before names belonged to those who made them, and does not know whose it is.").
+	WithHint(
+		"Use another name; or the node's owner says whose it is: in node.json, \"browser\": {\"shared_profiles\": {\"NAME\": [\"PRINCIPAL\"]}}.")

@@ -241,7 +241,8 @@ func (what chord) elsewhere() string {
 
 func badKey(name, what string) error {
 	return capabilities.Errorf(capabilities.CodeInvalidArguments, "key: %q %s.", capabilities.Clip(name, 40), what).
-		WithHint("Give a name such as Enter, Escape, ArrowDown, F5, one character, or a chord such as Control+Shift+K; text goes in with tool.browser.type.")
+		WithHint("Give a name such as Enter, Escape, ArrowDown, F5, one character, or a chord such as Control+Shift+K; text goes in with " +
+			"tool.browser.type.")
 }
 
 // commands are the editing commands that a Mac's menu would carry out for these
@@ -320,7 +321,8 @@ func (b keyboard) empty(ctx context.Context, sent []*pending) []*pending {
 	}
 	a, _ := keyOf('a')
 	a.text = ""
-	sent = append(sent, b.down(ctx, control.key, control.bit), b.down(ctx, a, control.bit), b.up(ctx, a, control.bit), b.up(ctx, control.key, 0))
+	sent = append(sent, b.down(ctx, control.key, control.bit), b.down(ctx, a, control.bit), b.up(ctx, a, control.bit),
+		b.up(ctx, control.key, 0))
 	return b.press(ctx, sent, namedKeys["Backspace"])
 }
 
@@ -330,7 +332,8 @@ func (b keyboard) toEnd(ctx context.Context, sent []*pending) []*pending {
 	if b.mac {
 		control, end = modifierKeys["Meta"], namedKeys["ArrowDown"]
 	}
-	return append(sent, b.down(ctx, control.key, control.bit), b.down(ctx, end, control.bit), b.up(ctx, end, control.bit), b.up(ctx, control.key, 0))
+	return append(sent, b.down(ctx, control.key, control.bit), b.down(ctx, end, control.bit), b.up(ctx, end, control.bit),
+		b.up(ctx, control.key, 0))
 }
 
 // entry says how a text goes in.

@@ -93,7 +93,8 @@ func (l *lane) narrow(hosts egress.Domains) error {
 	l.mu.Lock()
 	if hosts != nil && l.way.attach {
 		l.mu.Unlock()
-		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "Policy grants this call some hosts only, which cannot be held in a person's Chrome.").
+		return capabilities.Errorf(capabilities.CodeIsolationUnavailable,
+			"Policy grants this call some hosts only, which cannot be held in a person's Chrome.").
 			WithHint("Close this browser and launch without attach.")
 	}
 	same := slices.Equal(l.hosts, hosts) && (l.hosts == nil) == (hosts == nil)
@@ -191,7 +192,9 @@ func (l *lane) openEgress() (*egress.Proxy, error) {
 	}
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not open the browser's way to the network.").
-			WithAction(capabilities.Action{Key: capabilities.ActionExamineNode}, "Try again; if it stays so, a person has to see what is wrong on the node.")
+			WithAction(capabilities.Action{
+				Key: capabilities.ActionExamineNode,
+			}, "Try again; if it stays so, a person has to see what is wrong on the node.")
 	}
 	return out, nil
 }

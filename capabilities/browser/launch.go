@@ -108,13 +108,15 @@ func launch(c *call) (capabilities.Output, error) {
 func (h *Handler) allowed(w way, profile, state string) error {
 	switch {
 	case w.attach && (profile != "" || state != ""):
-		return capabilities.Errorf(capabilities.CodeInvalidArguments, "attach goes without profile and storage_state: the person's browser has its own.").
+		return capabilities.Errorf(capabilities.CodeInvalidArguments,
+			"attach goes without profile and storage_state: the person's browser has its own.").
 			WithHint("Leave the others out.")
 	case w.attach && h.attach == nil:
 		return capabilities.Errorf(capabilities.CodeDeniedByNode, "The node's owner does not let calls attach to a running Chrome.").
 			WithHint("The owner can allow it: --browser-attach http://127.0.0.1:9222. Or launch without attach.")
 	case w.attach && h.rules.Limited():
-		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "The owner's domain lists cannot be held in a person's Chrome, so there is no attaching here.").
+		return capabilities.Errorf(capabilities.CodeIsolationUnavailable,
+			"The owner's domain lists cannot be held in a person's Chrome, so there is no attaching here.").
 			WithHint("Launch without attach.")
 	case (w.profile != "" || state != "") && h.o.StateDir == "":
 		return capabilities.Errorf(capabilities.CodeNotSupported, "This node keeps no profiles and no storage states.").
@@ -161,7 +163,9 @@ func closeBrowser(c *call) (capabilities.Output, error) {
 	case <-c.ctx.Done():
 		return capabilities.Output{}, c.ctx.Err()
 	}
-	out := capabilities.Output{Result: struct{}{}, Effect: capabilities.EffectConfirmed, Evidence: "the lane's tabs, cookies and refs are gone"}
+	out := capabilities.Output{
+		Result: struct{}{}, Effect: capabilities.EffectConfirmed, Evidence: "the lane's tabs, cookies and refs are gone",
+	}
 	switch {
 	case !had:
 		out.Evidence = "no browser was open in this lane"

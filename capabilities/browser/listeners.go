@@ -62,7 +62,8 @@ func (w world) listen(ctx context.Context) (l listening) {
 func (w world) pagesDocument(ctx context.Context) (runtime.RemoteObjectID, error) {
 	const group = "handrail-document"
 	defer start(context.WithoutCancel(ctx), w.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})
-	ours, err := do(ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "__handrail.hear([[], [], []], []), document", ContextID: w.id, ObjectGroup: group, Silent: ptr(true)})
+	ours, err := do(ctx, w.s, runtime.Evaluate,
+		runtime.EvaluateParams{Expression: "__handrail.hear([[], [], []], []), document", ContextID: w.id, ObjectGroup: group, Silent: ptr(true)})
 	if err != nil || ours.Result == nil {
 		return "", errors.Join(err, errMessage)
 	}
@@ -132,7 +133,8 @@ func (l listening) hear(ctx context.Context) (news bool) {
 	for _, id := range now {
 		if !slices.Contains(h.told, id) {
 			come = append(come, id)
-			nodes = append(nodes, start(ctx, w.s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: id, ExecutionContextID: w.id, ObjectGroup: group}))
+			nodes = append(nodes,
+				start(ctx, w.s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: id, ExecutionContextID: w.id, ObjectGroup: group}))
 		}
 	}
 	ids := come[:0]
@@ -146,7 +148,8 @@ func (l listening) hear(ctx context.Context) (news bool) {
 	}
 	said, _ := jsonv2.Marshal([3][]cdp.BackendNodeID{presses, drops, ids})
 	res, err := do(ctx, w.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
-		FunctionDeclaration: "function(...all) { __handrail.hear(" + string(said) + ", all); }", ExecutionContextID: w.id, Arguments: elements, Silent: ptr(true),
+		FunctionDeclaration: "function(...all) { __handrail.hear(" + string(said) + ", all); }", ExecutionContextID: w.id, Arguments: elements,
+		Silent: ptr(true),
 	})
 	if h.told, h.drops = now, drops; err != nil || res.ExceptionDetails != nil {
 		h.document = "" // it is told all of it the next time

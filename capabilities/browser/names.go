@@ -12,11 +12,16 @@ import (
 // a page can hide by the name of a field or an image (HTML standard, named properties of
 // form and of Document). Each belongs to one of page/names.js's classes and is asked of
 // nothing but nodes, documents, ranges and windows' event targets.
-const taken = "activeElement addEventListener adoptedStyleSheets assignedSlot attributes baseURI body checkVisibility childElementCount childNodes children className clientHeight clientWidth " +
-	"cloneNode closest compareDocumentPosition contains contentType createRange createTreeWalker defaultView dispatchEvent documentElement editContext elementFromPoint execCommand " +
-	"firstChild firstElementChild focus getAnimations getAttribute getBoundingClientRect getClientRects getElementById getElementsByTagName getRootNode " +
-	"hasAttribute hasAttributes hasChildNodes id inert innerText isConnected isContentEditable matches nextElementSibling nodeType offsetHeight offsetWidth outerHTML ownerDocument parentElement " +
-	"parentNode previousElementSibling querySelector querySelectorAll readyState removeEventListener scrollHeight scrollIntoView scrollLeft scrollTop scrollWidth scrollingElement shadowRoot " +
+const taken = "activeElement addEventListener adoptedStyleSheets assignedSlot attributes baseURI body checkVisibility childElementCount " +
+	"childNodes children className clientHeight clientWidth " +
+	"cloneNode closest compareDocumentPosition contains contentType createRange createTreeWalker defaultView dispatchEvent documentElement " +
+	"editContext elementFromPoint execCommand " +
+	"firstChild firstElementChild focus getAnimations getAttribute getBoundingClientRect getClientRects getElementById getElementsByTagName " +
+	"getRootNode " +
+	"hasAttribute hasAttributes hasChildNodes id inert innerText isConnected isContentEditable matches nextElementSibling nodeType " +
+	"offsetHeight offsetWidth outerHTML ownerDocument parentElement " +
+	"parentNode previousElementSibling querySelector querySelectorAll readyState removeEventListener scrollHeight scrollIntoView scrollLeft " +
+	"scrollTop scrollWidth scrollingElement shadowRoot " +
 	"styleSheets tabIndex tagName textContent title"
 
 var takenNames = regexp.MustCompile(`\.(` + strings.ReplaceAll(taken, " ", "|") + `)\b`)

@@ -86,7 +86,8 @@ func (c *call) open(address, wait, left string) (capabilities.Output, error) {
 	}
 	res, err := do(ctx, t.s, page.Navigate, page.NavigateParams{URL: address})
 	switch {
-	case err != nil && ctx.Err() != nil && c.ctx.Err() == nil && t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.started != before.started }):
+	case err != nil && ctx.Err() != nil && c.ctx.Err() == nil &&
+		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.started != before.started }):
 		return c.result(notArrived)
 	case err != nil:
 		return c.notOpened(err)
@@ -288,7 +289,8 @@ func (c *call) navigationError(address, text string, began time.Time) error {
 		text = "net::ERR_ABORTED"
 	}
 	if text == "net::ERR_INVALID_AUTH_CREDENTIALS" {
-		return capabilities.Errorf(capabilities.CodeNavigationFailed, "The site wants a user name and a password, and got none, or none that it takes.").
+		return capabilities.Errorf(capabilities.CodeNavigationFailed,
+			"The site wants a user name and a password, and got none, or none that it takes.").
 			WithHint("Put them into the address (https://name:password@host/); results and records leave them out.")
 	}
 	message, known := netErrors[text]
@@ -375,7 +377,8 @@ func (c *call) pick(index *int) (*tab, error) {
 
 func (c *call) selectTab(index *int) (verdict, error) {
 	if index == nil {
-		return verdict{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "select needs index.").WithHint("Give the index of a tab from the list.")
+		return verdict{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "select needs index.").
+			WithHint("Give the index of a tab from the list.")
 	}
 	t, err := c.pick(index)
 	if err != nil {
@@ -552,5 +555,8 @@ func (c *call) listTabs(v verdict) (capabilities.Output, error) {
 // isOutside reports whether Chrome would open another program for an address.
 func isOutside(address string) bool {
 	scheme, _, ok := strings.Cut(strings.ToLower(address), ":")
-	return ok && !slices.Contains([]string{"http", "https", "about", "blob", "data", "javascript", "file", "filesystem", "chrome", "chrome-error", "chrome-extension", "devtools", "view-source"}, scheme)
+	return ok && !slices.Contains([]string{
+		"http", "https", "about", "blob", "data", "javascript", "file", "filesystem", "chrome", "chrome-error", "chrome-extension", "devtools",
+		"view-source",
+	}, scheme)
 }

@@ -240,14 +240,17 @@ func (r *networkRecord) add(s *session, method string, e *networkEvent, why func
 		}
 		q = &request{
 			id: e.RequestID, s: s, method: e.Request.Method, url: plainURL(e.Request.URL), kind: requestKind(e.Type), loader: e.LoaderID,
-			began: e.Timestamp, told: time.Now(), main: e.Type == "Document" && e.FrameID == r.tab, at: time.UnixMilli(int64(e.WallTime * 1000)), sent: clone(e.Request.Headers), post: e.Request.PostData, hasPost: e.Request.HasPost, from: e.from,
+			began: e.Timestamp, told: time.Now(), main: e.Type == "Document" && e.FrameID == r.tab, at: time.UnixMilli(int64(e.WallTime * 1000)),
+			sent: clone(e.Request.Headers), post: e.Request.PostData, hasPost: e.Request.HasPost, from: e.from,
 		}
 		r.push(q)
 		if q.stream = e.Type == "EventSource" || e.Type == "Ping"; !q.stream {
 			r.open[q.id] = q
 		}
 	case "Network.webSocketCreated":
-		r.push(&request{id: e.RequestID, s: s, method: "GET", url: plainURL(e.URL), kind: "websocket", at: time.Now(), told: time.Now(), stream: true})
+		r.push(&request{
+			id: e.RequestID, s: s, method: "GET", url: plainURL(e.URL), kind: "websocket", at: time.Now(), told: time.Now(), stream: true,
+		})
 	case "Network.requestWillBeSentExtraInfo":
 		// These are the headers that really went out, cookies and all.
 		if q != nil && len(e.Headers) > 0 && !q.done {

@@ -32,7 +32,9 @@ var reads = []capabilities.CapabilityID{
 }
 
 func newObserver(inv *capabilities.Invocation) *observer {
-	return &observer{call: inv.Call, grants: inv.Grants, acts: !slices.Contains(reads, inv.Capability), observe: inv.Observe, earlier: inv.Earlier}
+	return &observer{
+		call: inv.Call, grants: inv.Grants, acts: !slices.Contains(reads, inv.Capability), observe: inv.Observe, earlier: inv.Earlier,
+	}
 }
 
 // granted reports whether its call was granted a key.

@@ -22,7 +22,8 @@ const profileDir = "profile"
 // stateName is what profiles and storage states may be called.
 var stateName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
-var errStateName = capabilities.Errorf(capabilities.CodeInvalidArguments, "A name has to be 1 to 64 lowercase letters, digits, hyphens or underscores, a letter or digit first.")
+var errStateName = capabilities.Errorf(capabilities.CodeInvalidArguments,
+	"A name has to be 1 to 64 lowercase letters, digits, hyphens or underscores, a letter or digit first.")
 
 // caches are what Chrome makes again by itself.
 var caches = []string{

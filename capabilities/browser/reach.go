@@ -152,7 +152,8 @@ func (c *call) reachSelector(r reaching, documents int, notFound error) (world, 
 				again, failed = c.tab.askFrame(c.ctx, f, r.function, r.ask(nil), r.into)
 			}
 			switch {
-			case isCode(failed, capabilities.CodeElementNotFound), errors.Is(failed, errFrameAway), errors.Is(failed, context.DeadlineExceeded) && c.ctx.Err() == nil, contextLost(failed):
+			case isCode(failed, capabilities.CodeElementNotFound), errors.Is(failed, errFrameAway),
+				errors.Is(failed, context.DeadlineExceeded) && c.ctx.Err() == nil, contextLost(failed):
 				return false
 			}
 			w, err = again, failed

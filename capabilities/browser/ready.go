@@ -254,7 +254,8 @@ func (a *asking) next(ctx context.Context, t *tab, s tabState, at readiness, now
 	case p.drawn.IsZero():
 		question, since = "drawn", p.parsed
 	}
-	if question == "" || since.IsZero() && question == "streams" || a.documents == s.documents && a.question == question && a.loaded == loaded {
+	if question == "" || since.IsZero() && question == "streams" ||
+		a.documents == s.documents && a.question == question && a.loaded == loaded {
 		return at.left
 	}
 	if wait := askAfter - now.Sub(since); wait > 0 {

@@ -29,7 +29,11 @@ type requestEntry struct {
 }
 
 func (q *request) entry(seq int64) requestEntry {
-	e := requestEntry{ID: "r" + strconv.FormatInt(seq, 10), Method: capabilities.Clip(q.method, 32), URL: q.url, Status: q.status, ContentType: capabilities.Clip(q.contentType, 256), Type: q.kind, Bytes: q.bytes, Failure: q.failure, Download: q.download, FromCache: q.cached}
+	e := requestEntry{
+		ID: "r" + strconv.FormatInt(seq, 10), Method: capabilities.Clip(q.method, 32), URL: q.url, Status: q.status,
+		ContentType: capabilities.Clip(q.contentType, 256), Type: q.kind, Bytes: q.bytes, Failure: q.failure, Download: q.download,
+		FromCache: q.cached,
+	}
 	if q.download != "" {
 		e.Failure = "" // Chrome calls it cancelled
 	}
@@ -116,11 +120,13 @@ func networkRequests(c *call) (capabilities.Output, error) {
 	result.Last = r.ring.last()
 	lost := r.ring.first - 1 - since
 	r.mu.Unlock()
-	result.Omitted = newestThatFit(&result.Requests, args.Limit, func(e requestEntry) int { return jsonSize(e.URL) + jsonSize(e.Failure) + len(e.ContentType) })
+	result.Omitted = newestThatFit(&result.Requests, args.Limit,
+		func(e requestEntry) int { return jsonSize(e.URL) + jsonSize(e.Failure) + len(e.ContentType) })
 	out := capabilities.Output{Untrusted: true}
 	var told []string
 	if result.Omitted > 0 && len(result.Requests) > 0 {
-		told = append(told, fmt.Sprintf("%d older ones are left out: before %q returns the newest of them", result.Omitted, result.Requests[0].ID))
+		told = append(told,
+			fmt.Sprintf("%d older ones are left out: before %q returns the newest of them", result.Omitted, result.Requests[0].ID))
 	}
 	if args.Since == nil && earlier > 0 {
 		told = append(told, fmt.Sprintf("%d of pages before are not listed: since 0 lists them", earlier))
@@ -160,7 +166,8 @@ func (c *call) oneRequest(t *tab, id string, body bool) (capabilities.Output, er
 	entry := q.entry(seq)
 	out := capabilities.Output{Untrusted: true}
 	if q.hasPost && q.post == "" {
-		if p, err := do(c.ctx, q.s, network.GetRequestPostData, network.GetRequestPostDataParams{RequestID: network.RequestID(q.id)}); err == nil {
+		if p, err := do(c.ctx, q.s, network.GetRequestPostData,
+			network.GetRequestPostDataParams{RequestID: network.RequestID(q.id)}); err == nil {
 			d.RequestBody = string(p.PostData)
 		}
 	}
@@ -180,7 +187,8 @@ func (c *call) oneRequest(t *tab, id string, body bool) (capabilities.Output, er
 // bodyOf fetches what the server sent: text into the detail, all else as bytes.
 func (c *call) bodyOf(q *request, d *requestDetail) ([]capabilities.Blob, error) {
 	if !q.done {
-		return nil, capabilities.Errorf(capabilities.CodeConflict, "That request has not finished yet.").WithHint("Use tool.browser.wait-for with load_state network_quiet first.")
+		return nil, capabilities.Errorf(capabilities.CodeConflict, "That request has not finished yet.").
+			WithHint("Use tool.browser.wait-for with load_state network_quiet first.")
 	}
 	params := network.GetResponseBodyParams{RequestID: network.RequestID(q.id)}
 	res, err := do(c.ctx, q.s, network.GetResponseBody, params)
@@ -213,7 +221,8 @@ func (c *call) bodyOf(q *request, d *requestDetail) ([]capabilities.Blob, error)
 		text, d.BodyTruncated = capabilities.Clip(text, room), true
 	}
 	if d.BodyTruncated {
-		d.cut = fmt.Sprintf("the body is cut after %d of %d bytes; tool.browser.evaluate can fetch its URL again and give a part, by slice", len(text), whole)
+		d.cut = fmt.Sprintf("the body is cut after %d of %d bytes; tool.browser.evaluate can fetch its URL again and give a part, by slice",
+			len(text), whole)
 	}
 	d.Body = &text
 	return nil, nil
@@ -230,8 +239,10 @@ func orDefault(s, other string) string {
 func isText(contentType string) bool {
 	kind, _, _ := strings.Cut(contentType, ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
-	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") && kind != "image/svg+xml" ||
-		kind == "application/json" || kind == "application/javascript" || kind == "application/xml" || kind == "application/x-www-form-urlencoded" || kind == "application/x-ndjson"
+	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") ||
+		strings.HasSuffix(kind, "+xml") && kind != "image/svg+xml" ||
+		kind == "application/json" || kind == "application/javascript" || kind == "application/xml" ||
+		kind == "application/x-www-form-urlencoded" || kind == "application/x-ndjson"
 }
 
 // hiddenHeaders carry secrets, whoever asks.

@@ -68,7 +68,8 @@ func screenshot(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	if args.Annotate && args.Format == "webp" {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "An annotated image cannot be webp.").WithHint("Use png or jpeg.")
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "An annotated image cannot be webp.").
+			WithHint("Use png or jpeg.")
 	}
 	if err := c.keeps(args.KeepAs); err != nil {
 		return capabilities.Output{}, err
@@ -103,7 +104,8 @@ func screenshot(c *call) (capabilities.Output, error) {
 	var told []string
 	if args.KeepAs == "" && s.scale < asked {
 		s.Scale = math.Round(s.scale*1e4) / 1e4
-		told = append(told, fmt.Sprintf("the picture is smaller than asked, at scale %g: a model takes %d pixels on a side and 5 MB; keep_as keeps it whole", s.Scale, b.side))
+		told = append(told, fmt.Sprintf(
+			"the picture is smaller than asked, at scale %g: a model takes %d pixels on a side and 5 MB; keep_as keeps it whole", s.Scale, b.side))
 	}
 	if s.LeftOut != nil {
 		told = append(told, fmt.Sprintf("the page goes on: clip from y %g on shows the rest", s.LeftOut.Y))
@@ -193,7 +195,8 @@ func (c *call) framesPainted() {
 	defer cancel()
 	asked := make([]reply[runtime.EvaluateResult], 0, len(frames))
 	for _, f := range frames {
-		asked = append(asked, start(ctx, f.session, runtime.Evaluate, runtime.EvaluateParams{Expression: painted, AwaitPromise: ptr(true), ReturnByValue: ptr(true)}))
+		asked = append(asked,
+			start(ctx, f.session, runtime.Evaluate, runtime.EvaluateParams{Expression: painted, AwaitPromise: ptr(true), ReturnByValue: ptr(true)}))
 	}
 	for i, a := range asked {
 		if _, err := a.get(ctx); err == nil { // a frame that is gone, or says nothing, is none to wait for
@@ -246,7 +249,10 @@ func (c *call) frameShot(args shotArgs, b bounds, s *shot, p *page.CaptureScreen
 	if m.CSSVisualViewport == nil || m.CSSContentSize == nil {
 		return errMessage
 	}
-	view := page.Viewport{X: m.CSSVisualViewport.PageX, Y: m.CSSVisualViewport.PageY, Width: m.CSSVisualViewport.ClientWidth, Height: m.CSSVisualViewport.ClientHeight}
+	view := page.Viewport{
+		X: m.CSSVisualViewport.PageX, Y: m.CSSVisualViewport.PageY, Width: m.CSSVisualViewport.ClientWidth,
+		Height: m.CSSVisualViewport.ClientHeight,
+	}
 	part := view
 	switch {
 	case element:
@@ -261,7 +267,8 @@ func (c *call) frameShot(args shotArgs, b bounds, s *shot, p *page.CaptureScreen
 		part.X, part.Y = max(part.X, whole.X), max(part.Y, whole.Y)
 		part.Width, part.Height = right-part.X, bottom-part.Y
 		if part.Width < 1 || part.Height < 1 {
-			return capabilities.Errorf(capabilities.CodeInvalidArguments, "The clip holds nothing: there are %.0f by %.0f pixels.", whole.Width, whole.Height).
+			return capabilities.Errorf(capabilities.CodeInvalidArguments, "The clip holds nothing: there are %.0f by %.0f pixels.", whole.Width,
+				whole.Height).
 				WithHint("Give x, y, width and height within them; with full_page, of the whole page.")
 		}
 	}

@@ -115,7 +115,8 @@ func (a *snapshotArgs) compile() error {
 		if err != nil {
 			var why *syntax.Error
 			errors.As(err, &why)
-			return capabilities.Errorf(capabilities.CodeInvalidArguments, "search: the pattern is not valid: %s.", capabilities.Clip(why.Code.String()+" "+strconv.Quote(why.Expr), 200)).
+			return capabilities.Errorf(capabilities.CodeInvalidArguments, "search: the pattern is not valid: %s.",
+				capabilities.Clip(why.Code.String()+" "+strconv.Quote(why.Expr), 200)).
 				WithHint(`Patterns are of RE2: no look-around, no \1, at most 1000 repetitions.`)
 		}
 		a.finds = func(line string) bool { return pattern.MatchString(strings.TrimPrefix(line, "- ")) }
@@ -221,7 +222,8 @@ func (c *call) show(args snapshotArgs, rest bool) (given, error) {
 	}
 	if page.omitted > 0 && !g.Delta {
 		g.Omitted += page.omitted
-		g.Snapshot += fmt.Sprintf("\n- (%d characters more were not read: the page is too large for one outline; read its parts with ref or selector)", page.omitted)
+		g.Snapshot += fmt.Sprintf(
+			"\n- (%d characters more were not read: the page is too large for one outline; read its parts with ref or selector)", page.omitted)
 	}
 	if whole != "" {
 		g.Snapshot = "(" + whole + ": this is the page, not what changed)\n" + g.Snapshot
@@ -243,7 +245,9 @@ func (c *call) read(v view, rest bool) (seen, error) {
 			l.hear(c.ctx) // so that a large page is not read twice
 		}
 	}
-	w, err := c.reach(reaching{ref: v.Ref, selector: v.Selector, function: "snapshot", ask: func(known *was) any { q.Was = known; return q }, into: &top})
+	w, err := c.reach(reaching{
+		ref: v.Ref, selector: v.Selector, function: "snapshot", ask: func(known *was) any { q.Was = known; return q }, into: &top,
+	})
 	if err == nil && (rest || w != first) {
 		l = w.listen(c.ctx)
 	}

@@ -94,7 +94,8 @@ func isWebOrigin(origin string) bool {
 func (c *call) saveState(name string) error {
 	switch {
 	case c.h.o.StateDir == "":
-		return capabilities.Errorf(capabilities.CodeNotSupported, "This node keeps no storage states.").WithHint("Close without save_storage_state.")
+		return capabilities.Errorf(capabilities.CodeNotSupported, "This node keeps no storage states.").
+			WithHint("Close without save_storage_state.")
 	case !stateName.MatchString(name):
 		return errStateName
 	}

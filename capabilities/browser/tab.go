@@ -126,7 +126,8 @@ func newTab(l *lane, c *chrome, id, opener target.ID) *tab {
 	free, block := context.WithCancelCause(life)
 	return &tab{
 		lane: l, chrome: c, id: id, opener: opener, born: time.Now(),
-		ready: make(chan struct{}), life: life, kill: kill, free: free, block: block, changed: make(chan struct{}), network: newNetworkRecord(string(id)), frames: newFrames(),
+		ready: make(chan struct{}), life: life, kill: kill, free: free, block: block, changed: make(chan struct{}),
+		network: newNetworkRecord(string(id)), frames: newFrames(),
 		// The first document is about:blank and there at once.
 		placed: placed{url: "about:blank"},
 		state:  tabState{url: "about:blank", domReady: true, loaded: true, statuses: map[cdp.LoaderID]int{}},

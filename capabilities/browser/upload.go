@@ -113,7 +113,8 @@ func uploadFile(c *call) (capabilities.Output, error) {
 			}
 			return capabilities.Output{Result: uploads{len(open)}, Effect: v.effect, Evidence: v.evidence}, nil
 		}
-		got, err := do(c.ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "__handrail.uploadTo()", ContextID: w.id, Silent: ptr(true)})
+		got, err := do(c.ctx, w.s, runtime.Evaluate,
+			runtime.EvaluateParams{Expression: "__handrail.uploadTo()", ContextID: w.id, Silent: ptr(true)})
 		if err != nil {
 			return capabilities.Output{}, err
 		}
@@ -131,7 +132,8 @@ func uploadFile(c *call) (capabilities.Output, error) {
 	if _, err := do(ctx, s, dom.SetFileInputFiles, params); err != nil {
 		var refused *protocolError
 		if errors.As(err, &refused) && c.stopped() == nil {
-			return capabilities.Output{}, capabilities.Wrap(capabilities.CodeElementNotFound, err, "The page's file input is gone, or takes no files.")
+			return capabilities.Output{}, capabilities.Wrap(capabilities.CodeElementNotFound, err,
+				"The page's file input is gone, or takes no files.")
 		}
 		if c.stopped() == nil {
 			return capabilities.Output{}, err
@@ -199,7 +201,8 @@ func (c *call) uploaded(s *session, params dom.SetFileInputFilesParams, files []
 		defer start(c.whole, s, runtime.ReleaseObject, runtime.ReleaseObjectParams{ObjectID: id})
 	}
 	held, err := do(c.ctx, s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
-		FunctionDeclaration: "function() { return [...this.files].map(f => f.size).join() }", ObjectID: id, ReturnByValue: ptr(true), Silent: ptr(true),
+		FunctionDeclaration: "function() { return [...this.files].map(f => f.size).join() }", ObjectID: id, ReturnByValue: ptr(true),
+		Silent: ptr(true),
 	})
 	if err != nil || held.Result == nil {
 		if c.stopped() != nil || contextLost(err) {
@@ -310,7 +313,8 @@ func uploadError(i int, path string, err error) error {
 	name := strconv.Quote(capabilities.Clip(path, 200))
 	switch {
 	case errors.Is(err, errIrregular):
-		return capabilities.Errorf(capabilities.CodeInvalidArguments, "paths[%d]: %s is not a regular file.", i, name).WithHint("Give the path of a file.")
+		return capabilities.Errorf(capabilities.CodeInvalidArguments, "paths[%d]: %s is not a regular file.", i, name).
+			WithHint("Give the path of a file.")
 	case errors.Is(err, os.ErrNotExist):
 		return capabilities.Errorf(capabilities.CodeNotFound, "paths[%d]: there is no file %s in the allowed folders.", i, name).
 			WithHint("Give a path relative to an allowed folder of the node, or a full one below it.")
@@ -318,7 +322,8 @@ func uploadError(i int, path string, err error) error {
 		return capabilities.Wrap(capabilities.CodeDeniedByNode, err, fmt.Sprintf("paths[%d]: the node may not read %s.", i, name))
 	}
 	// Also what os.Root says of a link that leads out.
-	return capabilities.Wrap(capabilities.CodeDeniedByNode, err, fmt.Sprintf("paths[%d]: %s is outside of the folders that the node's owner allows for uploads.", i, name)).
+	return capabilities.Wrap(capabilities.CodeDeniedByNode, err,
+		fmt.Sprintf("paths[%d]: %s is outside of the folders that the node's owner allows for uploads.", i, name)).
 		WithHint("Its owner can allow a folder: --browser-upload-root FOLDER.")
 }
 

@@ -52,13 +52,16 @@ var (
 	waitScript string
 
 	pageScript = "(() => {\n'use strict';\nif (globalThis.__handrail) return;\n" +
-		renamed(namesScript+wordsScript+secretScript+closedScript+internalsScript+framesScript+refsScript+rowsScript+outlineScript+passingScript+aimScript+fieldScript+editorScript+outcomeScript+readyScript+waitScript) +
+		renamed(namesScript+wordsScript+secretScript+closedScript+internalsScript+framesScript+refsScript+rowsScript+outlineScript+passingScript+
+			aimScript+fieldScript+editorScript+outcomeScript+readyScript+waitScript) +
 		"globalThis.__handrail = {" + pageFunctions + "};\n})();"
 )
 
 // pageFunctions are those that this side calls.
-const pageFunctions = "snapshot, marks, aim, fill, choose, outcome, changes, hold, held, swallowed, dragging, comeToRest, unselect, uploadTo, setClipboard, secretsAmong, meant, repeated, typed, typeIn, setField, paste, takesDrop, " +
-	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, frameAt, frameFocused, pointed, lift, hear, drawn, streams, tasks, pictures, follow, followed, customAt, tellInternals"
+const pageFunctions = "snapshot, marks, aim, fill, choose, outcome, changes, hold, held, swallowed, dragging, comeToRest, unselect, " +
+	"uploadTo, setClipboard, secretsAmong, meant, repeated, typed, typeIn, setField, paste, takesDrop, " +
+	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, frameAt, frameFocused, pointed, lift, hear, drawn, " +
+	"streams, tasks, pictures, follow, followed, customAt, tellInternals"
 
 // worldName names our isolated world in every page.
 const worldName = "handrail"
@@ -110,7 +113,8 @@ func (t *tab) inWorld(ctx context.Context) (world, error) {
 	}
 	// A document restored from history kept its world and with it its refs; the
 	// script then does nothing.
-	res, err := do(ctx, t.s, runtime.Evaluate, runtime.EvaluateParams{Expression: pageScript, ContextID: made.ExecutionContextID, Silent: ptr(true)})
+	res, err := do(ctx, t.s, runtime.Evaluate,
+		runtime.EvaluateParams{Expression: pageScript, ContextID: made.ExecutionContextID, Silent: ptr(true)})
 	if err != nil {
 		return world{}, err
 	}
@@ -135,7 +139,8 @@ func pageFault(res runtime.EvaluateResult) error {
 	if e := res.ExceptionDetails; e != nil && e.Exception != nil {
 		text = e.Exception.Description
 	}
-	return capabilities.Wrap(capabilities.CodeExecutionFailed, fmt.Errorf("page script: %s", text), "The page could not be examined.").WithHint(examineHint)
+	return capabilities.Wrap(capabilities.CodeExecutionFailed, fmt.Errorf("page script: %s", text), "The page could not be examined.").
+		WithHint(examineHint)
 }
 
 // doings are the page functions that do what a person does. Chrome lets a page do then

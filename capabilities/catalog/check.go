@@ -300,7 +300,8 @@ func names(n *jsonschema.Schema) []string {
 func alternatives(branches []*jsonschema.Schema) []string {
 	var list []string
 	for _, b := range branches {
-		if len(b.Required) == 0 || b.Types != nil && !b.Types.IsEmpty() || len(b.Properties) > 0 || b.AdditionalProperties != nil || b.Ref != nil ||
+		if len(b.Required) == 0 || b.Types != nil && !b.Types.IsEmpty() || len(b.Properties) > 0 || b.AdditionalProperties != nil ||
+			b.Ref != nil ||
 			values(b) != nil || len(b.AnyOf) > 0 || len(b.OneOf) > 0 {
 			return nil
 		}

@@ -38,7 +38,8 @@ func (d *Descriptor) moves() string {
 // Replays reports whether a recorded call may be run again for a person who asks for it: it leaves
 // nothing behind, holds no secret, and takes no steps.
 func (d *Descriptor) Replays() bool {
-	return d.SideEffects == EffectsNone && d.Idempotency.Mode != IdempotencyGuard && d.Delivery == nil && len(d.Evidence.Secret) == 0 && !d.TakesSteps()
+	return d.SideEffects == EffectsNone && d.Idempotency.Mode != IdempotencyGuard && d.Delivery == nil && len(d.Evidence.Secret) == 0 &&
+		!d.TakesSteps()
 }
 
 // validateReuse holds what the descriptor says about reuse against what its keys allow.

@@ -44,10 +44,10 @@ var (
 // contentEncoding and format are not asserted.
 var scalars = map[string]valueKind{
 	"$schema": unjudged, "default": unjudged, "pattern": unjudged,
-	"$comment": someText, "title": someText, "description": someText, "format": someText, "contentEncoding": someText, Personal: someText, "examples": someList,
-	"const": anyValue, "type": someType, "required": someName, "uniqueItems": yesOrNo,
-	"minimum": aNumber, "maximum": aNumber, "exclusiveMinimum": aNumber, "exclusiveMaximum": aNumber,
-	"minLength": aCount, "maxLength": aCount, "minItems": aCount, "maxItems": aCount, "minProperties": aCount, "maxProperties": aCount,
+	"$comment": someText, "title": someText, "description": someText, "format": someText, "contentEncoding": someText, Personal: someText,
+	"examples": someList, "const": anyValue, "type": someType, "required": someName, "uniqueItems": yesOrNo, "minimum": aNumber,
+	"maximum": aNumber, "exclusiveMinimum": aNumber, "exclusiveMaximum": aNumber, "minLength": aCount, "maxLength": aCount, "minItems": aCount,
+	"maxItems": aCount, "minProperties": aCount, "maxProperties": aCount,
 }
 
 // Personal is the keyword of fields that hold something personal; its value says what, such as
@@ -74,7 +74,8 @@ func isType(v canonical.Value) bool {
 	if v.Kind == canonical.String {
 		return slices.Contains(typeNames, v.Str)
 	}
-	return len(v.Items) > 0 && isNames(v) && !slices.ContainsFunc(v.Items, func(one canonical.Value) bool { return !slices.Contains(typeNames, one.Str) })
+	return len(v.Items) > 0 && isNames(v) &&
+		!slices.ContainsFunc(v.Items, func(one canonical.Value) bool { return !slices.Contains(typeNames, one.Str) })
 }
 
 var typeNames = []string{"object", "array", "string", "integer", "number", "boolean", "null"}

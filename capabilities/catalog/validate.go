@@ -46,7 +46,9 @@ type routingField struct {
 
 var (
 	nodeRouting    = routingField{nodeField, `{"type":"string","minLength":1,"maxLength":128,"pattern":"^[^:]+$"}`}
-	purposeRouting = routingField{purposeField, `{"type":"string","maxLength":200,"description":"Why, in a sentence, for the person who is asked."}`}
+	purposeRouting = routingField{
+		purposeField, `{"type":"string","maxLength":200,"description":"Why, in a sentence, for the person who is asked."}`,
+	}
 )
 
 func timeoutRouting(name string) routingField {
@@ -180,7 +182,8 @@ func (d *Descriptor) withRouting(input canonical.Value, asking bool) (canonical.
 // so for what it returns.
 func (d *Descriptor) Validate() error {
 	for _, check := range []func() error{
-		d.validateIdentity, d.validateText, d.validateManifest, d.validateRouting, d.validateLimits, d.validateSchemas, d.validateDelivery, d.validateUpload, d.validateReach, d.validateReuse,
+		d.validateIdentity, d.validateText, d.validateManifest, d.validateRouting, d.validateLimits, d.validateSchemas, d.validateDelivery,
+		d.validateUpload, d.validateReach, d.validateReuse,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -300,7 +303,8 @@ func (d *Descriptor) validateManifest() error {
 		return refuse(d, "a tool that asks people is a provider's on a node, takes no steps and delivers nothing")
 	case d.TakesSteps() && (d.Delivery != nil || d.Exclusive):
 		return refuse(d, "a tool that takes steps delivers nothing and keeps no node")
-	case d.Surface != "" && (d.ModelFacing || d.Nature != NaturePlumbing || d.Provider != "" || d.Routing.Target != TargetGateway || len(d.Manifest.Privileged) == 0):
+	case d.Surface != "" &&
+		(d.ModelFacing || d.Nature != NaturePlumbing || d.Provider != "" || d.Routing.Target != TargetGateway || len(d.Manifest.Privileged) == 0):
 		return refuse(d, "an admin's own work is privileged plumbing of the gateway")
 	case d.Annotations.ReadOnly && d.SideEffects != EffectsNone:
 		return refuse(d, "annotations.read_only with side_effects %s", d.SideEffects)

@@ -131,7 +131,10 @@ var sayings = map[capabilities.ActionKey]func(a capabilities.Action) []any{
 
 	capabilities.ActionListSatellites: listed(Here("satellite", "list"), "lists those there are."),
 	capabilities.ActionAddSatellite: func(a capabilities.Action) []any {
-		return []any{There("satellite", "add", or(a.Name, "NAME")), " at the gateway prints a code, and ", There("satellite", "join", or(a.Name, "NAME")), " on its machine takes it."}
+		return []any{
+			There("satellite", "add", or(a.Name, "NAME")), " at the gateway prints a code, and ", There("satellite", "join", or(a.Name, "NAME")),
+			" on its machine takes it.",
+		}
 	},
 	capabilities.ActionRunSatellite: func(a capabilities.Action) []any {
 		return []any{There("satellite", "run", or(a.Name, "NAME")), " on its machine starts it."}
@@ -194,7 +197,8 @@ var sayings = map[capabilities.ActionKey]func(a capabilities.Action) []any{
 	},
 	capabilities.ActionManageUsers: listed(Here("user", "--help"), "says how."),
 	capabilities.ActionApproveOwn: func(capabilities.Action) []any {
-		return []any{Here("login"), " signs in, ", Here("node", "owner", "NODE"), " names the owner, and ", Here("user", "add", "NAME", "--role", "operator"),
+		return []any{Here("login"), " signs in, ", Here("node", "owner", "NODE"), " names the owner, and ",
+			Here("user", "add", "NAME", "--role", "operator"),
 			" makes a user. To try a tool out as an agent: ", Here("call", "--agent"), "."}
 	},
 	capabilities.ActionRevokeGrant: func(capabilities.Action) []any {
@@ -235,7 +239,9 @@ var sayings = map[capabilities.ActionKey]func(a capabilities.Action) []any{
 		return []any{Here("tools", "approve", or(a.Tool, "TOOL"), "--reason", "TEXT"), " shows it and asks."}
 	},
 	capabilities.ActionLiftQuarantine: func(a capabilities.Action) []any {
-		return []any{Here("drift", "list"), " shows the events, and ", Here("drift", "lift", or(a.Name, "RUNNER"), "--reason", "TEXT"), " lifts it."}
+		return []any{
+			Here("drift", "list"), " shows the events, and ", Here("drift", "lift", or(a.Name, "RUNNER"), "--reason", "TEXT"), " lifts it.",
+		}
 	},
 
 	capabilities.ActionNameGateway: func(capabilities.Action) []any {

@@ -90,7 +90,9 @@ type windowResult struct {
 }
 
 func windowOf(w platform.Window) *windowResult {
-	return &windowResult{Ref: capabilities.Clip(w.Ref, 256), Title: capabilities.Clip(w.Title, 512), Bounds: rectOf(w.Bounds), Focused: w.Focused}
+	return &windowResult{
+		Ref: capabilities.Clip(w.Ref, 256), Title: capabilities.Clip(w.Title, 512), Bounds: rectOf(w.Bounds), Focused: w.Focused,
+	}
 }
 
 // The routes.

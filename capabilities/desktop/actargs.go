@@ -19,9 +19,9 @@ func (a *action) given() []string {
 		name string
 		is   bool
 	}{
-		{"to", a.To != ""}, {"x", a.X != nil}, {"y", a.Y != nil}, {"frame_id", a.FrameID != ""}, {"width", a.Width != 0}, {"height", a.Height != 0},
-		{"direction", a.Direction != ""}, {"lines", a.Lines != 0}, {"pages", a.Pages != 0}, {"into_view", a.IntoView}, {"value", a.Value != nil},
-		{"text", a.Text != nil}, {"path", len(a.Path) > 0}, {"app", a.App != ""}, {"args", len(a.Args) > 0},
+		{"to", a.To != ""}, {"x", a.X != nil}, {"y", a.Y != nil}, {"frame_id", a.FrameID != ""}, {"width", a.Width != 0},
+		{"height", a.Height != 0}, {"direction", a.Direction != ""}, {"lines", a.Lines != 0}, {"pages", a.Pages != 0}, {"into_view", a.IntoView},
+		{"value", a.Value != nil}, {"text", a.Text != nil}, {"path", len(a.Path) > 0}, {"app", a.App != ""}, {"args", len(a.Args) > 0},
 	} {
 		if f.is {
 			list = append(list, f.name)
@@ -72,8 +72,10 @@ func (a *actArgs) check() (*selector, error) {
 	if err != nil {
 		return nil, err
 	}
-	if sel.ocr != nil && !has([]string{"click", "double_click", "right_click", "middle_click", "hover", "drag", "scroll", "show_menu"}, x.Kind) {
-		return nil, bad("Click it, or find the element with another selector.", "An element that is only seen as text cannot be the target of %s.", x.Kind)
+	if sel.ocr != nil &&
+		!has([]string{"click", "double_click", "right_click", "middle_click", "hover", "drag", "scroll", "show_menu"}, x.Kind) {
+		return nil, bad("Click it, or find the element with another selector.",
+			"An element that is only seen as text cannot be the target of %s.", x.Kind)
 	}
 	return sel, nil
 }

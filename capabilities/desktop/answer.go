@@ -37,7 +37,8 @@ func checkAnswers(o *Options) error {
 			return fmt.Errorf("desktop: %s: %w", c.name, err)
 		}
 		if len(keys) < 3 {
-			return fmt.Errorf("desktop: %s: an answer is a chord with two of Alt, AltGr, Control, Meta and Shift at least, such as %s", c.name, DefaultYes)
+			return fmt.Errorf("desktop: %s: an answer is a chord with two of Alt, AltGr, Control, Meta and Shift at least, such as %s", c.name,
+				DefaultYes)
 		}
 		end := keys[len(keys)-1]
 		if other := last[end]; other != "" {
@@ -86,7 +87,10 @@ func (h *Handler) HearAnswers(ctx context.Context, heard func(allow bool)) error
 
 // NoAnswers is why a desktop whose person can be watched cannot tell who presses a key.
 func NoAnswers(d *platform.Desktop) error {
-	return &platform.MissingError{What: d.Name + " does not show Handrail which keys a person presses and which a program.", Fix: "Answer from another device, or with a passkey."}
+	return &platform.MissingError{
+		What: d.Name + " does not show Handrail which keys a person presses and which a program.",
+		Fix:  "Answer from another device, or with a passkey.",
+	}
 }
 
 // TellsKeys is nil where a person of d can answer by keys, else it says why not.

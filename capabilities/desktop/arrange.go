@@ -62,7 +62,8 @@ func (c *deed) arrange(ctx context.Context) error {
 	if to == w.Bounds {
 		return c.done("it had that place and size already")
 	}
-	err = c.have(ctx, w.Ref, "its place and size were read back", func(now *platform.Window) bool { return now.Bounds == to }, wm.Place(ctx, w.Ref, to))
+	err = c.have(ctx, w.Ref, "its place and size were read back", func(now *platform.Window) bool { return now.Bounds == to },
+		wm.Place(ctx, w.Ref, to))
 	if err == nil && c.verdict.effect != capabilities.EffectConfirmed && c.window.Bounds != w.Bounds {
 		c.verdict = verdict{capabilities.EffectPartial, "it moved, but the window manager gave it another place or size; window.bounds has them"}
 	}

@@ -11,10 +11,11 @@ import (
 
 // otherNames are names of keys that callers use for those of platform.KeyNames.
 var otherNames = map[string]string{
-	"ctrl": "Control", "ctl": "Control", "option": "Alt", "opt": "Alt", "cmd": "Meta", "command": "Meta", "super": "Meta", "win": "Meta", "windows": "Meta",
-	"esc": "Escape", "return": "Enter", "del": "Delete", "ins": "Insert", "menu": "ContextMenu", "spacebar": "Space",
-	"up": "ArrowUp", "down": "ArrowDown", "left": "ArrowLeft", "right": "ArrowRight", "pgup": "PageUp", "pgdn": "PageDown", "page_up": "PageUp", "page_down": "PageDown",
-	"plus": "+", "minus": "-", "print": "PrintScreen", "back_space": "Backspace", "caps_lock": "CapsLock",
+	"ctrl": "Control", "ctl": "Control", "option": "Alt", "opt": "Alt", "cmd": "Meta", "command": "Meta", "super": "Meta", "win": "Meta",
+	"windows": "Meta", "esc": "Escape", "return": "Enter", "del": "Delete", "ins": "Insert", "menu": "ContextMenu", "spacebar": "Space",
+	"up": "ArrowUp", "down": "ArrowDown", "left": "ArrowLeft", "right": "ArrowRight", "pgup": "PageUp", "pgdn": "PageDown",
+	"page_up": "PageUp", "page_down": "PageDown", "plus": "+", "minus": "-", "print": "PrintScreen", "back_space": "Backspace",
+	"caps_lock": "CapsLock",
 }
 
 var modifiers = map[string]bool{"Alt": true, "AltGr": true, "Control": true, "Meta": true, "Shift": true}

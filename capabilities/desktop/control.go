@@ -130,11 +130,15 @@ func (h *Handler) controlFrame(ctx context.Context, display string, epoch *uint6
 		at = 0
 	}
 	if at < 0 {
-		return nil, capabilities.Errorf(capabilities.CodeInvalidArguments, "There is no display %.100q.", display).WithHint("Leave it out for the main one.")
+		return nil, capabilities.Errorf(capabilities.CodeInvalidArguments, "There is no display %.100q.", display).
+			WithHint("Leave it out for the main one.")
 	}
 	one := layout.Displays[at]
 	*epoch = layout.Epoch
-	s := h.frames.add(shown{display: one.ID, area: one.Bounds, width: one.Bounds.Width, height: one.Bounds.Height, scale: one.Scale, epoch: layout.Epoch, cursor: true})
+	s := h.frames.add(shown{
+		display: one.ID, area: one.Bounds, width: one.Bounds.Width, height: one.Bounds.Height, scale: one.Scale, epoch: layout.Epoch,
+		cursor: true,
+	})
 	return &controlFrame{FrameID: s.id, Width: s.width, Height: s.height}, nil
 }
 

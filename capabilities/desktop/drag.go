@@ -61,7 +61,8 @@ func (c *deed) destination(ctx context.Context) (platform.Point, error) {
 		return platform.Point{}, err
 	}
 	if e.Bounds.Empty() || !visible(&e) {
-		return platform.Point{}, unsupported("The element to drag to does not show.").WithHint("Scroll it into view first, with act scroll into_view.")
+		return platform.Point{}, unsupported("The element to drag to does not show.").
+			WithHint("Scroll it into view first, with act scroll into_view.")
 	}
 	return c.within(ctx, e.Bounds)
 }

@@ -221,7 +221,9 @@ func (t *trace) nothing(seen weak, aimed bool) verdict {
 	case t.events == nil && t.pixels == nil && t.changes == nil:
 		return verdict{capabilities.EffectUnverifiable, "this desktop does not tell what changed"}
 	}
-	return verdict{capabilities.EffectSuspectNoop, "nothing was seen to change: not the element, not its application, not its part of the screen"}
+	return verdict{
+		capabilities.EffectSuspectNoop, "nothing was seen to change: not the element, not its application, not its part of the screen",
+	}
 }
 
 // readTime bounds one reading of the element while an act is under way.

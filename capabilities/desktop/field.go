@@ -38,7 +38,8 @@ func (c *deed) setValue(ctx context.Context, value string) error {
 		if !is(&c.e, "editable") {
 			return c.choose(ctx, value)
 		}
-	case "button", "togglebutton", "checkbox", "switch", "link", "menuitem", "tab", "image", "label", "heading", "progressbar", "separator", "scrollbar":
+	case "button", "togglebutton", "checkbox", "switch", "link", "menuitem", "tab", "image", "label", "heading", "progressbar", "separator",
+		"scrollbar":
 		// Keys typed over one of these press it, or go to whatever has the focus.
 		if !is(&c.e, "editable") {
 			return unsupported("A %s holds no text.", c.e.Role)
@@ -283,7 +284,8 @@ func (c *deed) typing(ctx context.Context, text string) error {
 	typed, err := c.in.Type(ctx, text)
 	switch {
 	case errors.Is(err, platform.ErrUntypable):
-		return capabilities.Wrap(capabilities.CodeTextUntypable, err, "The character after the first "+strconv.Itoa(typed)+" cannot be typed on this system.").
+		return capabilities.Wrap(capabilities.CodeTextUntypable, err,
+			"The character after the first "+strconv.Itoa(typed)+" cannot be typed on this system.").
 			WithDetails(untyped{typed})
 	case err == nil && typed != utf8.RuneCountInString(text):
 		return capabilities.Errorf(capabilities.CodeExecutionFailed, "Only the first %d characters were typed.", typed)

@@ -195,7 +195,9 @@ func (h *Handler) single(s *scene, sel *selector) (int, error) {
 		}).WithDetails(map[string]any{"candidates": h.outlines(s, shownFirst(s, found)[:min(len(found), 5)])})
 	}
 	if len(s.hung) > 0 {
-		return 0, (&capabilities.Error{Code: capabilities.CodeAppHung, Message: "Nothing matches in the applications that answer; one or more do not answer."}).
+		return 0, (&capabilities.Error{
+			Code: capabilities.CodeAppHung, Message: "Nothing matches in the applications that answer; one or more do not answer.",
+		}).
 			WithDetails(hungApps{s.names()})
 	}
 	missed := &capabilities.Error{Code: capabilities.CodeElementNotFound}

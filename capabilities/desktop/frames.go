@@ -120,8 +120,9 @@ func (h *Handler) pointIn(layout platform.Layout, frameID string, x, y float64) 
 			return platform.Point{}, err
 		}
 		if p.X < 0 || p.Y < 0 || p.X >= s.width || p.Y >= s.height {
-			return platform.Point{}, capabilities.Errorf(capabilities.CodeOutsideDesktop, "That image has %d by %d pixels; x and y are not in it.", s.width, s.height).
-				WithHint("Give x and y in the pixels of the image whose frame_id you quote.")
+			return platform.Point{},
+				capabilities.Errorf(capabilities.CodeOutsideDesktop, "That image has %d by %d pixels; x and y are not in it.", s.width, s.height).
+					WithHint("Give x and y in the pixels of the image whose frame_id you quote.")
 		}
 		p = s.desktop(p)
 	}

@@ -154,7 +154,10 @@ func New(o Options) (*Handler, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	h := &Handler{o: o, log: o.Log, frames: newFrameTable(), refs: newRefTable(), hands: newHands(o.QuietTime), images: newImageCache(), snapshots: newSnapshotTable()}
+	h := &Handler{
+		o: o, log: o.Log, frames: newFrameTable(), refs: newRefTable(), hands: newHands(o.QuietTime), images: newImageCache(),
+		snapshots: newSnapshotTable(),
+	}
 	h.life, h.kill = context.WithCancel(context.Background())
 	return h, nil
 }

@@ -105,7 +105,8 @@ func (a *keyboardArgs) check() (keys []string, err error) {
 		return nil, bad("Leave text out, or type it in a call of its own.", "press takes no text.")
 	}
 	if keys, err = parseChord(*a.Key); err != nil {
-		return nil, bad("Keys are one character, or a name such as Enter, Escape, Tab, ArrowDown, PageUp or F5; chords such as Control+Shift+K.", "key: %v.", err)
+		return nil, bad("Keys are one character, or a name such as Enter, Escape, Tab, ArrowDown, PageUp or F5; chords such as Control+Shift+K.",
+			"key: %v.", err)
 	}
 	return keys, nil
 }
@@ -122,7 +123,8 @@ func (a *keyboardArgs) explain(err error, typed int) error {
 		details.Typed = &typed
 		return coded.WithDetails(details)
 	case errors.Is(err, platform.ErrUntypable):
-		return capabilities.Wrap(capabilities.CodeTextUntypable, err, fmt.Sprintf("The character after the first %d cannot be typed on this system.", typed)).
+		return capabilities.Wrap(capabilities.CodeTextUntypable, err,
+			fmt.Sprintf("The character after the first %d cannot be typed on this system.", typed)).
 			WithDetails(untyped{typed})
 	}
 	return err

@@ -90,7 +90,8 @@ func (c *deed) menu(ctx context.Context) error {
 // menuByKeys takes the items of a path as a person does, where the application takes
 // no order for that: the first one is clicked, the arrow keys go to the others, and
 // Enter takes the last, once the application says that it is the current one.
-func (c *deed) menuByKeys(ctx context.Context, root platform.Element, path []platform.Element, goal func(e *platform.Element) string) error {
+func (c *deed) menuByKeys(ctx context.Context, root platform.Element, path []platform.Element,
+	goal func(e *platform.Element) string) error {
 	if c.in == nil {
 		return c.noInput()
 	}
@@ -168,7 +169,8 @@ func (c *deed) arrowTo(ctx context.Context, root, menu, item platform.Element) e
 		})
 	}
 	if err == nil && at != item.Ref {
-		err = unsupported("The keyboard does not come to that item of the menu.").WithHint("Open the menu by a click, take a snapshot, and click the item.")
+		err = unsupported("The keyboard does not come to that item of the menu.").
+			WithHint("Open the menu by a click, take a snapshot, and click the item.")
 	}
 	return err
 }
@@ -205,14 +207,16 @@ func (c *deed) menuRoot(ctx context.Context) (platform.Element, string, error) {
 
 // menuItem looks for the next item of the path: below the one before, else in
 // what popped up in the application, else, for the first, below the root.
-func (c *deed) menuItem(ctx context.Context, root platform.Element, window string, parent *platform.Element, name string, first bool) (*platform.Element, error) {
+func (c *deed) menuItem(ctx context.Context, root platform.Element, window string, parent *platform.Element, name string,
+	first bool) (*platform.Element, error) {
 	s, err := c.menus(ctx, root)
 	if err != nil {
 		return nil, err
 	}
 	for _, fold := range []bool{false, true} {
 		for _, i := range s.menuPlaces(root, parent, first) {
-			if e := &s.elements[i]; e.Name != "" && (menuName(e.Name, false) == menuName(name, false) || fold && menuName(e.Name, true) == menuName(name, true)) {
+			if e := &s.elements[i]; e.Name != "" &&
+				(menuName(e.Name, false) == menuName(name, false) || fold && menuName(e.Name, true) == menuName(name, true)) {
 				full, err := c.d.Accessibility.Element(ctx, e.Ref)
 				if err != nil {
 					if err := c.h.gone(ctx, err, e.PID); err != nil {

@@ -379,7 +379,8 @@ func (m *gesture) travel(ctx context.Context, in platform.Input, way []platform.
 	}
 	m.at = &place{at.X, at.Y}
 	if to := way[len(way)-1]; at != to {
-		return capabilities.Errorf(capabilities.CodeExecutionFailed, "The pointer went to %d, %d instead of %d, %d; nothing was pressed there.", at.X, at.Y, to.X, to.Y).
+		return capabilities.Errorf(capabilities.CodeExecutionFailed, "The pointer went to %d, %d instead of %d, %d; nothing was pressed there.",
+			at.X, at.Y, to.X, to.Y).
 			WithHint("An application or the person holds the pointer. Take a screenshot, and try again.")
 	}
 	return nil

@@ -115,7 +115,8 @@ func (h *call) querySeen(ctx context.Context, o *ocrTerm, limit int, result *que
 	result.Total = len(found)
 	for _, f := range found[:min(len(found), limit)] {
 		bounds := rectOf(f.Bounds)
-		result.Matches = append(result.Matches, match{Kind: "ocr", Text: capabilities.Clip(f.Text, 512), Bounds: &bounds, Confidence: f.Confidence})
+		result.Matches = append(result.Matches,
+			match{Kind: "ocr", Text: capabilities.Clip(f.Text, 512), Bounds: &bounds, Confidence: f.Confidence})
 	}
 	return nil
 }

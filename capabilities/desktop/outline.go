@@ -250,7 +250,8 @@ func (o *outliner) worth(e *platform.Element, above string) bool {
 
 // shownStates are the states that a line tells.
 var shownStates = []string{
-	"active", "busy", "checked", "collapsed", "expanded", "focused", "invalid", "mixed", "modal", "pressed", "protected", "readonly", "required", "selected",
+	"active", "busy", "checked", "collapsed", "expanded", "focused", "invalid", "mixed", "modal", "pressed", "protected", "readonly",
+	"required", "selected",
 }
 
 // line tells an element as browser snapshots do: - button "Save" [ref=e12].

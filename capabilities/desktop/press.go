@@ -12,7 +12,8 @@ import (
 
 // pressed roles do on a click what their main action does.
 var pressed = []string{
-	"button", "checkbox", "radio", "switch", "togglebutton", "link", "menuitem", "menuitemcheckbox", "menuitemradio", "menu", "tab", "combobox", "option",
+	"button", "checkbox", "radio", "switch", "togglebutton", "link", "menuitem", "menuitemcheckbox", "menuitemradio", "menu", "tab",
+	"combobox", "option",
 }
 
 // written roles take the keyboard on a click.

@@ -59,8 +59,8 @@ func (h *Handler) match(e platform.Element) match {
 
 func summarize(e platform.Element) *summary {
 	return &summary{
-		Role: capabilities.Clip(e.Role, 64), Name: capabilities.Clip(e.Name, 512), Value: capabilities.Clip(e.Value, 512), Bounds: rectOf(e.Bounds),
-		States: short(e.States), Actions: short(e.Actions),
+		Role: capabilities.Clip(e.Role, 64), Name: capabilities.Clip(e.Name, 512), Value: capabilities.Clip(e.Value, 512),
+		Bounds: rectOf(e.Bounds), States: short(e.States), Actions: short(e.Actions),
 	}
 }
 

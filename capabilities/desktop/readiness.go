@@ -44,7 +44,9 @@ var needs = map[capabilities.CapabilityID][]platform.DesktopPart{
 const openTime = 2 * time.Second
 
 // uses are the capabilities that use mouse and keyboard.
-var uses = map[capabilities.CapabilityID]bool{"tyrum.desktop.act": true, "tyrum.desktop.mouse": true, "tyrum.desktop.keyboard": true, controlID: true}
+var uses = map[capabilities.CapabilityID]bool{
+	"tyrum.desktop.act": true, "tyrum.desktop.mouse": true, "tyrum.desktop.keyboard": true, controlID: true,
+}
 
 // Readiness returns the present truth for each capability. It opens the desktop,
 // which changes nothing on it, and answers from a cache for two seconds.

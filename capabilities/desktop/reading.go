@@ -14,7 +14,9 @@ import (
 var fields = map[string]bool{"textbox": true, "combobox": true, "spinbutton": true, "slider": true, "checkbox": true, "switch": true}
 
 // sorted are the roles of containers whose order says nothing: lists and the like have one.
-var sorted = map[string]bool{"generic": true, "group": true, "section": true, "page": true, "tabpanel": true, "scrollarea": true, "window": true, "dialog": true}
+var sorted = map[string]bool{
+	"generic": true, "group": true, "section": true, "page": true, "tabpanel": true, "scrollarea": true, "window": true, "dialog": true,
+}
 
 // inReadingOrder puts the children of forms with nameless fields into the order in which
 // they are read. A document keeps its own.

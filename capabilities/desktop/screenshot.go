@@ -154,7 +154,8 @@ func (h *call) areaOf(ctx context.Context, layout platform.Layout, args shotArgs
 				return area, err
 			}
 			if part = s.part(part); part.Empty() {
-				return area, capabilities.Errorf(capabilities.CodeOutsideDesktop, "That image has %d by %d pixels; the region is not in it.", s.width, s.height)
+				return area, capabilities.Errorf(capabilities.CodeOutsideDesktop, "That image has %d by %d pixels; the region is not in it.", s.width,
+					s.height)
 			}
 		}
 		area = part.Intersect(layout.Whole())

@@ -63,8 +63,10 @@ func sides(word string) string {
 
 // selectorError says what is wrong with a selector and where.
 func selectorError(at int, format string, args ...any) error {
-	return capabilities.Errorf(capabilities.CodeInvalidArguments, "The selector is not well formed at character %d: %s", at+1, fmt.Sprintf(format, args...)).
-		WithHint(`Write it like window:"Text Editor" >> role:button && name:"Save"; the terms are role, name, text, value, state, app, window, nth, near, right-of, left-of, above, below and has.`)
+	return capabilities.Errorf(capabilities.CodeInvalidArguments, "The selector is not well formed at character %d: %s", at+1,
+		fmt.Sprintf(format, args...)).
+		WithHint(
+			`Write it like window:"Text Editor" >> role:button && name:"Save"; the terms are role, name, text, value, state, app, window, nth, near, right-of, left-of, above, below and has.`)
 }
 
 // parseSelector reads a chain.

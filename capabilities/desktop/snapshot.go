@@ -114,8 +114,8 @@ func (h *call) snap(ctx context.Context, d *platform.Desktop, args snapshotArgs)
 	}
 	for _, w := range wanted[:min(len(wanted), maxWindows)] {
 		result.Windows = append(result.Windows, windowInfo{
-			Ref: capabilities.Clip(w.Ref, 256), Title: capabilities.Clip(w.Title, 512), App: capabilities.Clip(w.App, 256), PID: max(w.PID, 0), Bounds: rectOf(w.Bounds),
-			Focused: w.Focused, Minimized: w.Minimized, Z: max(w.Z, 0),
+			Ref: capabilities.Clip(w.Ref, 256), Title: capabilities.Clip(w.Title, 512), App: capabilities.Clip(w.App, 256), PID: max(w.PID, 0),
+			Bounds: rectOf(w.Bounds), Focused: w.Focused, Minimized: w.Minimized, Z: max(w.Z, 0),
 		})
 	}
 	result.Truncated = len(wanted) > maxWindows
@@ -164,7 +164,8 @@ func sameApp(app, want string) bool {
 }
 
 // readElements reads the trees of the wanted windows in bulk and returns what was asked of them.
-func (h *call) readElements(ctx context.Context, d *platform.Desktop, args snapshotArgs, windows, wanted []platform.Window, result *snapshotResult) error {
+func (h *call) readElements(ctx context.Context, d *platform.Desktop, args snapshotArgs, windows, wanted []platform.Window,
+	result *snapshotResult) error {
 	q := platform.TreeQuery{MaxElements: maxElements, Bounds: true, PerApp: perApp}
 	narrow := args.Window != "" || args.App != ""
 	if narrow && len(wanted) > 0 {
@@ -220,7 +221,8 @@ func wholeOf(ctx context.Context, d *platform.Desktop) platform.Rect {
 }
 
 // snapImage takes the image of what the snapshot is about.
-func (h *call) snapImage(ctx context.Context, d *platform.Desktop, args snapshotArgs, wanted []platform.Window) ([]capabilities.Blob, *imageResult, error) {
+func (h *call) snapImage(ctx context.Context, d *platform.Desktop, args snapshotArgs,
+	wanted []platform.Window) ([]capabilities.Blob, *imageResult, error) {
 	layout, err := h.layout(ctx, d)
 	if err != nil {
 		return nil, nil, err

@@ -66,7 +66,8 @@ func (c *deed) selects(ctx context.Context) error {
 	if is(&c.e, "selected") {
 		return c.done("it was selected already")
 	}
-	err := c.try(ctx, holds("selected", "it is selected"), func(ctx context.Context) error { return c.d.Accessibility.Select(ctx, c.e.Ref, false) })
+	err := c.try(ctx, holds("selected", "it is selected"),
+		func(ctx context.Context) error { return c.d.Accessibility.Select(ctx, c.e.Ref, false) })
 	if err == nil && c.verdict.effect == capabilities.EffectConfirmed || err != nil && !cannot(err) {
 		return err
 	}
@@ -242,7 +243,8 @@ func (c *deed) pickOption(ctx context.Context, option platform.Element, combo bo
 		if err != nil && !cannot(err) {
 			return err
 		}
-		if err == nil && (c.verdict.effect == capabilities.EffectConfirmed || c.verdict.effect == capabilities.EffectPartial && i == len(routes)-1 && strings.HasPrefix(option.Role, "menu")) {
+		if err == nil && (c.verdict.effect == capabilities.EffectConfirmed ||
+			c.verdict.effect == capabilities.EffectPartial && i == len(routes)-1 && strings.HasPrefix(option.Role, "menu")) {
 			return nil
 		}
 	}
@@ -273,7 +275,8 @@ func (c *deed) option(ctx context.Context, root platform.Element, name string, o
 		roots = append(roots, "")
 	}
 	for _, below := range roots {
-		tree, err := c.d.Accessibility.Tree(ctx, platform.TreeQuery{Root: below, PID: root.PID, MaxElements: maxElements, PerApp: perApp, Bounds: open})
+		tree, err := c.d.Accessibility.Tree(ctx,
+			platform.TreeQuery{Root: below, PID: root.PID, MaxElements: maxElements, PerApp: perApp, Bounds: open})
 		if err != nil {
 			if isGone(err) && below != "" {
 				continue
@@ -341,7 +344,9 @@ func (c *deed) expand(ctx context.Context) error {
 	if inState(&c.e, state) && (state == "expanded" || is(&c.e, "collapsed")) {
 		return c.done("it was so already")
 	}
-	how := map[string]string{"expand": "it is expanded: its state was read back", "collapse": "it is collapsed: its state was read back"}[c.a.Kind]
+	how := map[string]string{
+		"expand": "it is expanded: its state was read back", "collapse": "it is collapsed: its state was read back",
+	}[c.a.Kind]
 	goal := holds(state, how)
 	acc := c.d.Accessibility
 	for _, name := range c.e.Actions {

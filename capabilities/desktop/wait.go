@@ -158,7 +158,8 @@ func (w *waiter) read(launch bool) error {
 		}
 	}
 	if given > 1 {
-		return bad("Give one of them; a selector can name its window: window:\"…\" >> …", "Only one of selector, window and region can be waited for.")
+		return bad("Give one of them; a selector can name its window: window:\"…\" >> …",
+			"Only one of selector, window and region can be waited for.")
 	}
 	w.state = a.State
 	pixels := has(pixelStates, a.State)
@@ -184,7 +185,8 @@ func (w *waiter) read(launch bool) error {
 	case given == 0 && !pixels && !w.launch:
 		return bad("Give selector, window or region, or the state stable or changed.", "There is nothing to wait for.")
 	case !pixels && !has(known, w.state):
-		return bad("Use "+strings.Join(append(slices.Clone(known), pixelStates...), ", ")+".", "The state %q cannot be waited for here.", capabilities.Clip(w.state, 16))
+		return bad("Use "+strings.Join(append(slices.Clone(known), pixelStates...), ", ")+".", "The state %q cannot be waited for here.",
+			capabilities.Clip(w.state, 16))
 	case (w.state == "value") != (a.Value != nil):
 		return bad("Give both, or neither.", "The state value and the field value go together.")
 	case a.StableMS > 0 && w.state != "stable":
@@ -273,7 +275,9 @@ func (w *waiter) listenPixels(ctx context.Context) error {
 		return err
 	}
 	if w.area = w.area.Intersect(layout.Whole()); w.area.Empty() {
-		return &capabilities.Error{Code: capabilities.CodeOutsideDesktop, Message: "The region or element to wait for has no area on any display."}
+		return &capabilities.Error{
+			Code: capabilities.CodeOutsideDesktop, Message: "The region or element to wait for has no area on any display.",
+		}
 	}
 	w.pixels, _ = w.d.Screen.Changes(ctx, w.area)
 	w.h.observe(keyScreen, "")
@@ -296,7 +300,8 @@ func (h *Handler) regionOf(layout platform.Layout, r waitRegion) (platform.Rect,
 	}
 	part := r.pixels().Intersect(platform.Rect{Width: s.width, Height: s.height})
 	if part.Empty() {
-		return platform.Rect{}, capabilities.Errorf(capabilities.CodeOutsideDesktop, "That image has %d by %d pixels; the region is not in it.", s.width, s.height)
+		return platform.Rect{}, capabilities.Errorf(capabilities.CodeOutsideDesktop, "That image has %d by %d pixels; the region is not in it.",
+			s.width, s.height)
 	}
 	x, y := part.X*s.area.Width/s.width, part.Y*s.area.Height/s.height
 	right := ((part.X+part.Width)*s.area.Width + s.width - 1) / s.width

@@ -61,7 +61,8 @@ func stateWord(s string) (string, bool) {
 func unknownWord(at int, what, word string, known []string) error {
 	list := slices.Clone(known)
 	slices.SortStableFunc(list, func(a, b string) int { return edits(a, plainWord(word)) - edits(b, plainWord(word)) })
-	return selectorError(at, "there is no %s %q; the nearest are %s", what, capabilities.Clip(word, 40), strings.Join(list[:min(4, len(list))], ", "))
+	return selectorError(at, "there is no %s %q; the nearest are %s", what, capabilities.Clip(word, 40),
+		strings.Join(list[:min(4, len(list))], ", "))
 }
 
 // edits is the number of characters to change, add or drop between two texts,

@@ -300,7 +300,9 @@ func (k *hands) held(lane capabilities.LaneID) []platform.Button {
 		return nil
 	}
 	var all []platform.Button
-	for _, b := range []platform.Button{platform.ButtonLeft, platform.ButtonMiddle, platform.ButtonRight, platform.ButtonBack, platform.ButtonForward} {
+	for _, b := range []platform.Button{
+		platform.ButtonLeft, platform.ButtonMiddle, platform.ButtonRight, platform.ButtonBack, platform.ButtonForward,
+	} {
 		if k.hold.buttons[b] {
 			all = append(all, b)
 		}
@@ -320,7 +322,8 @@ func (k *hands) isUp(b platform.Button) error {
 	if k.hold == nil || !k.hold.buttons[b] {
 		return nil
 	}
-	return capabilities.Wrap(capabilities.CodeConflict, errDown, "The "+string(b)+" button is down since an earlier call; nothing was pressed.").
+	return capabilities.Wrap(capabilities.CodeConflict, errDown,
+		"The "+string(b)+" button is down since an earlier call; nothing was pressed.").
 		WithHint("Let it go first, with mouse and the action up; what it holds is dragged with the action move.")
 }
 

@@ -62,7 +62,10 @@ func New(rules *Rules, log *slog.Logger, onHost func(host string), granted func(
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{known: make(chan struct{}), rules: rules, log: log, onHost: onHost, granted: granted, listener: listener, failures: map[string]failed{}, tunnels: map[net.Conn]string{}}
+	p := &Proxy{
+		known: make(chan struct{}), rules: rules, log: log, onHost: onHost, granted: granted, listener: listener, failures: map[string]failed{},
+		tunnels: map[net.Conn]string{},
+	}
 	p.stopped, p.stop = context.WithCancel(context.Background())
 	p.flowing, p.end = context.WithCancel(p.stopped)
 	p.transport = &http.Transport{
@@ -310,7 +313,10 @@ func (p *Proxy) cut() {
 }
 
 // hopHeaders concern one connection only (RFC 9110, 7.6.1).
-var hopHeaders = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+var hopHeaders = []string{
+	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding",
+	"Upgrade",
+}
 
 func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 	out := r.Clone(r.Context())

@@ -37,9 +37,10 @@ type Rules struct {
 
 // NewRules reads the owner's origins, such as "http://127.0.0.1:8080".
 func NewRules(origins []string) (*Rules, error) {
-	r := &Rules{named: map[string]bool{}, proxies: map[*Proxy]bool{}, links: net.InterfaceAddrs, Lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
-		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	}}
+	r := &Rules{named: map[string]bool{}, proxies: map[*Proxy]bool{}, links: net.InterfaceAddrs,
+		Lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}}
 	for _, origin := range origins {
 		u, err := url.Parse(origin)
 		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.User != nil ||

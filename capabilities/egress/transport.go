@@ -47,8 +47,8 @@ func (w *Way) Transport(o TransportOptions) *Transport {
 	}
 	return &Transport{opts: o, to: &http.Transport{
 		DialContext: w.dialHeld, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: o.HeaderTimeout,
-		MaxIdleConns: 8, MaxIdleConnsPerHost: 4, MaxConnsPerHost: 32, IdleConnTimeout: 60 * time.Second, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
-		DisableKeepAlives: o.Once,
+		MaxIdleConns: 8, MaxIdleConnsPerHost: 4, MaxConnsPerHost: 32, IdleConnTimeout: 60 * time.Second, MaxResponseHeaderBytes: 64 << 10,
+		ForceAttemptHTTP2: true, DisableKeepAlives: o.Once,
 	}}
 }
 
@@ -92,7 +92,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	resp, err := t.to.RoundTrip(r)
-	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") && resp.StatusCode != http.StatusSwitchingProtocols {
+	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") &&
+		resp.StatusCode != http.StatusSwitchingProtocols {
 		resp.Body = &boundedBody{ReadCloser: resp.Body, left: t.opts.MaxBytes}
 	}
 	return resp, err

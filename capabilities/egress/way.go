@@ -124,7 +124,8 @@ func (w *Way) Watch(told func(target string)) { w.reached = told }
 
 func readHost(entry string) (h namedHost, err error) {
 	bad := func() (namedHost, error) {
-		return namedHost{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "%.200q is no host: want example.com, *.example.com, example.com:8443 or 127.0.0.1:8080", entry)
+		return namedHost{}, capabilities.Errorf(capabilities.CodeInvalidRequest,
+			"%.200q is no host: want example.com, *.example.com, example.com:8443 or 127.0.0.1:8080", entry)
 	}
 	text := strings.ToLower(strings.TrimSpace(entry))
 	if addr, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {

@@ -58,35 +58,66 @@ func Fold(text string) string {
 // The words by which a text is private; those that end in * have any ending.
 var private = words(
 	// health
-	"allerg*", "alergi*", "asthma*", "asma", "diabet*", "insulin*", "migraine*", "migran*", "illness*", "disease*", "cancer*", "krebs*", "depress*", "depri*",
-	"anxiety", "angst*", "therap*", "terap*", "medication*", "medicine*", "medikament*", "medicament*", "medicac*", "pills", "tablet* against", "doctor*", "arzt*", "aerzt*",
-	"arztin*", "zahnarzt*", "hausarzt*", "dentist*", "dentiste*", "medecin*", "medico", "medica", "surgeon*", "hospital*", "krankenhaus*", "hopital*", "clinic*", "klinik*", "clinique*",
-	"pregnan*", "schwanger*", "enceinte", "embaraz*", "blood *", "blut*", "tension arterielle", "vaccin*", "vacun*", "geimpft", "impf*", "disab*", "behinder*", "handicap*", "discapac*",
-	"adhd", "adhs", "tdah", "autis*", "hiv", "vih", "surgery", "krank*", "malad*", "enferm*", "coeliac*", "celiac*", "celiaqu*", "coeliaque*", "zoliakie", "gluten*", "glutenfre*", "lactose*",
-	"laktose*", "lactosa", "intoleran*", "epilep*", "dyslexi*", "burnout", "diagnos*", "symptom*", "wheelchair*", "rollstuhl*", "heart condition", "hearing aid*", "pacemaker*", "sober", "alcoholi*",
-	"insomni*", "schlafstor*", "arthrit*", "rheuma*", "colour-?blind*", "color-?blind*", "farbenblind*", "daltoni*", "back pain", "knee", "bad back", "rucken*", "smok*", "weigh", "weight",
+	"allerg*", "alergi*", "asthma*", "asma", "diabet*", "insulin*", "migraine*", "migran*", "illness*", "disease*", "cancer*", "krebs*",
+	"depress*", "depri*",
+	"anxiety", "angst*", "therap*", "terap*", "medication*", "medicine*", "medikament*", "medicament*", "medicac*", "pills", "tablet* against",
+	"doctor*", "arzt*", "aerzt*",
+	"arztin*", "zahnarzt*", "hausarzt*", "dentist*", "dentiste*", "medecin*", "medico", "medica", "surgeon*", "hospital*", "krankenhaus*",
+	"hopital*", "clinic*", "klinik*", "clinique*",
+	"pregnan*", "schwanger*", "enceinte", "embaraz*", "blood *", "blut*", "tension arterielle", "vaccin*", "vacun*", "geimpft", "impf*",
+	"disab*", "behinder*", "handicap*", "discapac*",
+	"adhd", "adhs", "tdah", "autis*", "hiv", "vih", "surgery", "krank*", "malad*", "enferm*", "coeliac*", "celiac*", "celiaqu*", "coeliaque*",
+	"zoliakie", "gluten*", "glutenfre*", "lactose*",
+	"laktose*", "lactosa", "intoleran*", "epilep*", "dyslexi*", "burnout", "diagnos*", "symptom*", "wheelchair*",
+	"rollstuhl*", "heart condition", "hearing aid*", "pacemaker*", "sober", "alcoholi*",
+	"insomni*", "schlafstor*", "arthrit*", "rheuma*", "colour-?blind*", "color-?blind*", "farbenblind*", "daltoni*", "back pain",
+	"knee", "bad back", "rucken*", "smok*", "weigh", "weight",
 	// money
-	"salary", "salaries", "gehalt*", "salaire*", "sueldo*", "salario*", "income*", "einkommen*", "revenu*", "debt*", "schulden", "dette*", "deuda*", "mortgage*", "hypothek*", "hipoteca*",
-	"loan*", "kredit*", "credito*", "rent is", "rent costs", "my rent", "miete*", "loyer*", "alquiler*", "bank", "bank account*", "konto*", "kontonummer*", "account number*", "iban*", "tax *", "taxes",
-	"steuer*", "impot*", "impuesto*", "pension*", "rente", "savings", "ersparnis*", "ahorro*", "earn*", "verdien*", "gano", "gagne*", "bankrupt*", "insolven*", "inherit*", "erbe", "herencia", "budget is",
+	"salary", "salaries", "gehalt*", "salaire*", "sueldo*", "salario*", "income*", "einkommen*", "revenu*", "debt*", "schulden", "dette*",
+	"deuda*", "mortgage*", "hypothek*", "hipoteca*",
+	"loan*", "kredit*", "credito*", "rent is", "rent costs", "my rent", "miete*", "loyer*", "alquiler*", "bank", "bank account*", "konto*",
+	"kontonummer*", "account number*", "iban*", "tax *", "taxes",
+	"steuer*", "impot*", "impuesto*", "pension*", "rente", "savings", "ersparnis*", "ahorro*", "earn*", "verdien*", "gano", "gagne*",
+	"bankrupt*", "insolven*", "inherit*", "erbe", "herencia", "budget is",
 	// people
-	"wife*", "husband*", "girlfriend*", "boyfriend*", "fiance*", "spouse*", "partner is", "partner's", "son", "sons", "son's", "daughter*", "sister*", "brother*", "mother*", "father*", "mum", "mum's", "mom",
-	"mom's", "dad", "dad's", "parents", "aunt*", "uncle*", "cousin*", "nephew*", "niece*", "grandm*", "grandf*", "grandp*", "kids", "child", "children", "boss", "boss's", "colleague*", "coworker*", "co-worker*", "flatmate*", "roommate*",
-	"neighbour*", "neighbor*", "landlord*", "best friend*", "friend is", "friend's", "married", "divorce*", "ehefrau", "ehemann", "meine frau", "mein mann", "freundin*", "mein freund", "meinem freund", "tochter*", "sohn*", "schwester*", "bruder*",
-	"mutter*", "vater*", "mama", "papa", "eltern", "oma", "opa", "tante", "onkel", "cousine", "neffe*", "nichte*", "kinder", "mein kind", "chef", "chefin", "chefs", "kolleg*", "nachbar*", "vermieter*", "verheiratet", "geschieden", "verlobt",
-	"femme", "mari", "copine", "copain", "fille", "filles", "fils", "soeur*", "frere*", "mere", "pere", "maman", "parents", "tante", "oncle", "neveu*", "enfant*", "patron", "patronne", "collegue*", "voisin*", "marie", "mariee", "divorce*",
-	"esposa", "esposo", "marido", "mujer", "novio", "novia", "hijo*", "hija*", "hermano*", "hermana*", "madre", "padre", "padres", "mama", "abuel*", "tio", "tia", "primo", "prima", "sobrin*", "jefe", "jefa", "companer*", "vecin*", "casad*", "divorciad*",
-	"my name*", "my surname*", "my full name*", "my maiden name*", "i am called", "i'm called", "call me", "mein name*", "ich heisse", "nenn mich", "je m'appelle", "appelle-moi", "mon nom", "mon prenom", "me llamo", "mi nombre", "llamame", "mi apellido",
-	"birthday*", "born", "date of birth", "geburtsdatum", "date de naissance", "fecha de nacimiento", "geburtstag*", "geboren", "anniversaire*", "nee le", "ne le", "cumpleanos", "naci", "nacio", "years old", "jahre alt", "tengo * anos", "j'ai * ans", "age is",
+	"wife*", "husband*", "girlfriend*", "boyfriend*", "fiance*", "spouse*", "partner is", "partner's", "son", "sons", "son's", "daughter*",
+	"sister*", "brother*", "mother*", "father*", "mum", "mum's", "mom",
+	"mom's", "dad", "dad's", "parents", "aunt*", "uncle*", "cousin*", "nephew*", "niece*", "grandm*", "grandf*", "grandp*", "kids", "child",
+	"children", "boss", "boss's", "colleague*", "coworker*", "co-worker*", "flatmate*", "roommate*",
+	"neighbour*", "neighbor*", "landlord*", "best friend*", "friend is", "friend's", "married", "divorce*", "ehefrau", "ehemann", "meine frau",
+	"mein mann", "freundin*", "mein freund", "meinem freund", "tochter*", "sohn*", "schwester*", "bruder*",
+	"mutter*", "vater*", "mama", "papa", "eltern", "oma", "opa", "tante", "onkel", "cousine", "neffe*", "nichte*", "kinder", "mein kind",
+	"chef", "chefin", "chefs", "kolleg*", "nachbar*", "vermieter*", "verheiratet", "geschieden", "verlobt",
+	"femme", "mari", "copine", "copain", "fille", "filles", "fils", "soeur*", "frere*", "mere", "pere", "maman", "parents", "tante", "oncle",
+	"neveu*", "enfant*", "patron", "patronne", "collegue*", "voisin*", "marie", "mariee", "divorce*",
+	"esposa", "esposo", "marido", "mujer", "novio", "novia", "hijo*", "hija*", "hermano*", "hermana*", "madre", "padre", "padres", "mama",
+	"abuel*", "tio", "tia", "primo", "prima", "sobrin*", "jefe", "jefa", "companer*", "vecin*", "casad*", "divorciad*",
+	"my name*", "my surname*", "my full name*", "my maiden name*", "i am called", "i'm called", "call me", "mein name*", "ich heisse",
+	"nenn mich", "je m'appelle", "appelle-moi", "mon nom", "mon prenom", "me llamo", "mi nombre", "llamame", "mi apellido",
+	"birthday*", "born", "date of birth", "geburtsdatum", "date de naissance", "fecha de nacimiento", "geburtstag*", "geboren",
+	"anniversaire*", "nee le", "ne le", "cumpleanos", "naci", "nacio", "years old", "jahre alt", "tengo * anos", "j'ai * ans", "age is",
 	// places and how to reach somebody
-	"address", "addresses", "adresse*", "direccion", "i live", "we live", "lives in", "living in", "live in", "live at", "live on", "wohne*", "wohnt", "wohnung*", "habite*", "vivo", "vive en", "vivimos", "moved to", "move to", "umgezogen", "ziehe nach", "demenag*", "mude a", "mudado",
-	"postcode*", "zip code*", "postleitzahl*", "plz", "code postal", "codigo postal", "street", "strasse*", "avenue", "rue", "calle", "hometown", "my flat", "my house", "my apartment", "apartment", "ma maison", "mi casa", "mi piso", "grew up", "aufgewachsen", "spare key*", "ersatzschlussel*", "alarm*",
-	"phone", "phone number*", "telephone*", "telefon*", "handynummer*", "mobile number*", "numero de telephone", "mon numero", "mi numero", "number is", "email*", "e-mail*", "mail address*", "passport*", "reisepass*", "ausweis*", "passeport*", "pasaporte*", "social security*", "versicherungsnummer*", "licence plate*", "license plate*", "kennzeichen",
-	"from home in", "my office is in", "school is", "goes to school", "kindergarten", "kita", "work at", "works at", "works for", "work for", "arbeite bei", "arbeitet bei", "travaille chez", "trabajo en", "trabaja en", "employer*", "arbeitgeber*",
+	"address", "addresses", "adresse*", "direccion", "i live", "we live", "lives in", "living in", "live in", "live at", "live on", "wohne*",
+	"wohnt", "wohnung*", "habite*", "vivo", "vive en", "vivimos", "moved to", "move to", "umgezogen", "ziehe nach", "demenag*", "mude a",
+	"mudado",
+	"postcode*", "zip code*", "postleitzahl*", "plz", "code postal", "codigo postal", "street", "strasse*", "avenue", "rue", "calle",
+	"hometown", "my flat", "my house", "my apartment", "apartment", "ma maison", "mi casa", "mi piso", "grew up",
+	"aufgewachsen", "spare key*", "ersatzschlussel*", "alarm*",
+	"phone", "phone number*", "telephone*", "telefon*", "handynummer*", "mobile number*", "numero de telephone", "mon numero", "mi numero",
+	"number is", "email*", "e-mail*", "mail address*", "passport*", "reisepass*", "ausweis*", "passeport*", "pasaporte*", "social security*",
+	"versicherungsnummer*", "licence plate*", "license plate*", "kennzeichen",
+	"from home in", "my office is in", "school is", "goes to school", "kindergarten", "kita", "work at", "works at", "works for", "work for",
+	"arbeite bei", "arbeitet bei", "travaille chez", "trabajo en", "trabaja en", "employer*", "arbeitgeber*",
 	// convictions and who one loves
-	"religio*", "christian*", "christ", "catholi*", "katholi*", "protestant*", "evangelisch*", "muslim*", "musulman*", "islam*", "jew", "jewish", "jude", "judisch*", "juif*", "juive*", "judi*", "buddhis*", "budis*", "hindu*", "atheis*", "church*", "kirche*", "freikirche*", "landeskirche*", "eglise*", "iglesia*", "mosque*", "moschee*", "synagog*", "pray*", "ramadan", "halal", "kosher", "koscher",
-	"vote", "voted", "voto", "votas", "partido *", "je vote", "parti politique", "partei *", "votes", "voting", "wahle", "gewahlt", "politic*", "politisch*", "politiqu*", "conservative*", "liberal*", "socialis*", "sozialdemokrat*", "communis*", "union member*", "gewerkschaft*", "syndicat*", "sindicato*", "party member*", "parteimitglied*",
-	"gay", "lesb*", "bisexual*", "bisexuell*", "schwul*", "homosex*", "queer", "transgender", "pronoun*", "pronomen", "non-binary", "nonbinary", "asylum*", "asyl*", "nationality", "staatsangehorig*", "nationalite", "nacionalidad", "immigra*", "convict*", "prison", "gefangnis", "criminal record",
+	"religio*", "christian*", "christ", "catholi*", "katholi*", "protestant*", "evangelisch*", "muslim*", "musulman*", "islam*", "jew",
+	"jewish", "jude", "judisch*", "juif*", "juive*", "judi*", "buddhis*", "budis*", "hindu*", "atheis*", "church*", "kirche*", "freikirche*",
+	"landeskirche*", "eglise*", "iglesia*", "mosque*", "moschee*", "synagog*", "pray*", "ramadan", "halal", "kosher", "koscher",
+	"vote", "voted", "voto", "votas", "partido *", "je vote", "parti politique", "partei *", "votes", "voting", "wahle", "gewahlt", "politic*",
+	"politisch*", "politiqu*", "conservative*", "liberal*", "socialis*", "sozialdemokrat*", "communis*", "union member*", "gewerkschaft*",
+	"syndicat*", "sindicato*", "party member*", "parteimitglied*",
+	"gay", "lesb*", "bisexual*", "bisexuell*", "schwul*", "homosex*", "queer", "transgender", "pronoun*", "pronomen", "non-binary",
+	"nonbinary", "asylum*", "asyl*", "nationality", "staatsangehorig*", "nationalite", "nacionalidad", "immigra*", "convict*", "prison",
+	"gefangnis", "criminal record",
 )
 
 func words(list ...string) *regexp.Regexp {
@@ -101,14 +132,16 @@ var (
 	// contact is how to reach a person: an e-mail address, or a number of a telephone.
 	contact = regexp.MustCompile(`[\w.+-]+@[\w-]+\.[\w.-]+|(?:\+|\b00)\d[\d ()/-]{6,}\d|\b0\d{2,4}[ /-]?\d{3}[\d -]{2,}\d\b`)
 	// named is a name that does what people do; other words in capitals are things as often.
-	named = regexp.MustCompile(`(?:^|[^\pL])(\p{Lu}\p{Ll}+(?: \p{Lu}\p{Ll}+)?)(?:'s|’s)? (?:is (?:my|our|allergic|vegan|vegetarian|married|the (?:boss|one))|likes|loves|hates|prefers|drinks|eats|lives|works|wants|has (?:a|two|three) (?:cat|dog|kid|child)|mag|liebt|hasst|trinkt|isst|wohnt|arbeitet|ist (?:mein|meine|unser|unsere)|aime|deteste|déteste|préfère|prefere|habite|travaille|est (?:mon|ma|notre)|prefiere|odia|bebe|come|vive|trabaja|es (?:mi|nuestro|nuestra)|likes)(?:$|[^\pL])`)
+	named = regexp.MustCompile(
+		`(?:^|[^\pL])(\p{Lu}\p{Ll}+(?: \p{Lu}\p{Ll}+)?)(?:'s|’s)? (?:is (?:my|our|allergic|vegan|vegetarian|married|the (?:boss|one))|likes|loves|hates|prefers|drinks|eats|lives|works|wants|has (?:a|two|three) (?:cat|dog|kid|child)|mag|liebt|hasst|trinkt|isst|wohnt|arbeitet|ist (?:mein|meine|unser|unsere)|aime|deteste|déteste|préfère|prefere|habite|travaille|est (?:mon|ma|notre)|prefiere|odia|bebe|come|vive|trabaja|es (?:mi|nuestro|nuestra)|likes)(?:$|[^\pL])`)
 )
 
 // person reports whether a name does something in a text.
 func person(text string) bool {
 	for _, m := range named.FindAllStringSubmatch(text, -1) {
 		switch m[1] {
-		case "I", "It", "This", "That", "He", "She", "They", "We", "You", "The", "Everyone", "Everybody", "Nobody", "Team", "Es", "Das", "Der", "Die", "Er", "Sie", "Wir", "Il", "Elle", "On", "Ce", "El", "Ella", "Eso", "Esto", "Mein", "My", "Our":
+		case "I", "It", "This", "That", "He", "She", "They", "We", "You", "The", "Everyone", "Everybody", "Nobody", "Team", "Es", "Das", "Der",
+			"Die", "Er", "Sie", "Wir", "Il", "Elle", "On", "Ce", "El", "Ella", "Eso", "Esto", "Mein", "My", "Our":
 		default:
 			return true
 		}
@@ -117,9 +150,11 @@ func person(text string) bool {
 }
 
 var (
-	secretNamed = regexp.MustCompile(`(?:pass ?-?word|passwort|passwords|kennwort|mot de passe|mdp|contrasena|clave|passphrase|passcode|pass code|pin|pin code|puk|api[ -]?key|api[ -]?schlussel|access key|secret key|private key|schlussel der api|cle api|cle d'api|clave api|token|bearer|client secret|secret|recovery (?:code|phrase|key)|seed(?: phrase)?|wiederherstellungs\pL+|2fa|otp|cvv|cvc|security code|(?:door|gate|alarm|lock|safe|entry|garage)(?:'s)? (?:code|combination|pin)|(?:tur|alarm|safe|schloss|garagen)-?code|zahlenkombination|combination|code (?:de |d'|du |de la )?(?:porte|alarme|entree|coffre|immeuble|carte)|digicode|codigo (?:de )?(?:la |el |del )?(?:puerta|alarma|caja fuerte|portal|entrada|garaje)|credit card|kreditkarte\pL*|carte (?:bancaire|de credit)|tarjeta(?: de credito)?|login|zugangsdaten)` +
-		`[^.!?\n]{0,40}?(?:\bis\b|\bare\b|'s\b|\bist\b|\blautet\b|\bsind\b|\best\b|\bes\b|\bson\b|[:=])\s*(\S+)`)
-	secretShaped = regexp.MustCompile(`-----BEGIN|\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,}|\bgh[pousr]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{12,}|\bxox[abprs]-[\w-]{10,}|\bAKIA[A-Z0-9]{12,}|\bAIza[\w-]{20,}|\beyJ[\w-]{10,}\.|\bya29\.|://[^/\s:@]+:[^/\s@]+@`)
+	secretNamed = regexp.MustCompile(
+		`(?:pass ?-?word|passwort|passwords|kennwort|mot de passe|mdp|contrasena|clave|passphrase|passcode|pass code|pin|pin code|puk|api[ -]?key|api[ -]?schlussel|access key|secret key|private key|schlussel der api|cle api|cle d'api|clave api|token|bearer|client secret|secret|recovery (?:code|phrase|key)|seed(?: phrase)?|wiederherstellungs\pL+|2fa|otp|cvv|cvc|security code|(?:door|gate|alarm|lock|safe|entry|garage)(?:'s)? (?:code|combination|pin)|(?:tur|alarm|safe|schloss|garagen)-?code|zahlenkombination|combination|code (?:de |d'|du |de la )?(?:porte|alarme|entree|coffre|immeuble|carte)|digicode|codigo (?:de )?(?:la |el |del )?(?:puerta|alarma|caja fuerte|portal|entrada|garaje)|credit card|kreditkarte\pL*|carte (?:bancaire|de credit)|tarjeta(?: de credito)?|login|zugangsdaten)` +
+			`[^.!?\n]{0,40}?(?:\bis\b|\bare\b|'s\b|\bist\b|\blautet\b|\bsind\b|\best\b|\bes\b|\bson\b|[:=])\s*(\S+)`)
+	secretShaped = regexp.MustCompile(
+		`-----BEGIN|\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,}|\bgh[pousr]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{12,}|\bxox[abprs]-[\w-]{10,}|\bAKIA[A-Z0-9]{12,}|\bAIza[\w-]{20,}|\beyJ[\w-]{10,}\.|\bya29\.|://[^/\s:@]+:[^/\s@]+@`)
 	// access is a name and what goes with it, as "admin / x".
 	access = regexp.MustCompile(`(?:zugang|login|log-in|acces|acceso|credentials|access|konto|account)[^.!?\n]{0,40}\S+ ?/ ?\S*[\d!#$%&*]`)
 	iban   = regexp.MustCompile(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b`)
@@ -127,8 +162,10 @@ var (
 	blob   = regexp.MustCompile(`[A-Za-z0-9+/_=-]{24,}`)
 	// talk is what follows a name of a secret without being one.
 	talk = map[string]bool{
-		"in": true, "kept": true, "stored": true, "on": true, "the": true, "a": true, "an": true, "not": true, "too": true, "always": true, "never": true, "very": true, "changed": true, "rotated": true, "managed": true, "at": true,
-		"im": true, "in der": true, "auf": true, "nicht": true, "zu": true, "dans": true, "sur": true, "pas": true, "trop": true, "en": true, "muy": true, "no": true, "guardado": true, "guardada": true, "my": true, "what": true, "where": true, "required": true, "expired": true, "needed": true,
+		"in": true, "kept": true, "stored": true, "on": true, "the": true, "a": true, "an": true, "not": true, "too": true, "always": true,
+		"never": true, "very": true, "changed": true, "rotated": true, "managed": true, "at": true, "im": true, "in der": true, "auf": true,
+		"nicht": true, "zu": true, "dans": true, "sur": true, "pas": true, "trop": true, "en": true, "muy": true, "no": true, "guardado": true,
+		"guardada": true, "my": true, "what": true, "where": true, "required": true, "expired": true, "needed": true,
 	}
 )
 
@@ -147,7 +184,8 @@ func credential(text, plain string) bool {
 		}
 	}
 	for _, b := range blob.FindAllString(text, -1) {
-		if strings.ContainsAny(b, "0123456789") && strings.ContainsAny(b, "abcdefghijklmnopqrstuvwxyz") && !strings.Contains(b, "/") && entropy(b) > 3.6 {
+		if strings.ContainsAny(b, "0123456789") && strings.ContainsAny(b, "abcdefghijklmnopqrstuvwxyz") && !strings.Contains(b, "/") &&
+			entropy(b) > 3.6 {
 			return true
 		}
 	}

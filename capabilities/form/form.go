@@ -245,7 +245,8 @@ func (f *Form) check() error {
 			return unfit("a field's name has to be 1 to %d printable bytes", maxName)
 		case slices.ContainsFunc(f.Fields[:i], func(o Field) bool { return o.Name == one.Name }):
 			return unfit("it has two fields %.64q", one.Name)
-		case len(one.Title) > maxTitle || len(one.Note) > maxNote || capabilities.Printable(one.Title) != one.Title || capabilities.Printable(one.Note) != one.Note:
+		case len(one.Title) > maxTitle || len(one.Note) > maxNote || capabilities.Printable(one.Title) != one.Title ||
+			capabilities.Printable(one.Note) != one.Note:
 			return unfit("the words about %.64q are out of bounds", one.Name)
 		case one.Format != "" && !slices.Contains(formats, one.Format):
 			return unfit("%.64q is of an unknown format", one.Name)
@@ -281,7 +282,8 @@ func (f *Field) checkChoices() error {
 	}
 	for i, o := range f.Choices {
 		switch {
-		case len(o.Value) > maxTitle || len(o.Title) > maxTitle || capabilities.Printable(o.Value) != o.Value || capabilities.Printable(o.Title) != o.Title:
+		case len(o.Value) > maxTitle || len(o.Title) > maxTitle || capabilities.Printable(o.Value) != o.Value ||
+			capabilities.Printable(o.Title) != o.Title:
 			return unfit("the choices of %.64q are out of bounds", f.Name)
 		case slices.ContainsFunc(f.Choices[:i], func(p Option) bool { return p.Value == o.Value }):
 			return unfit("%.64q has a choice twice", f.Name)
@@ -422,7 +424,10 @@ func (f *Field) text(v any) (any, error) {
 	return text, nil
 }
 
-var formatWords = map[string]string{"email": "an email address", "uri": "an address such as https://example.com", "date": "a date such as 2026-11-27", "date-time": "a time such as 2026-11-27T10:00:00Z"}
+var formatWords = map[string]string{
+	"email": "an email address", "uri": "an address such as https://example.com", "date": "a date such as 2026-11-27",
+	"date-time": "a time such as 2026-11-27T10:00:00Z",
+}
 
 // several fits v, a list or one text, into a field that takes some of its choices.
 func (f *Field) several(v any) (any, error) {

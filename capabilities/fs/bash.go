@@ -57,8 +57,8 @@ func (h *Handler) bash(ctx context.Context, inv capabilities.Invocation) (capabi
 	defer cancel()
 	// The folder is a word of its own: no name of one becomes a command.
 	p, err := h.opts.Start.Start(own, Command{
-		Argv: []string{"bash", "-c", `cd -- "$1" && eval "$2" 2>&1`, "bash", filepath.Join(h.dir, rel), args.Command}, Dir: h.dir, Keys: inv.Grants, Net: net,
-		Wrote:   func(path string) { inv.ReportRefused(capabilities.WriteKey(path), path) },
+		Argv: []string{"bash", "-c", `cd -- "$1" && eval "$2" 2>&1`, "bash", filepath.Join(h.dir, rel), args.Command}, Dir: h.dir,
+		Keys: inv.Grants, Net: net, Wrote: func(path string) { inv.ReportRefused(capabilities.WriteKey(path), path) },
 		Refused: func(socket string) { inv.ReportRefused(capabilities.KeyEgress, socket) },
 	})
 	if err != nil && own.Err() != nil && ctx.Err() == nil {
@@ -82,8 +82,10 @@ func (h *Handler) bash(ctx context.Context, inv capabilities.Invocation) (capabi
 		return h.timedOut(&inv, kept, began, net), nil
 	}
 	if code < 0 { // the shell had no say in its end
-		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, capabilities.Errorf(capabilities.CodeUnknownOutcome, "the shell was killed. Whether its command did what it was to do is not known").
-			WithHint("Look at the workspace before you repeat the command.").WithDetails(killed{Output: capabilities.Clip(kept.text(), maxTold), Truncated: kept.cut})
+		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, capabilities.Errorf(capabilities.CodeUnknownOutcome,
+			"the shell was killed. Whether its command did what it was to do is not known").
+			WithHint("Look at the workspace before you repeat the command.").
+			WithDetails(killed{Output: capabilities.Clip(kept.text(), maxTold), Truncated: kept.cut})
 	}
 	out := capabilities.Output{Effect: capabilities.EffectUnverifiable, Evidence: "the command ended; what it did was not looked at"}
 	return h.finished(&inv, out, net, map[string]any{

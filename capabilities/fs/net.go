@@ -21,7 +21,8 @@ func checkHosts(hosts []string) error {
 		return capabilities.Errorf(capabilities.CodeInvalidRequest, "%s names at most %d hosts", hostFlag, capabilities.MaxHosts)
 	}
 	if i := slices.IndexFunc(hosts, func(h string) bool { return !capabilities.FitsHost(h) }); i >= 0 {
-		return capabilities.Errorf(capabilities.CodeInvalidRequest, "%s: %.200q is no host: want example.com, *.example.com, example.com:8443 or 127.0.0.1:8080, in lower case", hostFlag, hosts[i])
+		return capabilities.Errorf(capabilities.CodeInvalidRequest,
+			"%s: %.200q is no host: want example.com, *.example.com, example.com:8443 or 127.0.0.1:8080, in lower case", hostFlag, hosts[i])
 	}
 	_, err := egress.NewWay(hosts, hostFlag)
 	return err
@@ -50,7 +51,8 @@ func (h *Handler) way(inv *capabilities.Invocation) (*egress.Way, error) {
 
 // finished is a call's output, with what its command tried to reach and was not let, which is drift
 // of the call, too (S1-44).
-func (h *Handler) finished(inv *capabilities.Invocation, out capabilities.Output, net *egress.Way, result map[string]any) capabilities.Output {
+func (h *Handler) finished(inv *capabilities.Invocation, out capabilities.Output, net *egress.Way,
+	result map[string]any) capabilities.Output {
 	out.Result = result
 	list := net.Refused()
 	if len(list) == 0 {

@@ -131,7 +131,8 @@ func apply(path, text string, hunks []hunk) (string, error) {
 		at := find(lines, h.old, from)
 		if at < 0 {
 			return "", capabilities.Errorf(capabilities.CodeInvalidArguments, "patch: the lines of a hunk do not stand in %.200q", path).
-				WithHint("Read the file again and give its lines as they are.").WithDetails(map[string]any{"path": path, "lines": h.old[:min(len(h.old), 5)]})
+				WithHint("Read the file again and give its lines as they are.").
+				WithDetails(map[string]any{"path": path, "lines": h.old[:min(len(h.old), 5)]})
 		}
 		lines = slices.Concat(lines[:at], h.new, lines[at+len(h.old):])
 		from = at + len(h.new)
@@ -178,7 +179,9 @@ func (h *Handler) applyPatch(_ context.Context, inv capabilities.Invocation) (ca
 		applied = append(applied, c.what+" "+c.path)
 		inv.Observe("data.write.workspace", c.path)
 	}
-	return capabilities.Output{Effect: capabilities.EffectConfirmed, Evidence: "the files were written and put in place", Result: map[string]any{"applied": applied}}, nil
+	return capabilities.Output{
+		Effect: capabilities.EffectConfirmed, Evidence: "the files were written and put in place", Result: map[string]any{"applied": applied},
+	}, nil
 }
 
 // prepare works out what a change makes of its file.

@@ -163,7 +163,9 @@ func (h *Handler) glob(ctx context.Context, inv capabilities.Invocation) (capabi
 		return capabilities.Output{}, err
 	}
 	inv.Observe("data.read.workspace", args.Path)
-	return capabilities.Output{Effect: capabilities.EffectConfirmed, Result: map[string]any{"matches": matches, "truncated": len(matches) == maxMatches}}, nil
+	return capabilities.Output{
+		Effect: capabilities.EffectConfirmed, Result: map[string]any{"matches": matches, "truncated": len(matches) == maxMatches},
+	}, nil
 }
 
 // grep finds lines by their text.
@@ -210,7 +212,9 @@ func (h *Handler) grep(ctx context.Context, inv capabilities.Invocation) (capabi
 		return capabilities.Output{}, err
 	}
 	inv.Observe("data.read.workspace", args.Path)
-	return capabilities.Output{Effect: capabilities.EffectConfirmed, Result: map[string]any{"matches": matches, "truncated": len(matches) == maxMatches}}, nil
+	return capabilities.Output{
+		Effect: capabilities.EffectConfirmed, Result: map[string]any{"matches": matches, "truncated": len(matches) == maxMatches},
+	}, nil
 }
 
 // grepFile adds the lines of one file, of which one that is no text has none.
@@ -229,7 +233,8 @@ func (h *Handler) grepFile(name string, re *regexp.Regexp, matches []map[string]
 		}
 		if re.Match(line) {
 			matches = append(matches, map[string]any{
-				"path": strings.ToValidUTF8(name, "\uFFFD"), "line": n, "text": capabilities.Brief(strings.ToValidUTF8(string(line), "\uFFFD"), maxLine),
+				"path": strings.ToValidUTF8(name, "\uFFFD"), "line": n,
+				"text": capabilities.Brief(strings.ToValidUTF8(string(line), "\uFFFD"), maxLine),
 			})
 		}
 	}

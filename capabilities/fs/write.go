@@ -57,9 +57,11 @@ func (h *Handler) edit(_ context.Context, inv capabilities.Invocation) (capabili
 	n := strings.Count(text, args.Old)
 	switch {
 	case n == 0:
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "old_string does not stand in the file").WithHint("Read the file again and give the text as it is, with its spaces.")
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "old_string does not stand in the file").
+			WithHint("Read the file again and give the text as it is, with its spaces.")
 	case n > 1 && !args.All:
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "old_string stands in the file %d times", n).WithHint("Give more of the text around it, or replace_all.")
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "old_string stands in the file %d times", n).
+			WithHint("Give more of the text around it, or replace_all.")
 	}
 	if err := h.put(args.Path, strings.ReplaceAll(text, args.Old, args.New), mode); err != nil {
 		return capabilities.Output{}, err

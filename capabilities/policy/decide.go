@@ -425,7 +425,9 @@ func (e *Engine) twoSteps(p *partition, env *environment, evaluate evaluator) De
 	// An erroring forbid denies in whichever step it failed: what it would have
 	// said is not known.
 	if second.permitted() && !first.failed {
-		return Decision{Effect: Ask, Determining: merge(second.permits, first.forbids), Errors: errs, Reason: "Policy wants a person to confirm it."}
+		return Decision{
+			Effect: Ask, Determining: merge(second.permits, first.forbids), Errors: errs, Reason: "Policy wants a person to confirm it.",
+		}
 	}
 	d := Decision{Effect: Deny, Code: capabilities.CodeDeniedByPolicy, Determining: merge(second.forbids, nil), Errors: errs}
 	switch {

@@ -154,8 +154,8 @@ type Summary struct {
 // Summary returns the fields for surfaces.
 func (s *Sealed) Summary() *Summary {
 	return &Summary{
-		Hash: s.HashHex(), ToolSlug: s.ToolSlug, Action: s.Action, Capabilities: s.Capabilities, Profile: s.Profile, Risk: s.Risk, Isolation: s.Isolation,
-		Snapshot: s.Snapshot, Grants: s.Grants,
+		Hash: s.HashHex(), ToolSlug: s.ToolSlug, Action: s.Action, Capabilities: s.Capabilities, Profile: s.Profile, Risk: s.Risk,
+		Isolation: s.Isolation, Snapshot: s.Snapshot, Grants: s.Grants,
 	}
 }
 
@@ -183,7 +183,8 @@ func (s *Sealed) Widens(before *Sealed, key string) bool {
 		from = before.Escalation.From
 	}
 	prefix := key[:strings.IndexByte(key, ':')+1]
-	return x.From == from && s.Tool == before.Tool && s.Selected == before.Selected && s.Lane == before.Lane && s.Principal == before.Principal && s.Role == before.Role &&
+	return x.From == from && s.Tool == before.Tool && s.Selected == before.Selected && s.Lane == before.Lane &&
+		s.Principal == before.Principal && s.Role == before.Role &&
 		s.ArgsDigest == before.ArgsDigest && s.ManifestHash == before.ManifestHash && s.Isolation == before.Isolation &&
 		!slices.ContainsFunc(s.Grants, func(k string) bool {
 			return !slices.Contains(before.Grants, k) && (prefix == "" || !strings.HasPrefix(k, prefix))

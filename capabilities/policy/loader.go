@@ -38,7 +38,9 @@ func (l *Loader) LoadPast(sources []Source) (*Engine, error) {
 		for _, m := range namedAction.FindAllSubmatch(s.Data, -1) {
 			id := capabilities.ToolID(m[1])
 			if strings.HasPrefix(string(id), "tool.") && id.Validate() == nil && l.v.tools[id] == nil && l.v.surfaces[string(id)] == nil {
-				gone[id] = &catalog.Descriptor{Tool: id, Provider: id.Family(), SideEffects: catalog.EffectsExternal, Routing: catalog.Routing{Target: catalog.TargetNode}}
+				gone[id] = &catalog.Descriptor{
+					Tool: id, Provider: id.Family(), SideEffects: catalog.EffectsExternal, Routing: catalog.Routing{Target: catalog.TargetNode},
+				}
 			}
 		}
 	}

@@ -344,7 +344,8 @@ func schemaText(tools map[capabilities.ToolID]*tool, keys []string) string {
 		if t.onNode {
 			resource = typeNode
 		}
-		fmt.Fprintf(&b, "\naction %q in [%s] appliesTo {\n  principal: [Agent, User],\n  resource: [%s],\n", id, strings.Join(parents, ", "), resource)
+		fmt.Fprintf(&b, "\naction %q in [%s] appliesTo {\n  principal: [Agent, User],\n  resource: [%s],\n", id, strings.Join(parents, ", "),
+			resource)
 		writeContext(&b, &t.args)
 		b.WriteString("};\n")
 	}

@@ -38,11 +38,11 @@ const ActivationTool capabilities.ToolID = "tool.policy.activate"
 var surfaceActions = map[string]bool{
 	"call": true, "tools.read": true, "tools.all": true, "calls.read": true, "calls.all": true, "calls.cancel": false,
 	"lanes.read": true, "lanes.any": false, "lanes.manage": false, "artifacts.read": true, "artifacts.all": true, "artifacts.remove": true,
-	"memory": true, "memory.all": false, "status.read": true, "metrics.read": true, "events.read": true, "nodes.read": true, "providers.read": true,
-	"approvals.read": true, "approvals": false, "stop.read": true, "stop": false, "resume": false,
-	"nodes.manage": false, "nodes.owner": false, "live": false, "live.control": false, "live.record": false,
-	"ledger.read": true, "ledger.export": false, "policy.read": true, ActivatePolicy: false,
-	"secrets": false, "invites": false, "providers": false, "drift": false, "tokens": false, "session": false, "surface": false,
+	"memory": true, "memory.all": false, "status.read": true, "metrics.read": true, "events.read": true, "nodes.read": true,
+	"providers.read": true, "approvals.read": true, "approvals": false, "stop.read": true, "stop": false, "resume": false,
+	"nodes.manage": false, "nodes.owner": false, "live": false, "live.control": false, "live.record": false, "ledger.read": true,
+	"ledger.export": false, "policy.read": true, ActivatePolicy: false, "secrets": false, "invites": false, "providers": false, "drift": false,
+	"tokens": false, "session": false, "surface": false,
 }
 
 // SurfaceActions returns the actions of surfaces, sorted.
@@ -258,10 +258,14 @@ func (e *Engine) mayDo(r Request, action string) Decision {
 	env := e.about(&r, a.action, false)
 	env.tool = a.tool
 	o := e.outcome(cedar.Authorize(p.enforced, &env.entities, env.seenBy(p, true)))
-	d := Decision{Effect: Allow, Determining: o.permits, Errors: o.errors, Reason: "A rule permits it.", Snapshot: e.snapshot, LogOnly: e.observe(p, env, nil)}
+	d := Decision{
+		Effect: Allow, Determining: o.permits, Errors: o.errors, Reason: "A rule permits it.", Snapshot: e.snapshot,
+		LogOnly: e.observe(p, env, nil),
+	}
 	switch {
 	case len(o.forbids) > 0:
-		d.Effect, d.Code, d.Determining, d.Reason = Deny, capabilities.CodeDeniedByPolicy, merge(o.forbids, nil), "The policy in force forbids it."
+		d.Effect, d.Code, d.Determining, d.Reason = Deny, capabilities.CodeDeniedByPolicy, merge(o.forbids, nil),
+			"The policy in force forbids it."
 	case len(o.permits) == 0:
 		d.Effect, d.Code, d.Determining, d.Reason = Deny, capabilities.CodeForbidden, []string{}, "No rule permits it."
 	}

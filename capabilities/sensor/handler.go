@@ -136,7 +136,8 @@ func (h *Handler) take(kinds ...platform.SensorKind) (release func(), err error)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return nil, capabilities.Errorf(capabilities.CodeSensorMissing, "The node is shutting down.").WithHint("Try again when it is back, or choose another node.")
+		return nil, capabilities.Errorf(capabilities.CodeSensorMissing, "The node is shutting down.").
+			WithHint("Try again when it is back, or choose another node.")
 	}
 	for _, k := range kinds {
 		if h.inUse[k] {
@@ -157,7 +158,8 @@ func (h *Handler) take(kinds ...platform.SensorKind) (release func(), err error)
 
 // each calls do with the backends that make format, best first, until one did it or
 // failed for a reason that another would not change.
-func (h *Handler) each(ctx context.Context, kind platform.SensorKind, format platform.MediaFormat, do func(b platform.Sensors, l platform.SensorLook) error) error {
+func (h *Handler) each(ctx context.Context, kind platform.SensorKind, format platform.MediaFormat,
+	do func(b platform.Sensors, l platform.SensorLook) error) error {
 	var last error
 	for _, b := range h.o.Backends {
 		if !b.Gives(kind, format) {

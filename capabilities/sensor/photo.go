@@ -63,7 +63,8 @@ func (h *Handler) photo(ctx context.Context, inv capabilities.Invocation) (capab
 	// The picture's own facts count, not what was meant to be taken.
 	config, format, err := image.DecodeConfig(bytes.NewReader(taken.Bytes))
 	if err != nil || format != args.Format {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeCaptureBroken, "The camera returned something that is no %s picture.", args.Format)
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeCaptureBroken, "The camera returned something that is no %s picture.",
+			args.Format)
 	}
 	mime := "image/" + format
 	out := capabilities.Output{
@@ -81,13 +82,15 @@ func (h *Handler) photo(ctx context.Context, inv capabilities.Invocation) (capab
 const bytesField = "bytesBase64"
 
 // keep makes the file of a capture an artifact of its call; write writes it.
-func keep(inv capabilities.Invocation, out capabilities.Output, what, mime string, at time.Time, write func(io.Writer) error) (capabilities.Output, error) {
+func keep(inv capabilities.Invocation, out capabilities.Output, what, mime string, at time.Time,
+	write func(io.Writer) error) (capabilities.Output, error) {
 	mime, _, _ = strings.Cut(mime, ";")
 	ending := map[string]string{"image/jpeg": "jpg", "image/png": "png", "audio/wav": "wav", "audio/flac": "flac"}[mime]
 	if ending == "" {
 		ending = "webm"
 	}
-	w, err := inv.CreateArtifact(capabilities.ArtifactSpec{Name: what + at.UTC().Format("-20060102-150405.") + ending, MIME: mime, Field: bytesField})
+	w, err := inv.CreateArtifact(capabilities.ArtifactSpec{Name: what + at.UTC().
+		Format("-20060102-150405.") + ending, MIME: mime, Field: bytesField})
 	if err != nil {
 		return capabilities.Output{}, err
 	}

@@ -74,7 +74,8 @@ func (h *Handler) Readiness(ctx context.Context) []capabilities.Readiness {
 	return all
 }
 
-func (h *Handler) ready(ctx context.Context, id capabilities.CapabilityID, kind platform.SensorKind, formats []platform.MediaFormat) capabilities.Readiness {
+func (h *Handler) ready(ctx context.Context, id capabilities.CapabilityID, kind platform.SensorKind,
+	formats []platform.MediaFormat) capabilities.Readiness {
 	r := capabilities.Readiness{Capability: id, Reason: capabilities.ReasonBackendMissing}
 	none := false
 	for _, b := range h.o.Backends {
@@ -115,7 +116,8 @@ func (h *Handler) ready(ctx context.Context, id capabilities.CapabilityID, kind 
 		}
 	}
 	if none { // what to do about that comes first
-		r.Reason, r.Fix = capabilities.ReasonDeviceMissing, "No "+string(kind)+" is connected to this device. Connect one; it is found within seconds."
+		r.Reason, r.Fix = capabilities.ReasonDeviceMissing,
+			"No "+string(kind)+" is connected to this device. Connect one; it is found within seconds."
 	}
 	return r
 }

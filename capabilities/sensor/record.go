@@ -54,7 +54,8 @@ func (h *Handler) video(ctx context.Context, inv capabilities.Invocation) (capab
 	if args.Camera != "" {
 		facing := map[string]platform.Facing{"front": platform.FacingUser, "rear": platform.FacingEnvironment}[args.Camera]
 		if args.Facing != "" && args.Facing != facing {
-			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "camera and facing_mode name two different cameras.").WithHint("Give one of them.")
+			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments,
+				"camera and facing_mode name two different cameras.").WithHint("Give one of them.")
 		}
 		args.Facing = facing
 	}
@@ -161,7 +162,8 @@ func (h *Handler) record(ctx context.Context, inv capabilities.Invocation, o pla
 // cut is what is said of a recording that is too short, by what its bytes say and not
 // by what the clock did.
 func (r *recorded) cut(duration time.Duration) error {
-	return capabilities.Errorf(capabilities.CodeCaptureBroken, "Only %d of %d ms were recorded; nothing of it was kept.", duration.Milliseconds(), r.duration.Milliseconds())
+	return capabilities.Errorf(capabilities.CodeCaptureBroken, "Only %d of %d ms were recorded; nothing of it was kept.",
+		duration.Milliseconds(), r.duration.Milliseconds())
 }
 
 func (h *Handler) finishWebM(inv capabilities.Invocation, got *recorded, mime string) (capabilities.Output, error) {
@@ -204,7 +206,8 @@ func (h *Handler) finishWebM(inv capabilities.Invocation, got *recorded, mime st
 
 func (h *Handler) finishSamples(inv capabilities.Invocation, got *recorded, mime string) (capabilities.Output, error) {
 	if got.Rate < 8000 || got.Rate > 1<<16-1 || got.Channels != 1 {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeCaptureBroken, "The microphone returned %d channels at %d Hz.", got.Channels, got.Rate)
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeCaptureBroken, "The microphone returned %d channels at %d Hz.",
+			got.Channels, got.Rate)
 	}
 	raw := got.Bytes()
 	samples := make([]int16, len(raw)/2)
@@ -227,7 +230,8 @@ func (h *Handler) finishSamples(inv capabilities.Invocation, got *recorded, mime
 
 func (r *recorded) result(mime string, duration time.Duration) recordResult {
 	return recordResult{
-		MIME: mime, DurationMS: float64(duration.Microseconds()) / 1000, Timestamp: stamp(r.At), Device: name(r.Device), Backend: r.look.Backend, Fake: r.look.Fake,
+		MIME: mime, DurationMS: float64(duration.Microseconds()) / 1000, Timestamp: stamp(r.At), Device: name(r.Device), Backend: r.look.Backend,
+		Fake: r.look.Fake,
 	}
 }
 
@@ -238,7 +242,8 @@ func (r *recorded) output(inv capabilities.Invocation, result recordResult, writ
 		Untrusted: true,
 	}
 	if result.LostMS > 0 {
-		out.Effect, out.Evidence = capabilities.EffectPartial, fmt.Sprintf("of %.0f ms of sound %.0f were lost; silence stands in their place", result.DurationMS, result.LostMS)
+		out.Effect, out.Evidence = capabilities.EffectPartial,
+			fmt.Sprintf("of %.0f ms of sound %.0f were lost; silence stands in their place", result.DurationMS, result.LostMS)
 	}
 	what := "video"
 	if strings.HasPrefix(result.MIME, "audio/") {

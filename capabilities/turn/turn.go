@@ -161,7 +161,8 @@ func invalid(format string, args ...any) error {
 func (s *Stage) validate() error {
 	parts := 0
 	for _, is := range []bool{
-		s.Router != nil, s.Policy != nil, s.Permission != nil, s.Call != nil, s.Response != nil, s.Memory != nil, s.Cleanup != nil, s.Pipeline != nil,
+		s.Router != nil, s.Policy != nil, s.Permission != nil, s.Call != nil, s.Response != nil, s.Memory != nil, s.Cleanup != nil,
+		s.Pipeline != nil,
 	} {
 		if is {
 			parts++

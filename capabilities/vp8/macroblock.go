@@ -149,7 +149,8 @@ func (e *Encoder) movedChroma(mx, my, d int) {
 // errorAt returns the squared error, luma and chroma, of taking a macroblock from d
 // rows further down in p. Chroma between two rows counts as the nearer one.
 func (e *Encoder) errorAt(p *picture, mx, my, d int) uint32 {
-	return squares(&e.src.y, &p.y, mx*16, my*16, d, 16, 16) + squares(&e.src.u, &p.u, mx*8, my*8, d>>1, 8, 8) + squares(&e.src.v, &p.v, mx*8, my*8, d>>1, 8, 8)
+	return squares(&e.src.y, &p.y, mx*16, my*16, d, 16, 16) + squares(&e.src.u, &p.u, mx*8, my*8, d>>1, 8, 8) +
+		squares(&e.src.v, &p.v, mx*8, my*8, d>>1, 8, 8)
 }
 
 // errorUpTo is errorAt of where it is, which is not looked at as a whole once it is more

@@ -87,7 +87,8 @@ func (h *Handler) fetch(ctx context.Context, inv capabilities.Invocation) (capab
 			return elsewhere(resp, next), nil
 		}
 		if hop == maxRedirects {
-			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNavigationFailed, "%.253s sends requests round in a circle: more than %d redirects", to.Host, maxRedirects)
+			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNavigationFailed,
+				"%.253s sends requests round in a circle: more than %d redirects", to.Host, maxRedirects)
 		}
 		if to, err = judge(ctx, way, next.String(), inv.Grants); err != nil {
 			return capabilities.Output{}, err
@@ -154,7 +155,8 @@ func (h *Handler) ask(ctx context.Context, by http.RoundTripper, to *url.URL, in
 func failed(to *url.URL, err error) error {
 	var own *capabilities.Error
 	if !errors.As(err, &own) {
-		return capabilities.Wrap(capabilities.CodeNavigationFailed, err, fmt.Sprintf("%.253s does not answer as a web server does: %s.", to.Host, capabilities.Brief(capabilities.Escape(err.Error()), 300)))
+		return capabilities.Wrap(capabilities.CodeNavigationFailed, err,
+			fmt.Sprintf("%.253s does not answer as a web server does: %s.", to.Host, capabilities.Brief(capabilities.Escape(err.Error()), 300)))
 	}
 	if own.Code == capabilities.CodeURLBlocked && own.Hint == "" {
 		own = own.WithHint("Use a public web address, or ask the node's owner to name this origin with --browser-allow-origin.")
@@ -175,7 +177,8 @@ func redirected(resp *http.Response) (*url.URL, error) {
 	next, err := resp.Location()
 	if err != nil || len(next.String()) > maxURL {
 		_ = resp.Body.Close()
-		return nil, capabilities.Errorf(capabilities.CodeNavigationFailed, "%.253s sends requests on to what is no address", resp.Request.URL.Host)
+		return nil, capabilities.Errorf(capabilities.CodeNavigationFailed, "%.253s sends requests on to what is no address",
+			resp.Request.URL.Host)
 	}
 	next.User = nil
 	return next, nil
@@ -185,14 +188,16 @@ func redirected(resp *http.Response) (*url.URL, error) {
 // port, or from there to the same host by https.
 func samePlace(from, to *url.URL) bool {
 	a, b := address.Classify(from.String()), address.Classify(to.String())
-	return a.Host == b.Host && (a.Scheme == b.Scheme && a.Port == b.Port || a.Scheme == "http" && b.Scheme == "https" && a.Port == 80 && b.Port == 443)
+	return a.Host == b.Host &&
+		(a.Scheme == b.Scheme && a.Port == b.Port || a.Scheme == "http" && b.Scheme == "https" && a.Port == 80 && b.Port == 443)
 }
 
 // elsewhere is the result of a redirect to another place, on which nobody has decided.
 func elsewhere(resp *http.Response, next *url.URL) capabilities.Output {
 	return capabilities.Output{
-		Effect: capabilities.EffectConfirmed, Evidence: fmt.Sprintf("the server answered %d; the redirect leads elsewhere and was not followed", resp.StatusCode),
-		Result: &result{URL: resp.Request.URL.String(), Status: resp.StatusCode, ContentType: typeOf(resp), Redirect: next.String()},
+		Effect:   capabilities.EffectConfirmed,
+		Evidence: fmt.Sprintf("the server answered %d; the redirect leads elsewhere and was not followed", resp.StatusCode),
+		Result:   &result{URL: resp.Request.URL.String(), Status: resp.StatusCode, ContentType: typeOf(resp), Redirect: next.String()},
 	}
 }
 
@@ -209,7 +214,8 @@ func typeOf(resp *http.Response) string {
 }
 
 // answer makes the result of the answer at the end of the way.
-func (h *Handler) answer(ctx context.Context, inv capabilities.Invocation, args arguments, resp *http.Response) (capabilities.Output, error) {
+func (h *Handler) answer(ctx context.Context, inv capabilities.Invocation, args arguments,
+	resp *http.Response) (capabilities.Output, error) {
 	at := resp.Request.URL
 	body := &counted{r: resp.Body, tell: inv.Progress, total: resp.ContentLength}
 	first, err := io.ReadAll(io.LimitReader(body, 4096))
@@ -217,7 +223,9 @@ func (h *Handler) answer(ctx context.Context, inv capabilities.Invocation, args 
 		return capabilities.Output{}, failed(at, err)
 	}
 	r := &result{URL: at.String(), Status: resp.StatusCode, ContentType: typeOf(resp)}
-	out := capabilities.Output{Result: r, Effect: capabilities.EffectConfirmed, Evidence: "the server answered " + strconv.Itoa(resp.StatusCode)}
+	out := capabilities.Output{
+		Result: r, Effect: capabilities.EffectConfirmed, Evidence: "the server answered " + strconv.Itoa(resp.StatusCode),
+	}
 	if r.ContentType == "" || r.ContentType == "application/octet-stream" {
 		r.ContentType, _, _ = strings.Cut(http.DetectContentType(first), ";")
 	}

@@ -21,8 +21,8 @@ const (
 
 // left are elements that say nothing to a reader.
 var left = []atom.Atom{
-	atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Iframe, atom.Object, atom.Embed, atom.Svg, atom.Math, atom.Canvas, atom.Audio, atom.Video,
-	atom.Link, atom.Meta, atom.Base, atom.Input, atom.Select, atom.Textarea, atom.Button, atom.Dialog, atom.Frameset,
+	atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Iframe, atom.Object, atom.Embed, atom.Svg, atom.Math, atom.Canvas, atom.Audio,
+	atom.Video, atom.Link, atom.Meta, atom.Base, atom.Input, atom.Select, atom.Textarea, atom.Button, atom.Dialog, atom.Frameset,
 }
 
 // pruner takes from a document what is not read.
@@ -46,7 +46,8 @@ func baseOf(doc *html.Node, at *url.URL) *url.URL {
 		if n.DataAtom != atom.Base {
 			continue
 		}
-		if to, err := at.Parse(strings.TrimSpace(attribute(n, "href"))); err == nil && (to.Scheme == "http" || to.Scheme == "https") && len(to.String()) <= maxRef {
+		if to, err := at.Parse(strings.TrimSpace(attribute(n, "href"))); err == nil && (to.Scheme == "http" || to.Scheme == "https") &&
+			len(to.String()) <= maxRef {
 			return to
 		}
 		break

@@ -14,13 +14,15 @@ import (
 
 // textTypes are media types of texts that do not say so by their names.
 var textTypes = []string{
-	"application/json", "application/xml", "application/xhtml+xml", "application/javascript", "application/ecmascript", "application/x-javascript", "application/x-ndjson",
-	"application/yaml", "application/x-yaml", "application/toml", "application/sql", "application/graphql", "application/x-sh", "application/rtf",
+	"application/json", "application/xml", "application/xhtml+xml", "application/javascript", "application/ecmascript",
+	"application/x-javascript", "application/x-ndjson", "application/yaml", "application/x-yaml", "application/toml", "application/sql",
+	"application/graphql", "application/x-sh", "application/rtf",
 }
 
 // isText reports whether an answer of that type, which begins so, is read as text.
 func isText(media string, first []byte) bool {
-	text := strings.HasPrefix(media, "text/") || strings.HasSuffix(media, "+json") || strings.HasSuffix(media, "+xml") && media != "image/svg+xml" || slices.Contains(textTypes, media)
+	text := strings.HasPrefix(media, "text/") || strings.HasSuffix(media, "+json") ||
+		strings.HasSuffix(media, "+xml") && media != "image/svg+xml" || slices.Contains(textTypes, media)
 	if !text {
 		return false
 	}

@@ -219,7 +219,8 @@ func (a *Answer) check() error {
 	case len(a.Blobs) > MaxBlobs:
 		return fmt.Errorf("more than %d blobs", MaxBlobs)
 	case a.Did != nil && (len(a.Did.App) > maxName || a.Did.Typed > maxTyped || a.Did.Fields > maxFields):
-		return fmt.Errorf("an application has at most %d bytes, and at most %d characters are typed and %d fields filled", maxName, maxTyped, maxFields)
+		return fmt.Errorf("an application has at most %d bytes, and at most %d characters are typed and %d fields filled", maxName, maxTyped,
+			maxFields)
 	case len(a.Observed) > maxObserved:
 		return fmt.Errorf("more than %d observations", maxObserved)
 	}
@@ -254,7 +255,8 @@ func (a *Answer) check() error {
 
 // checkAction bounds an action, and drops one that this side has no words for.
 func checkAction(a *capabilities.Action) error {
-	if err := names("an action", maxName, string(a.Key), string(a.Node), string(a.Tool), string(a.Capability), string(a.Lane), a.Name); err != nil {
+	if err := names("an action", maxName, string(a.Key), string(a.Node), string(a.Tool), string(a.Capability), string(a.Lane),
+		a.Name); err != nil {
 		return err
 	}
 	if !a.Key.Known() {

@@ -323,12 +323,14 @@ func (r *Readiness) check() error {
 func (r *Readiness) Clip() {
 	for i := range r.Capabilities {
 		c := &r.Capabilities[i]
-		c.Fix, c.Backend, c.Degraded = capabilities.Clip(c.Fix, maxFix), capabilities.Clip(c.Backend, maxName), capabilities.Clip(c.Degraded, maxName)
+		c.Fix, c.Backend, c.Degraded = capabilities.Clip(c.Fix, maxFix), capabilities.Clip(c.Backend, maxName),
+			capabilities.Clip(c.Degraded, maxName)
 		c.Action = clipAction(c.Action)
 		c.Devices = slices.Clone(c.Devices[:min(len(c.Devices), capabilities.MaxDevices)]) // others hold it, too
 		for k := range c.Devices {
 			d := &c.Devices[k]
-			d.ID, d.Label, d.Facing = capabilities.Clip(d.ID, capabilities.MaxDeviceText), capabilities.Clip(d.Label, capabilities.MaxDeviceText), capabilities.Clip(d.Facing, capabilities.MaxDeviceText)
+			d.ID, d.Label, d.Facing = capabilities.Clip(d.ID, capabilities.MaxDeviceText), capabilities.Clip(d.Label, capabilities.MaxDeviceText),
+				capabilities.Clip(d.Facing, capabilities.MaxDeviceText)
 		}
 	}
 }

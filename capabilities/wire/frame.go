@@ -140,7 +140,9 @@ var kinds = map[Kind]kindInfo{
 	KindRotateAnswer: {"rotate-answer", 16 << 10, func() Message { return new(RotateAnswer) }},
 	KindLaneClosed:   {"lane-closed", 512, func() Message { return new(LaneClosed) }},
 	KindSecretsDone:  {"secrets-done", 512, func() Message { return new(SecretsDone) }},
-	KindQuestions:    {"questions", MaxQuestions*((MaxQuestionLines+2)*(MaxQuestionText+4)+1<<10) + 64, func() Message { return new(Questions) }},
+	KindQuestions: {
+		"questions", MaxQuestions*((MaxQuestionLines+2)*(MaxQuestionText+4)+1<<10) + 64, func() Message { return new(Questions) },
+	},
 	KindVerdict:      {"verdict", 512, func() Message { return new(Verdict) }},
 	KindVerdictTaken: {"verdict-taken", 4 << 10, func() Message { return new(VerdictTaken) }},
 	KindTicket:       {"ticket", MaxArgs + MaxEnvelope + 32<<10, func() Message { return new(Ticket) }},
@@ -197,7 +199,9 @@ var (
 // table is wrong, which every test would show.
 var _ = func() struct{} {
 	var err error
-	if encMode, err = (cbor.EncOptions{Sort: cbor.SortNone, IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden}).UserBufferEncMode(); err != nil {
+	if encMode, err = (cbor.EncOptions{
+		Sort: cbor.SortNone, IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden,
+	}).UserBufferEncMode(); err != nil {
 		panic(err)
 	}
 	opts := cbor.DecOptions{

@@ -45,12 +45,13 @@ type Approval struct {
 	Waiting   int        `json:"waiting"`              // callers that wait for the answer now
 	MayReturn bool       `json:"may_return,omitempty"` // one was told to come back for it
 	// By, Reason, Closed and Answered say how it ended; empty while it is pending.
-	By       capabilities.PrincipalID `json:"answered_by,omitempty"`
-	Reason   string                   `json:"reason,omitempty"`
-	Closed   string                   `json:"closed_because,omitempty"` // of state closed: cancelled, lane_ended, token_revoked, stopped or restarted
-	Answered time.Time                `json:"answered_at,omitzero"`
-	Question *Told                    `json:"question,omitempty"` // for those who may answer, while it is open
-	Own      *Own                     `json:"own,omitempty"`      // the caller asked it themselves, and it is open
+	By     capabilities.PrincipalID `json:"answered_by,omitempty"`
+	Reason string                   `json:"reason,omitempty"`
+	// of state closed: cancelled, lane_ended, token_revoked, stopped or restarted
+	Closed   string    `json:"closed_because,omitempty"`
+	Answered time.Time `json:"answered_at,omitzero"`
+	Question *Told     `json:"question,omitempty"` // for those who may answer, while it is open
+	Own      *Own      `json:"own,omitempty"`      // the caller asked it themselves, and it is open
 }
 
 // Form is what a provider's program asks a person while its call runs, in its own words. Answering

@@ -134,7 +134,9 @@ type KPIs struct {
 
 // All are the six, in the order in which they are shown.
 func (k *KPIs) All() []KPI {
-	return []KPI{k.DeclarationCompleteness, k.GrantReductionRatio, k.DriftPer1000, k.PrivilegedShare, k.IsolationMismatches, k.MeanTimeToRemediate}
+	return []KPI{
+		k.DeclarationCompleteness, k.GrantReductionRatio, k.DriftPer1000, k.PrivilegedShare, k.IsolationMismatches, k.MeanTimeToRemediate,
+	}
 }
 
 // Compliance is what is held against the records of a time.

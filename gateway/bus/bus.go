@@ -159,7 +159,8 @@ func (b *Bus) start(ctx context.Context) (err error) {
 		}
 	}()
 	options := []nats.Option{
-		nats.Name("gateway"), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.ReconnectJitter(200*time.Millisecond, 500*time.Millisecond),
+		nats.Name("gateway"), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond),
+		nats.ReconnectJitter(200*time.Millisecond, 500*time.Millisecond),
 		nats.ReconnectBufSize(-1), // a call is sent now or not at all
 		// Our subscription of the whole plane is no hearer of our requests: where a satellite is
 		// away the server says at once that nobody heard.

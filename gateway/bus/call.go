@@ -130,7 +130,8 @@ func (b *Bus) at(id capabilities.NodeID) (*satellite, <-chan struct{}, error) {
 // Errors are those of the node plane: CodeNodeDisconnected only if nothing can have started; the
 // code of ctx's cause if that ended first, and the satellite was told; otherwise
 // CodeUnknownOutcome.
-func (b *Bus) Dispatch(ctx context.Context, id capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress)) (_ wire.Answer, _ []capabilities.Blob, err error) {
+func (b *Bus) Dispatch(ctx context.Context, id capabilities.NodeID, t *wire.Ticket,
+	progress func(capabilities.Progress)) (_ wire.Answer, _ []capabilities.Blob, err error) {
 	s, lost, err := b.at(id)
 	if err != nil {
 		return wire.Answer{}, nil, err
@@ -149,10 +150,13 @@ func (b *Bus) Dispatch(ctx context.Context, id capabilities.NodeID, t *wire.Tick
 		return wire.Answer{}, nil, capabilities.Errorf(capabilities.CodeNodeNotReady, "the satellite changed what it says of %s", t.Tool)
 	}
 	if len(t.Args) > remote.MaxRequest {
-		return wire.Answer{}, nil, capabilities.Errorf(capabilities.CodeBodyTooLarge, "a satellite takes arguments of at most %d bytes", remote.MaxRequest)
+		return wire.Answer{}, nil, capabilities.Errorf(capabilities.CodeBodyTooLarge, "a satellite takes arguments of at most %d bytes",
+			remote.MaxRequest)
 	}
 	began := b.opts.Now()
-	x, end, err := b.send(s, remote.Request{Op: remote.OpCall, Call: t.Call, Tool: w.upstream, Hash: w.hash, Args: json.RawMessage(t.Args), DeadlineMS: int(t.DeadlineMS)})
+	x, end, err := b.send(s, remote.Request{
+		Op: remote.OpCall, Call: t.Call, Tool: w.upstream, Hash: w.hash, Args: json.RawMessage(t.Args), DeadlineMS: int(t.DeadlineMS),
+	})
 	if err != nil {
 		return wire.Answer{}, nil, err
 	}
@@ -176,7 +180,8 @@ func (b *Bus) Dispatch(ctx context.Context, id capabilities.NodeID, t *wire.Tick
 		switch {
 		case err != nil, r.Progress == nil && r.Result == nil:
 			b.cancel(s, t.Call)
-			return wire.Answer{}, nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The satellite answered in a way that nobody here understands.")
+			return wire.Answer{}, nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err,
+				"The satellite answered in a way that nobody here understands.")
 		case r.Progress != nil:
 			if progress != nil {
 				progress(capabilities.Progress{Done: r.Progress.Done, Total: r.Progress.Total, Message: r.Progress.Message})
@@ -316,7 +321,8 @@ func (b *Bus) Manifest(ctx context.Context, id capabilities.NodeID) (tools.ToolM
 		return tools.ToolManifest{}, err
 	}
 	if m.Provider != s.service || len(m.Tools) == 0 || len(m.Tools) > maxTools {
-		return tools.ToolManifest{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "its manifest is of another service, or has not 1 to %d tools", maxTools)
+		return tools.ToolManifest{}, capabilities.Errorf(capabilities.CodeInvalidRequest,
+			"its manifest is of another service, or has not 1 to %d tools", maxTools)
 	}
 	one := b.keepManifest(s.service, m)
 	b.mu.Lock()

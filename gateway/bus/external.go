@@ -123,7 +123,8 @@ func (b *Bus) kickElsewhere(server string, client uint64) error {
 	if err != nil {
 		return err
 	}
-	conn, err := nats.Connect(b.opts.URL, append(b.secure(), nats.Nkey(key, pair.Sign), nats.Name("gateway, ends a connection"), nats.NoReconnect(), nats.Timeout(2*time.Second))...)
+	conn, err := nats.Connect(b.opts.URL, append(b.secure(), nats.Nkey(key, pair.Sign), nats.Name("gateway, ends a connection"),
+		nats.NoReconnect(), nats.Timeout(2*time.Second))...)
 	if err != nil {
 		return err
 	}

@@ -78,9 +78,11 @@ func (b *Bus) join(ctx context.Context, key string, data []byte) (remote.Verdict
 	case at.usedBy != "":
 		return remote.Verdict{}, capabilities.Errorf(capabilities.CodePasteUsed, "The code was used already, by satellite %s.", at.usedBy)
 	case !at.open(now):
-		return remote.Verdict{}, capabilities.Errorf(capabilities.CodePasteExpired, "The code expired at %s.", at.expires.Format("2006-01-02 15:04:05 MST"))
+		return remote.Verdict{}, capabilities.Errorf(capabilities.CodePasteExpired, "The code expired at %s.",
+			at.expires.Format("2006-01-02 15:04:05 MST"))
 	case count >= maxSatellites || pending >= maxPending:
-		return remote.Verdict{}, capabilities.Errorf(capabilities.CodeOverloaded, "The site has %d satellites, %d of them waiting for approval.", count, pending)
+		return remote.Verdict{}, capabilities.Errorf(capabilities.CodeOverloaded, "The site has %d satellites, %d of them waiting for approval.",
+			count, pending)
 	}
 	r = record{
 		id: pairing.NewSatelliteID(), service: at.service, key: a.Key, state: route.StatePending, invite: key, joinedAt: now,
@@ -94,7 +96,8 @@ func (b *Bus) join(ctx context.Context, key string, data []byte) (remote.Verdict
 		return remote.Verdict{}, err
 	}
 	err = b.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		spent, err := tx.Exec(`UPDATE satellite_invite SET used_by = $1 WHERE public_key = $2 AND used_by = '' AND expires_at > $3`, string(r.id), key, now.UnixMilli())
+		spent, err := tx.Exec(`UPDATE satellite_invite SET used_by = $1 WHERE public_key = $2 AND used_by = '' AND expires_at > $3`, string(r.id),
+			key, now.UnixMilli())
 		if err != nil {
 			return err
 		}
@@ -105,11 +108,15 @@ func (b *Bus) join(ctx context.Context, key string, data []byte) (remote.Verdict
 		if !r.decidedAt.IsZero() {
 			decided = r.decidedAt.UnixMilli()
 		}
-		if _, err := tx.Exec(`INSERT INTO satellite (satellite_id, service, public_key, state, profile, invite, joined_at, decided_at, decided_by, reason) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '')`,
+		if _, err := tx.Exec(
+			`INSERT INTO satellite (satellite_id, service, public_key, state, profile, invite, joined_at, decided_at, decided_by, reason) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '')`,
 			string(r.id), r.service, r.key, r.state, string(profile), key, now.UnixMilli(), decided, string(r.decidedBy)); err != nil {
 			return err
 		}
-		return b.opts.Record(tx, kindJoined, "", map[string]any{"satellite": r.id, "service": r.service, "key": r.key, "state": r.state, "host": r.profile.Host, "platform": r.profile.Platform, "invite": key})
+		return b.opts.Record(tx, kindJoined, "", map[string]any{
+			"satellite": r.id, "service": r.service, "key": r.key, "state": r.state, "host": r.profile.Host, "platform": r.profile.Platform,
+			"invite": key,
+		})
 	})
 	if errors.Is(err, errUsed) {
 		return remote.Verdict{}, capabilities.Errorf(capabilities.CodePasteUsed, "The code was used already.")

@@ -104,7 +104,8 @@ type invite struct {
 func (i *invite) open(now time.Time) bool { return i.usedBy == "" && now.Before(i.expires) }
 
 func (b *Bus) load(ctx context.Context) error {
-	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT satellite_id, service, public_key, state, profile, invite, joined_at, decided_at, decided_by, reason FROM satellite`)
+	rows, err := b.opts.Store.Read().QueryContext(ctx,
+		`SELECT satellite_id, service, public_key, state, profile, invite, joined_at, decided_at, decided_by, reason FROM satellite`)
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,8 @@ func (b *Bus) load(ctx context.Context) error {
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	found, err := b.opts.Store.Read().QueryContext(ctx, `SELECT public_key, service, approves, created_by, created_at, expires_at, used_by FROM satellite_invite`)
+	found, err := b.opts.Store.Read().QueryContext(ctx,
+		`SELECT public_key, service, approves, created_by, created_at, expires_at, used_by FROM satellite_invite`)
 	if err != nil {
 		return err
 	}
@@ -206,7 +208,8 @@ func (b *Bus) Invite(ctx context.Context, by capabilities.PrincipalID, service s
 		if count >= maxInvites {
 			return capabilities.Errorf(capabilities.CodeOverloaded, "there are %d invitations already", count)
 		}
-		if _, err := tx.Exec(`INSERT INTO satellite_invite (public_key, service, approves, created_by, created_at, expires_at, used_by) VALUES ($1, $2, $3, $4, $5, $6, '')`,
+		if _, err := tx.Exec(
+			`INSERT INTO satellite_invite (public_key, service, approves, created_by, created_at, expires_at, used_by) VALUES ($1, $2, $3, $4, $5, $6, '')`,
 			key, service, yes, string(by), now.UnixMilli(), i.expires.UnixMilli()); err != nil {
 			return err
 		}
@@ -248,9 +251,11 @@ func (b *Bus) Decide(ctx context.Context, by capabilities.PrincipalID, id capabi
 		if err := b.alone(&r); err != nil {
 			return View{}, err
 		}
-	case state == route.StateDenied && r.state == route.StatePending, state == route.StateRevoked && r.state == route.StateApproved, state == route.StateRevoked && r.state == route.StatePending:
+	case state == route.StateDenied && r.state == route.StatePending, state == route.StateRevoked && r.state == route.StateApproved,
+		state == route.StateRevoked && r.state == route.StatePending:
 	default:
-		return View{}, capabilities.Errorf(capabilities.CodeConflict, "a satellite that is %s does not become %s", r.state, state).WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: r.service}, "Invite a new one.")
+		return View{}, capabilities.Errorf(capabilities.CodeConflict, "a satellite that is %s does not become %s", r.state, state).
+			WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: r.service}, "Invite a new one.")
 	}
 	r.state, r.decidedBy, r.decidedAt, r.reason = state, by, b.opts.Now().UTC(), capabilities.Printable(reason)
 	err := b.opts.Store.Write(ctx, func(tx *store.Tx) error {
@@ -287,7 +292,8 @@ func (b *Bus) alone(r *record) error {
 			continue
 		}
 		if b.opts.Interchangeable == nil || !b.opts.Interchangeable(r.service) {
-			return capabilities.Errorf(capabilities.CodeConflict, "%s has the satellite %s already, and nobody approved a manifest that says interchangeable", r.service, o.id).
+			return capabilities.Errorf(capabilities.CodeConflict,
+				"%s has the satellite %s already, and nobody approved a manifest that says interchangeable", r.service, o.id).
 				WithAction(capabilities.Action{Key: capabilities.ActionRevokeSatellite, Node: o.id}, "Put that one out first.")
 		}
 	}
@@ -295,7 +301,8 @@ func (b *Bus) alone(r *record) error {
 }
 
 func missing(id capabilities.NodeID) error {
-	return capabilities.Errorf(capabilities.CodeNotFound, "there is no satellite %.64q", id).WithAction(capabilities.Action{Key: capabilities.ActionListSatellites}, "Name one of those there are.")
+	return capabilities.Errorf(capabilities.CodeNotFound, "there is no satellite %.64q", id).
+		WithAction(capabilities.Action{Key: capabilities.ActionListSatellites}, "Name one of those there are.")
 }
 
 // View is a satellite as surfaces get it.
@@ -356,9 +363,10 @@ func (b *Bus) viewLocked(s *satellite) View {
 		h, why = HealthGone, ""
 	}
 	return View{
-		ID: s.id, Service: s.service, State: s.state, Profile: s.profile, Key: s.key, JoinedAt: s.joinedAt, DecidedAt: s.decidedAt, DecidedBy: s.decidedBy,
-		Reason: s.reason, Health: h, Why: why, Seen: s.seen, Active: s.last.Active, Load: s.last.Load, UptimeS: s.last.UptimeS, Manifest: s.last.Manifest,
-		Problem: s.problem, Refused: s.refused, Keyed: s.keyed, Breaker: now.Before(s.openUntil),
+		ID: s.id, Service: s.service, State: s.state, Profile: s.profile, Key: s.key, JoinedAt: s.joinedAt, DecidedAt: s.decidedAt,
+		DecidedBy: s.decidedBy, Reason: s.reason, Health: h, Why: why, Seen: s.seen, Active: s.last.Active, Load: s.last.Load,
+		UptimeS: s.last.UptimeS, Manifest: s.last.Manifest, Problem: s.problem, Refused: s.refused, Keyed: s.keyed,
+		Breaker: now.Before(s.openUntil),
 	}
 }
 

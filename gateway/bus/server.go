@@ -46,10 +46,10 @@ func (b *Bus) serve() error {
 	b.sum = sum
 	srv, err := server.NewServer(&server.Options{
 		ServerName: "handrail", Host: host, Port: number, NoSigs: true, NoLog: true, NoSystemAccount: true,
-		MaxPayload: remote.MaxPayload, MaxPending: 256 << 20, MaxControlLine: 1024, MaxConn: 2*maxSatellites + maxInvites + strangersRoom, MaxSubs: 64, MaxClosedClients: 64,
-		AuthTimeout: strangerTime.Seconds(), TLSTimeout: strangerTime.Seconds(), PingInterval: 20 * time.Second, MaxPingsOut: 2, WriteDeadline: 10 * time.Second,
-		AlwaysEnableNonce: true, CustomClientAuthentication: door{b},
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13},
+		MaxPayload: remote.MaxPayload, MaxPending: 256 << 20, MaxControlLine: 1024, MaxConn: 2*maxSatellites + maxInvites + strangersRoom,
+		MaxSubs: 64, MaxClosedClients: 64, AuthTimeout: strangerTime.Seconds(), TLSTimeout: strangerTime.Seconds(),
+		PingInterval: 20 * time.Second, MaxPingsOut: 2, WriteDeadline: 10 * time.Second, AlwaysEnableNonce: true,
+		CustomClientAuthentication: door{b}, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13},
 	})
 	if err != nil {
 		return err

@@ -157,7 +157,8 @@ func (p *approval) mayAnswer(a Answer, owner capabilities.PrincipalID) error {
 		return capabilities.Errorf(capabilities.CodeInvalidRequest, "this question has no form: it is allowed or denied")
 	case a.Via == ViaOwner && a.Allow:
 		if a.Kind != KindCall && a.Kind != "" {
-			return capabilities.Errorf(capabilities.CodeForbidden, "the owner of a device allows themselves one call at a time").WithHint("Allow it once.")
+			return capabilities.Errorf(capabilities.CodeForbidden, "the owner of a device allows themselves one call at a time").
+				WithHint("Allow it once.")
 		}
 		return ownConsent(p.Principal, p.Role, owner, a.By, a.Known)
 	case a.Via != ViaMCP && p.Role != policy.RoleAgent && a.By == p.Principal && a.Allow:
@@ -194,10 +195,12 @@ func (c *Consent) late(ctx context.Context, id string, a Answer) error {
 		return err
 	}
 	if first.State == StateClosed {
-		return capabilities.Errorf(capabilities.CodeConflict, "nobody wants an answer any more: %s; yours is recorded", first.Closed.words()).WithHint("If the agent still wants it, it calls again.")
+		return capabilities.Errorf(capabilities.CodeConflict, "nobody wants an answer any more: %s; yours is recorded", first.Closed.words()).
+			WithHint("If the agent still wants it, it calls again.")
 	}
 	if first.State == StateExpired {
-		return capabilities.Errorf(capabilities.CodeConflict, "nobody answered in time; your answer is recorded").WithHint("Let the agent call again.")
+		return capabilities.Errorf(capabilities.CodeConflict, "nobody answered in time; your answer is recorded").
+			WithHint("Let the agent call again.")
 	}
 	return capabilities.Errorf(capabilities.CodeConflict, "%s answered first; your answer is recorded and changes nothing", first.By).
 		WithHint("To take back what was allowed, revoke its grant.")
@@ -226,7 +229,8 @@ func (c *Consent) grantFor(p *approval, a Answer) (*Grant, error) {
 		at := offers[p.Longest]
 		return nil, capabilities.Errorf(capabilities.CodeForbidden, "%s can be allowed %s", p.Tool, at.most).WithHint(at.fix)
 	case p.Snapshot != c.opts.Snapshot():
-		return nil, capabilities.Errorf(capabilities.CodeConflict, "the policy has changed since that was asked").WithHint("Let the agent call again.")
+		return nil, capabilities.Errorf(capabilities.CodeConflict, "the policy has changed since that was asked").
+			WithHint("Let the agent call again.")
 	case a.Kind == KindCall && (!scope.IsZero() || a.MaxUses != 0):
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "scope and max_uses are for what lasts; one call is as narrow as can be")
 	case a.MaxUses < 0 || a.MaxUses > maxUses:
@@ -234,8 +238,9 @@ func (c *Consent) grantFor(p *approval, a Answer) (*Grant, error) {
 	}
 	now := c.opts.Now()
 	g := &Grant{
-		ID: newID("g-"), Nonce: newID(""), Kind: a.Kind, Principal: p.Principal, Tools: []string{string(p.Tool)}, Node: p.Node, Lane: p.Lane, Snapshot: p.Snapshot,
-		Hosts: p.hosts, Scope: scope, MaxUses: a.MaxUses, Approver: a.By, Via: string(a.Via), Known: a.Known, Reason: a.Reason, Created: now,
+		ID: newID("g-"), Nonce: newID(""), Kind: a.Kind, Principal: p.Principal, Tools: []string{string(p.Tool)}, Node: p.Node, Lane: p.Lane,
+		Snapshot: p.Snapshot, Hosts: p.hosts, Scope: scope, MaxUses: a.MaxUses, Approver: a.By, Via: string(a.Via), Known: a.Known,
+		Reason: a.Reason, Created: now,
 	}
 	switch a.Kind {
 	case KindCall:

@@ -216,7 +216,10 @@ func (a *Ask) key(args []byte) string {
 	if a.Role == policy.RoleAgent {
 		kind = policy.RoleAgent
 	}
-	return strings.Join([]string{kind, string(a.Principal), string(a.Tool), string(a.Node), string(a.Lane), a.Snapshot, strings.Join(a.Hosts, " "), hex.EncodeToString(args)}, "\x00")
+	return strings.Join([]string{
+		kind, string(a.Principal), string(a.Tool), string(a.Node), string(a.Lane), a.Snapshot, strings.Join(a.Hosts, " "),
+		hex.EncodeToString(args),
+	}, "\x00")
 }
 
 // Await returns the grant that the call goes on with: a live one, or the one that a person gives
@@ -317,11 +320,13 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 		return nil, err
 	}
 	life := max(a.Defer, approvalLife)
-	p := &approval{key: key, args: args, hosts: a.Hosts, done: make(chan struct{}), raw: keepArgs(a.Args), purpose: a.Purpose, Approval: Approval{
-		ID: newID("a-"), State: StatePending, Principal: a.Principal, Role: a.Role, Tool: a.Tool, Title: a.Title, Node: a.Node, NodeLabel: a.NodeLabel,
-		Lane: a.Lane, Arguments: shown(a.Evidence), Hosts: plainAll(a.Reach.Hosts), Paths: plainAll(a.Reach.Paths), Through: through, Risk: a.Risk, Keys: a.Keys, Escalated: a.Escalated, Envelope: a.Envelope,
-		Why: plainAll(a.Why), Longest: a.Longest, Hands: lends, Choices: choices(a.Longest), Overrides: overrides(a), Policies: a.Policies, Snapshot: a.Snapshot, User: a.User, Task: a.Task,
-		Created: now, Expires: now.Add(life),
+	p := &approval{key: key, args: args, hosts: a.Hosts, done: make(
+		chan struct{}), raw: keepArgs(a.Args), purpose: a.Purpose, Approval: Approval{
+		ID: newID("a-"), State: StatePending, Principal: a.Principal, Role: a.Role, Tool: a.Tool, Title: a.Title, Node: a.Node,
+		NodeLabel: a.NodeLabel, Lane: a.Lane, Arguments: shown(a.Evidence), Hosts: plainAll(a.Reach.Hosts), Paths: plainAll(a.Reach.Paths),
+		Through: through, Risk: a.Risk, Keys: a.Keys, Escalated: a.Escalated, Envelope: a.Envelope, Why: plainAll(a.Why), Longest: a.Longest,
+		Hands: lends, Choices: choices(a.Longest), Overrides: overrides(a), Policies: a.Policies, Snapshot: a.Snapshot, User: a.User,
+		Task: a.Task, Created: now, Expires: now.Add(life),
 	}}
 	c.pending[p.ID] = p
 	p.enterLocked(a.Token)
@@ -329,7 +334,8 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 	c.tellLocked()
 	asked := p.Approval // whoever answers may change what is kept from here on
 	c.mu.Unlock()
-	c.opts.Log.Info("consent.asked", "approval", p.ID, "call", a.Call, "tool", a.Tool, "principal", a.Principal, "node", a.Node, "lane", a.Lane)
+	c.opts.Log.Info("consent.asked", "approval", p.ID, "call", a.Call, "tool", a.Tool, "principal", a.Principal, "node", a.Node,
+		"lane", a.Lane)
 	<-looked // who is told of the question now sees all of it
 	// Whoever leaves meanwhile closes it then: what was shown to people is written down.
 	err := c.opts.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
@@ -337,8 +343,8 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 			return err
 		}
 		return c.opts.Record(tx, "gateway.approval.asked", a.Principal, map[string]any{
-			"approval": asked.ID, "call": a.Call, "tool": a.Tool, "node": a.Node, "lane": a.Lane, "arguments": asked.Arguments, "risk": a.Risk, "expires_at": asked.Expires,
-			"policy_snapshot_id": a.Snapshot,
+			"approval": asked.ID, "call": a.Call, "tool": a.Tool, "node": a.Node, "lane": a.Lane, "arguments": asked.Arguments, "risk": a.Risk,
+			"expires_at": asked.Expires, "policy_snapshot_id": a.Snapshot,
 		})
 	})
 	if err != nil {
@@ -476,5 +482,6 @@ func (c *Consent) Approval(id string) (Approval, error) {
 	if a, ok := c.settled.get(id); ok {
 		return a, nil
 	}
-	return Approval{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no such question: it was answered long ago, or the gateway has started anew since, which forgets what waits")
+	return Approval{}, capabilities.Errorf(capabilities.CodeNotFound,
+		"there is no such question: it was answered long ago, or the gateway has started anew since, which forgets what waits")
 }

@@ -192,7 +192,8 @@ func (c *Consent) Load(ctx context.Context) error {
 	if len(changed) == 0 {
 		return nil
 	}
-	c.opts.Log.Warn("consent.changed", "grants", len(changed), "hint", "what was granted under another policy, or for tools that this version changed, is taken back")
+	c.opts.Log.Warn("consent.changed", "grants", len(changed),
+		"hint", "what was granted under another policy, or for tools that this version changed, is taken back")
 	return c.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
 		for id, why := range changed {
 			if err := c.opts.Record(tx, "gateway.grant.revoked", "", map[string]any{"grant": id, "reason": why}); err != nil {
@@ -271,8 +272,9 @@ func (c *Consent) Grant(ctx context.Context, s Spec) (Grant, error) {
 	}
 	now := c.opts.Now()
 	g := &Grant{
-		ID: newID("g-"), Nonce: newID(""), Hosts: c.opts.Hosts(s.Tools, s.Node), Scope: scope, Kind: KindLease, Principal: s.Principal, Tools: slices.Clone(s.Tools), Node: s.Node, Lane: s.Lane,
-		Snapshot: c.opts.Snapshot(), MaxUses: s.MaxUses, Approver: s.Approver, Reason: s.Reason, Created: now, Expires: now.Add(s.For),
+		ID: newID("g-"), Nonce: newID(""), Hosts: c.opts.Hosts(s.Tools, s.Node), Scope: scope, Kind: KindLease, Principal: s.Principal,
+		Tools: slices.Clone(s.Tools), Node: s.Node, Lane: s.Lane, Snapshot: c.opts.Snapshot(), MaxUses: s.MaxUses, Approver: s.Approver,
+		Reason: s.Reason, Created: now, Expires: now.Add(s.For),
 	}
 	if g.Scope.Starts.After(now) { // the window begins later, and is as long
 		if g.Scope.Starts.Sub(now) > maxAhead {
@@ -345,7 +347,8 @@ func (c *Consent) keep(ctx context.Context, g *Grant, also func(*store.Tx) error
 		return stoppedMeanwhile()
 	}
 	if g.Snapshot != c.opts.Snapshot() { // TurnIn did not see it: it covers nothing, and Load takes it back
-		return capabilities.Errorf(capabilities.CodeConflict, "the policy has changed meanwhile, so nothing was granted").WithHint("Let the agent call again.")
+		return capabilities.Errorf(capabilities.CodeConflict, "the policy has changed meanwhile, so nothing was granted").
+			WithHint("Let the agent call again.")
 	}
 	c.grants[g.ID] = g
 	return nil
@@ -476,14 +479,16 @@ func (c *Consent) SpendIn(tx *store.Tx, p Permit) error {
 	ok := g != nil && now.Before(g.Expires)
 	c.mu.Unlock()
 	if ok {
-		n, err := tx.Exec(`UPDATE grant_store SET used = used + 1 WHERE grant_id = $1 AND (max_uses = 0 OR used < max_uses) AND expires_ms > $2`, p.Grant, now.UnixMilli())
+		n, err := tx.Exec(`UPDATE grant_store SET used = used + 1 WHERE grant_id = $1 AND (max_uses = 0 OR used < max_uses) AND expires_ms > $2`,
+			p.Grant, now.UnixMilli())
 		if err != nil {
 			return err
 		}
 		ok = n == 1
 	}
 	if !ok {
-		return capabilities.Errorf(capabilities.CodeConsentDenied, "what was granted is used up, expired or revoked").WithHint("Call again; a person is asked anew.")
+		return capabilities.Errorf(capabilities.CodeConsentDenied, "what was granted is used up, expired or revoked").
+			WithHint("Call again; a person is asked anew.")
 	}
 	tx.OnCommit(func() {
 		c.mu.Lock()

@@ -30,7 +30,8 @@ func (a *Approval) AtDevice(node capabilities.NodeID) error {
 	case a.Form != nil:
 		return capabilities.Errorf(capabilities.CodeForbidden, "what a provider asks has fields to fill in, so it is answered in the console")
 	case a.Wants != "":
-		return capabilities.Errorf(capabilities.CodeForbidden, "a host that a running call wants is answered in the console, or with 'approve' on the command line")
+		return capabilities.Errorf(capabilities.CodeForbidden,
+			"a host that a running call wants is answered in the console, or with 'approve' on the command line")
 	case node == "" || a.Node != node:
 		return capabilities.Errorf(capabilities.CodeForbidden, "this is not asked for that device")
 	case a.Role != policy.RoleAgent:

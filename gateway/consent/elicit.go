@@ -78,9 +78,11 @@ func (r Reply) wipe() {
 func (p *approval) mayFill(a Answer) error {
 	switch {
 	case a.Via != ViaAPI && a.Via != ViaPasskey:
-		return capabilities.Errorf(capabilities.CodeForbidden, "what a provider asks is answered in the console, or with 'approve' on the command line")
+		return capabilities.Errorf(capabilities.CodeForbidden,
+			"what a provider asks is answered in the console, or with 'approve' on the command line")
 	case a.Allow && (a.Kind != "" && a.Kind != KindCall || !a.Scope.IsZero() || a.MaxUses != 0 || a.Family):
-		return capabilities.Errorf(capabilities.CodeInvalidRequest, "an answer to a provider's question grants nothing, so it has no kind, scope or uses")
+		return capabilities.Errorf(capabilities.CodeInvalidRequest,
+			"an answer to a provider's question grants nothing, so it has no kind, scope or uses")
 	case a.Allow && a.Dismiss:
 		return capabilities.Errorf(capabilities.CodeInvalidRequest, "an answer either fills the form in or dismisses it")
 	}

@@ -35,7 +35,8 @@ func (c *Consent) Extend(ctx context.Context, id string, by capabilities.Princip
 		if until.Before(most) {
 			return at, nil // it is open for longer than that already
 		}
-		return Approval{}, capabilities.Errorf(capabilities.CodeConflict, "a question stays open for an hour at most").WithHint("Answer it, or let the agent call again later.")
+		return Approval{}, capabilities.Errorf(capabilities.CodeConflict, "a question stays open for an hour at most").
+			WithHint("Answer it, or let the agent call again later.")
 	}
 	p.Expires = until
 	at := p.Approval

@@ -15,7 +15,8 @@ import (
 // noteIn has the next start know of a question.
 func noteIn(tx *store.Tx, a *Approval) error {
 	body, err := json.Marshal(Approval{
-		ID: a.ID, Principal: a.Principal, Role: a.Role, Tool: a.Tool, Title: a.Title, Node: a.Node, NodeLabel: a.NodeLabel, Lane: a.Lane, Created: a.Created, Expires: a.Expires, Snapshot: a.Snapshot,
+		ID: a.ID, Principal: a.Principal, Role: a.Role, Tool: a.Tool, Title: a.Title, Node: a.Node, NodeLabel: a.NodeLabel, Lane: a.Lane,
+		Created: a.Created, Expires: a.Expires, Snapshot: a.Snapshot,
 	})
 	if err != nil {
 		return err
@@ -70,7 +71,8 @@ func (c *Consent) closeForgotten(ctx context.Context) error {
 	return c.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
 		for i := range closed {
 			a := &closed[i]
-			if err := c.opts.Record(tx, "gateway.approval.closed", a.Principal, map[string]any{"approval": a.ID, "reason": string(ClosedRestarted)}); err != nil {
+			if err := c.opts.Record(tx, "gateway.approval.closed", a.Principal,
+				map[string]any{"approval": a.ID, "reason": string(ClosedRestarted)}); err != nil {
 				return err
 			}
 		}

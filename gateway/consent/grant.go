@@ -84,7 +84,8 @@ func (g *Grant) byOwnHand() bool { return g.Via == string(ViaOwner) || g.Via == 
 
 // covers reports whether g is about this question.
 func (g *Grant) covers(a *Ask, args []byte) bool {
-	return g.Principal == a.Principal && (!g.byOwnHand() || a.Role != policy.RoleAgent) && g.Node == a.Node && (g.Lane == "" || g.Lane == a.Lane) && g.Snapshot == a.Snapshot &&
+	return g.Principal == a.Principal && (!g.byOwnHand() || a.Role != policy.RoleAgent) && g.Node == a.Node &&
+		(g.Lane == "" || g.Lane == a.Lane) && g.Snapshot == a.Snapshot &&
 		slices.ContainsFunc(g.Tools, func(t string) bool { return Names(t, a.Tool) && (t == string(a.Tool) || a.Longest != KindCall) }) &&
 		(g.Kind != KindCall || len(args) > 0 && hmac.Equal(g.args, args)) && g.Scope.covers(&a.Reach, a.at) &&
 		!slices.ContainsFunc(a.Hosts, func(h string) bool { return !slices.Contains(g.Hosts, h) })

@@ -79,5 +79,6 @@ func (c *Consent) hostQuestion(h *HostAsk) *approval {
 
 // keysOf are the capability keys through which the call reaches hosts: what the question touches.
 func keysOf(h *HostAsk) []string {
-	return slices.DeleteFunc(slices.Clone(h.Envelope.Grants), func(k string) bool { return k != capabilities.KeyEgress && k != capabilities.KeyFetch })
+	return slices.DeleteFunc(slices.Clone(h.Envelope.Grants),
+		func(k string) bool { return k != capabilities.KeyEgress && k != capabilities.KeyFetch })
 }

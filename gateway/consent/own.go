@@ -24,7 +24,9 @@ func ownConsent(asker capabilities.PrincipalID, role string, owner, by capabilit
 
 func notOwn() error {
 	return capabilities.Errorf(capabilities.CodeForbidden, "nobody approves what they asked for themselves").
-		WithAction(capabilities.Action{Key: capabilities.ActionApproveOwn}, "The owner of the device does, in the console and freshly signed in. Else let another user approve.")
+		WithAction(capabilities.Action{
+			Key: capabilities.ActionApproveOwn,
+		}, "The owner of the device does, in the console and freshly signed in. Else let another user approve.")
 }
 
 // Owns reports whether the device that a question is about belongs to its asker, who is no
@@ -50,12 +52,14 @@ func (c *Consent) ownerOf(id string) capabilities.PrincipalID {
 // Confirmed keeps a person's word that they want exactly one call, which a surface is about to
 // make for them: a grant for one use and these canonical arguments. The surface checks that they
 // may have such a call made; nobody is asked what they just asked for.
-func (c *Consent) Confirmed(ctx context.Context, by capabilities.PrincipalID, tool capabilities.ToolID, node capabilities.NodeID, lane capabilities.LaneID, args []byte) error {
+func (c *Consent) Confirmed(ctx context.Context, by capabilities.PrincipalID, tool capabilities.ToolID, node capabilities.NodeID,
+	lane capabilities.LaneID, args []byte) error {
 	now := c.opts.Now()
 	digest, tools := c.digest(args), []string{string(tool)}
 	return c.keep(ctx, &Grant{
-		ID: newID("g-"), Nonce: newID(""), Kind: KindCall, Principal: by, Tools: tools, Hosts: c.opts.Hosts(tools, node), Node: node, Lane: lane, Snapshot: c.opts.Snapshot(),
-		MaxUses: 1, Approver: by, Via: string(ViaAsked), Created: now, Expires: now.Add(onceLife), args: digest, ArgsDigest: hex.EncodeToString(digest),
+		ID: newID("g-"), Nonce: newID(""), Kind: KindCall, Principal: by, Tools: tools, Hosts: c.opts.Hosts(tools, node), Node: node, Lane: lane,
+		Snapshot: c.opts.Snapshot(), MaxUses: 1, Approver: by, Via: string(ViaAsked), Created: now, Expires: now.Add(onceLife), args: digest,
+		ArgsDigest: hex.EncodeToString(digest),
 	}, nil)
 }
 
@@ -73,7 +77,8 @@ func (c *Consent) ownWord(ctx context.Context, a *Ask, args []byte) error {
 	}
 	now := c.opts.Now()
 	return c.keep(ctx, &Grant{
-		ID: newID("g-"), Nonce: newID(""), Kind: KindCall, Principal: a.Principal, Tools: []string{string(a.Tool)}, Hosts: a.Hosts, Node: a.Node, Lane: a.Lane, Snapshot: a.Snapshot,
-		MaxUses: 1, Approver: a.Principal, Via: string(ViaOwner), Known: a.Self, Created: now, Expires: now.Add(onceLife), args: args, ArgsDigest: hex.EncodeToString(args),
+		ID: newID("g-"), Nonce: newID(""), Kind: KindCall, Principal: a.Principal, Tools: []string{string(a.Tool)}, Hosts: a.Hosts, Node: a.Node,
+		Lane: a.Lane, Snapshot: a.Snapshot, MaxUses: 1, Approver: a.Principal, Via: string(ViaOwner), Known: a.Self, Created: now,
+		Expires: now.Add(onceLife), args: args, ArgsDigest: hex.EncodeToString(args),
 	}, nil)
 }

@@ -46,7 +46,8 @@ func (c *Consent) mayAsk() error {
 // kind. A person who said no to the same a moment ago is not asked: false.
 func (c *Consent) openRunning(ctx context.Context, r *Running, p *approval, more map[string]any) (bool, error) {
 	body := map[string]any{
-		"approval": p.ID, "call": r.Call, "tool": r.Tool, "node": r.Node, "lane": r.Lane, "expires_at": p.Expires, "policy_snapshot_id": r.Snapshot,
+		"approval": p.ID, "call": r.Call, "tool": r.Tool, "node": r.Node, "lane": r.Lane, "expires_at": p.Expires,
+		"policy_snapshot_id": r.Snapshot,
 	}
 	maps.Copy(body, more)
 	log := c.opts.Log.With("approval", p.ID, "call", r.Call, "tool", r.Tool, "host", p.Wants, "provider", p.Provider)

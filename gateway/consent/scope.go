@@ -52,7 +52,8 @@ func (s Scope) check() (Scope, error) {
 		}
 		for _, v := range list {
 			if v == "" || len(v) > maxScopeText || Plain(v) != v && len(v) <= maxPlain {
-				return s, capabilities.Errorf(capabilities.CodeInvalidRequest, "each of scope.%s must be plain text of 1 to %d bytes", name, maxScopeText)
+				return s, capabilities.Errorf(capabilities.CodeInvalidRequest, "each of scope.%s must be plain text of 1 to %d bytes", name,
+					maxScopeText)
 			}
 		}
 	}

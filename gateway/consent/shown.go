@@ -152,7 +152,8 @@ func overrides(a *Ask) []Override {
 		resource = fmt.Sprintf("resource == Node::%q", string(a.Node))
 	}
 	rule := func(effect string) string {
-		return fmt.Sprintf("%s (\n  principal == %s::%q,\n  action == Action::%q,\n  %s\n);\n", effect, kind, string(a.Principal), string(a.Tool), resource)
+		return fmt.Sprintf("%s (\n  principal == %s::%q,\n  action == Action::%q,\n  %s\n);\n", effect, kind, string(a.Principal), string(a.Tool),
+			resource)
 	}
 	forbid := Override{Effect: "forbid", Cedar: rule("forbid")}
 	permit := Override{Effect: "permit", Cedar: rule("permit")}

@@ -128,7 +128,10 @@ func (w *Where) plain() *Where {
 	if w == nil {
 		return nil
 	}
-	out := &Where{App: Plain(w.App), Window: Plain(w.Window), Field: Plain(w.Field), Role: Plain(w.Role), Address: Plain(w.Address), Password: w.Password, Terminal: w.Terminal}
+	out := &Where{
+		App: Plain(w.App), Window: Plain(w.Window), Field: Plain(w.Field), Role: Plain(w.Role), Address: Plain(w.Address), Password: w.Password,
+		Terminal: w.Terminal,
+	}
 	if out.Field == "" && len(w.Named) == 1 { // the one that the call is about
 		out.Field, out.Role = Plain(w.Named[0].Name), Plain(w.Named[0].Role)
 		out.Password = out.Password || w.Named[0].Secret
@@ -179,7 +182,8 @@ func (t *teller) walk(name string, v canonical.Value, depth int) {
 			t.walk(at, m.Value, depth+1)
 		}
 	case canonical.Array:
-		if slices.ContainsFunc(v.Items, func(item canonical.Value) bool { return item.Kind == canonical.Object || item.Kind == canonical.Array }) {
+		if slices.ContainsFunc(v.Items,
+			func(item canonical.Value) bool { return item.Kind == canonical.Object || item.Kind == canonical.Array }) {
 			for i, item := range v.Items {
 				t.walk(fmt.Sprintf("%s.%d", name, i), item, depth+1)
 			}
@@ -301,7 +305,10 @@ func does(root canonical.Value) string {
 
 // pointing names what the pointer does.
 func pointing(root canonical.Value, kind string) string {
-	out := map[string]string{"click": "clicks", "move": "moves the pointer", "drag": "drags", "scroll": "scrolls", "down": "presses a button", "up": "lets a button go"}[kind]
+	out := map[string]string{
+		"click": "clicks", "move": "moves the pointer", "drag": "drags", "scroll": "scrolls", "down": "presses a button",
+		"up": "lets a button go",
+	}[kind]
 	if out == "" {
 		out = Plain(kind)
 	}
@@ -372,9 +379,11 @@ func spotsOf(v canonical.Value) []Spot {
 
 // terminals are applications in which what is typed are commands.
 var terminals = []string{
-	"xterm", "uxterm", "urxvt", "rxvt", "st", "konsole", "gnome-terminal", "gnome-terminal-server", "org.gnome.terminal", "kgx", "console", "ptyxis", "xfce4-terminal", "lxterminal",
-	"mate-terminal", "terminator", "tilix", "terminology", "qterminal", "guake", "yakuake", "alacritty", "kitty", "foot", "wezterm", "wezterm-gui", "ghostty", "cool-retro-term", "deepin-terminal",
-	"terminal", "iterm", "iterm2", "warp", "hyper", "tabby", "windowsterminal", "windows terminal", "cmd", "command prompt", "powershell", "windows powershell", "pwsh", "conhost", "mintty", "putty",
+	"xterm", "uxterm", "urxvt", "rxvt", "st", "konsole", "gnome-terminal", "gnome-terminal-server", "org.gnome.terminal", "kgx", "console",
+	"ptyxis", "xfce4-terminal", "lxterminal", "mate-terminal", "terminator", "tilix", "terminology", "qterminal", "guake", "yakuake",
+	"alacritty", "kitty", "foot", "wezterm", "wezterm-gui", "ghostty", "cool-retro-term", "deepin-terminal", "terminal", "iterm", "iterm2",
+	"warp", "hyper", "tabby", "windowsterminal", "windows terminal", "cmd", "command prompt", "powershell", "windows powershell", "pwsh",
+	"conhost", "mintty", "putty",
 }
 
 // IsTerminal reports whether an application of that name takes commands.

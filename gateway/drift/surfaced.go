@@ -58,14 +58,16 @@ type Effective interface {
 // CodeInvalidRequest if the report is larger than it may be.
 func Compare(s Surfaced, now Effective) ([]Signal, error) {
 	if len(s.Controls) > MaxControls || len(s.Keys) > MaxKeys || len(s.Surface) > maxText || len(s.Page) > maxText {
-		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "a page reports at most %d controls and %d keys, and names of %d bytes", MaxControls, MaxKeys, maxText)
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "a page reports at most %d controls and %d keys, and names of %d bytes",
+			MaxControls, MaxKeys, maxText)
 	}
 	var all []Signal
 	for _, c := range s.Controls {
 		known, may := now.Control(c)
 		switch {
 		case len(c) > maxText || !known:
-			all = append(all, Signal{Severity: Warning, Control: capabilities.Clip(c, maxText), Text: "The page offered an action that there is none of."})
+			all = append(all,
+				Signal{Severity: Warning, Control: capabilities.Clip(c, maxText), Text: "The page offered an action that there is none of."})
 		case !may:
 			all = append(all, Signal{Severity: Violation, Control: c, Text: "The page offered an action that the visitor may not do."})
 		}

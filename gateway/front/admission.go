@@ -89,7 +89,8 @@ const SignInPath = SessionPath + "sign-ins/"
 // there does nothing; it has the browser go on from a page of ours, with the session.
 func sentBack(r *http.Request) bool {
 	place, ok := strings.CutPrefix(r.URL.Path, SignInPath)
-	return ok && place != "" && !strings.Contains(place, "/") && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+	return ok && place != "" && !strings.Contains(place, "/") && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
+		r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
 // hostAllowed: a loopback connection must name loopback (or a configured name),

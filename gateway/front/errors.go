@@ -19,7 +19,8 @@ func ViewError(err error) api.Error {
 	if !code.Known() {
 		code = capabilities.CodeInternal
 	}
-	v := api.Error{Code: code, Message: e.PublicMessage(), Retryable: e.Passing || code.Info().Retryable, Details: WordDetails(e.Details, commandWords)}
+	v := api.Error{Code: code, Message: e.PublicMessage(), Retryable: e.Passing || code.Info().
+		Retryable, Details: WordDetails(e.Details, commandWords)}
 	a := e.PublicAction()
 	v.Hint, v.Action = a.Worded(e.PublicHint(), commandWords(a))
 	return v

@@ -22,7 +22,8 @@ type proxiedKey struct{}
 // forwarded are the headers in which proxies say who called them. They are taken
 // from a trusted proxy, on the way in, and from nobody else; nothing behind sees
 // them.
-var forwarded = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Proto", "X-Forwarded-Scheme", "X-Forwarded-Server",
+var forwarded = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Proto", "X-Forwarded-Scheme",
+	"X-Forwarded-Server",
 	"X-Forwarded-Prefix", "X-Original-Url", "X-Rewrite-Url", "X-Real-Ip", "X-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip"}
 
 // resolvePeer finds out where a request comes from and writes it into its RemoteAddr.
@@ -42,7 +43,8 @@ func (s *Server) resolvePeer(r *http.Request) (*http.Request, error) {
 	at := canonical(peer.Addr())
 	if !s.trusted(at) {
 		if r.TLS == nil && !at.IsLoopback() {
-			return r, capabilities.Errorf(capabilities.CodeForbidden, "this gateway takes requests by its TLS proxy, and tokens must not cross a network unencrypted").
+			return r, capabilities.Errorf(capabilities.CodeForbidden,
+				"this gateway takes requests by its TLS proxy, and tokens must not cross a network unencrypted").
 				WithHint("Call the proxy's address; if this is the proxy, name it with --trusted-proxy " + at.String() + ".")
 		}
 		return r, nil
@@ -56,7 +58,8 @@ func (s *Server) resolvePeer(r *http.Request) (*http.Request, error) {
 	r = r.WithContext(context.WithValue(r.Context(), proxiedKey{}, passed))
 	r.RemoteAddr = whom
 	if len(proto) > 1 || len(proto) == 1 && !strings.EqualFold(strings.TrimSpace(proto[0]), "https") {
-		return r, capabilities.Errorf(capabilities.CodeForbidden, "the proxy took this request without TLS, and tokens must not cross a network unencrypted").
+		return r, capabilities.Errorf(capabilities.CodeForbidden,
+			"the proxy took this request without TLS, and tokens must not cross a network unencrypted").
 			WithHint("Have the proxy redirect http to https, and set X-Forwarded-Proto itself.")
 	}
 	return r, nil

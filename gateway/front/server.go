@@ -164,7 +164,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		if s.refused.allow(r.RemoteAddr) { // a page can repeat it without end
-			s.opts.Log.Warn("front.refused", "remote", r.RemoteAddr, "host", capabilities.Clip(r.Host, maxLogged), "origin", capabilities.Clip(r.Header.Get("Origin"), maxLogged))
+			s.opts.Log.Warn("front.refused", "remote", r.RemoteAddr, "host", capabilities.Clip(r.Host, maxLogged),
+				"origin", capabilities.Clip(r.Header.Get("Origin"), maxLogged))
 		}
 		WriteError(w, err)
 		return
@@ -194,8 +195,10 @@ func (s *Server) Listen() error {
 	if !loopback(l.Addr()) && s.opts.Certificate == nil {
 		if len(s.opts.Proxies) == 0 {
 			_ = l.Close()
-			return capabilities.Errorf(capabilities.CodeInvalidRequest, "%s is not loopback, and tokens must not cross a network unencrypted", s.opts.Addr).
-				WithHint("Listen on loopback, or serve HTTPS: --tls-generated makes a certificate to be known by its fingerprint, --tls-cert and --tls-key take one of an authority, --trusted-proxy names a TLS proxy in front.")
+			return capabilities.Errorf(capabilities.CodeInvalidRequest, "%s is not loopback, and tokens must not cross a network unencrypted",
+				s.opts.Addr).
+				WithHint("Listen on loopback, or serve HTTPS: --tls-generated makes a certificate to be known by its fingerprint, --tls-cert and " +
+					"--tls-key take one of an authority, --trusted-proxy names a TLS proxy in front.")
 		}
 		s.opts.Log.Info("front.plain", "addr", l.Addr().String(), "proxies", s.opts.Proxies)
 	}

@@ -43,7 +43,8 @@ func Surface(declared, granted []string) api.Surface {
 	s.Secret = has("privileged.secret.read")
 	s.Confirm = has(confirmKey)
 	s.LongRun = has("execution.timeout.extended")
-	s.Picker = policy.Visible(slices.Contains(declared, "ui.input.file_upload") || has("ui.input.file_upload"), has("ui.input.file_upload"), has("data.write.workspace"))
+	s.Picker = policy.Visible(slices.Contains(declared, "ui.input.file_upload") || has("ui.input.file_upload"), has("ui.input.file_upload"),
+		has("data.write.workspace"))
 	switch {
 	case len(s.Withheld) > 0:
 		s.Mode = api.ModeRestricted

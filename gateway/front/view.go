@@ -33,9 +33,10 @@ func ViewEnvelope(s *policy.Summary) *api.Envelope {
 // ViewApproval is a question without what only those are told who may answer.
 func ViewApproval(a *consent.Approval) api.Approval {
 	v := api.Approval{
-		ID: a.ID, State: string(a.State), Principal: a.Principal, Role: a.Role, Tool: a.Tool, Title: a.Title, Node: a.Node, NodeLabel: a.NodeLabel, Lane: a.Lane,
-		Arguments: a.Arguments, Hosts: a.Hosts, Paths: a.Paths, Through: a.Through, Risk: a.Risk, Keys: a.Keys, Escalated: a.Escalated, Envelope: ViewEnvelope(a.Envelope), Why: a.Why,
-		Longest: string(a.Longest), Hands: a.Hands, Policies: a.Policies, Snapshot: a.Snapshot, User: a.User, Wants: a.Wants, Task: a.Task, Created: a.Created, Expires: a.Expires,
+		ID: a.ID, State: string(a.State), Principal: a.Principal, Role: a.Role, Tool: a.Tool, Title: a.Title, Node: a.Node,
+		NodeLabel: a.NodeLabel, Lane: a.Lane, Arguments: a.Arguments, Hosts: a.Hosts, Paths: a.Paths, Through: a.Through, Risk: a.Risk,
+		Keys: a.Keys, Escalated: a.Escalated, Envelope: ViewEnvelope(a.Envelope), Why: a.Why, Longest: string(a.Longest), Hands: a.Hands,
+		Policies: a.Policies, Snapshot: a.Snapshot, User: a.User, Wants: a.Wants, Task: a.Task, Created: a.Created, Expires: a.Expires,
 		Waiting: a.Waiting, MayReturn: a.MayReturn, By: a.By, Reason: a.Reason, Closed: string(a.Closed), Answered: a.Answered,
 	}
 	v.Surface = surfaceOf(a)
@@ -69,7 +70,8 @@ func viewForm(provider string, f *form.Form) *api.Form {
 	v := &api.Form{Provider: provider, Message: f.Message, Fields: make([]api.FormField, 0, len(f.Fields))}
 	for _, one := range f.Fields {
 		field := api.FormField{
-			Name: one.Name, Title: one.Title, Note: one.Note, Kind: string(one.Kind), Format: one.Format, Required: one.Required, Least: one.Least, Most: one.Most, Default: one.Default,
+			Name: one.Name, Title: one.Title, Note: one.Note, Kind: string(one.Kind), Format: one.Format, Required: one.Required, Least: one.Least,
+			Most: one.Most, Default: one.Default,
 		}
 		for _, o := range one.Choices {
 			field.Choices = append(field.Choices, api.FormChoice(o))
@@ -83,7 +85,9 @@ func viewForm(provider string, f *form.Form) *api.Form {
 func ViewTold(t *consent.Told) *api.Told {
 	v := &api.Told{Does: t.Does, Purpose: t.Purpose, Into: t.Into, TooLong: t.TooLong}
 	if w := t.Where; w != nil {
-		v.Where = &api.Where{App: w.App, Window: w.Window, Field: w.Field, Role: w.Role, Address: w.Address, Password: w.Password, Terminal: w.Terminal}
+		v.Where = &api.Where{
+			App: w.App, Window: w.Window, Field: w.Field, Role: w.Role, Address: w.Address, Password: w.Password, Terminal: w.Terminal,
+		}
 	}
 	for _, f := range t.Fields {
 		v.Fields = append(v.Fields, api.Field(f))
@@ -100,8 +104,8 @@ func ViewTold(t *consent.Told) *api.Told {
 // ViewToken is a token without its secret.
 func ViewToken(t *principal.Token) api.Token {
 	return api.Token{
-		ID: t.ID, Principal: t.Principal, Role: t.Role.String(), Lane: t.Lane, CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy, ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt,
-		Parent: t.Parent, Opened: t.Opened, Face: string(t.Face),
+		ID: t.ID, Principal: t.Principal, Role: t.Role.String(), Lane: t.Lane, CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy,
+		ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt, Parent: t.Parent, Opened: t.Opened, Face: string(t.Face),
 	}
 }
 
@@ -116,7 +120,10 @@ func ViewTokens(all []principal.Token) []api.Token {
 
 // ViewUser is a person who signs in.
 func ViewUser(u *principal.User) api.User {
-	return api.User{Principal: u.Principal, Role: u.Role.String(), TokenID: u.TokenID, Password: u.Password, Passkeys: ViewPasskeys(u.Passkeys), CreatedAt: u.CreatedAt}
+	return api.User{
+		Principal: u.Principal, Role: u.Role.String(), TokenID: u.TokenID, Password: u.Password, Passkeys: ViewPasskeys(u.Passkeys),
+		CreatedAt: u.CreatedAt,
+	}
 }
 
 // ViewPasskey is a key without what checks its answers.
@@ -145,7 +152,9 @@ func ViewStop(s stop.State) api.Stop {
 
 // ViewSecret is a secret without its value.
 func ViewSecret(e *secret.Entry) api.Secret {
-	v := api.Secret{Name: e.Name, Source: e.Source, Version: e.Version, Changed: e.Changed, References: make([]api.Reference, 0, len(e.References))}
+	v := api.Secret{
+		Name: e.Name, Source: e.Source, Version: e.Version, Changed: e.Changed, References: make([]api.Reference, 0, len(e.References)),
+	}
 	for i := range e.References {
 		v.References = append(v.References, ViewReference(&e.References[i]))
 	}
@@ -163,7 +172,8 @@ func ViewTool(d *catalog.Descriptor, risk policy.Risk, asks bool) api.Tool {
 	v := api.Tool{
 		ID: d.Tool, WireName: d.Tool.WireName(), Title: d.Title, Description: d.Description, Version: d.Version, Tags: d.Tags,
 		SideEffects: string(d.SideEffects), Risk: string(risk), ModelFacing: d.ModelFacing, Input: d.FullInput(asks), Result: d.Result,
-		Annotations: api.Annotations(d.Annotations), Manifest: d.Manifest.Keys(), Defaults: api.Defaults(d.Defaults), Consent: string(d.Consent), Limits: api.Limits(d.Limits),
+		Annotations: api.Annotations(d.Annotations), Manifest: d.Manifest.Keys(), Defaults: api.Defaults(d.Defaults), Consent: string(d.Consent),
+		Limits: api.Limits(d.Limits),
 	}
 	if d.Upload != nil {
 		v.Upload = &api.Upload{Name: d.Upload.Name, Text: d.Upload.Text}
@@ -177,16 +187,16 @@ func ViewTool(d *catalog.Descriptor, risk policy.Risk, asks bool) api.Tool {
 // ViewTask is a call that is kept until a person answers.
 func ViewTask(t *task.Task) api.Task {
 	return api.Task{
-		ID: t.ID, State: string(t.State), Principal: t.Principal, Role: t.Role, Lane: t.Lane, Tool: t.Tool, Manifest: t.Manifest, RequestID: t.RequestID,
-		Surface: t.Surface, Approval: t.Approval, Call: t.Call, Code: t.Code, Created: t.Created, Expires: t.Expires,
+		ID: t.ID, State: string(t.State), Principal: t.Principal, Role: t.Role, Lane: t.Lane, Tool: t.Tool, Manifest: t.Manifest,
+		RequestID: t.RequestID, Surface: t.Surface, Approval: t.Approval, Call: t.Call, Code: t.Code, Created: t.Created, Expires: t.Expires,
 	}
 }
 
 // ViewPacket is an entry of the ledger.
 func ViewPacket(p *ledger.Packet) api.Packet {
 	return api.Packet{
-		Seq: p.Seq, TimeUS: p.TimeUS, Kind: string(p.Kind), Call: p.Call, Tool: p.Tool, Principal: p.Principal, Lane: p.Lane, Node: p.Node, Body: p.Body,
-		Prev: p.Prev.String(), Hash: p.Hash.String(),
+		Seq: p.Seq, TimeUS: p.TimeUS, Kind: string(p.Kind), Call: p.Call, Tool: p.Tool, Principal: p.Principal, Lane: p.Lane, Node: p.Node,
+		Body: p.Body, Prev: p.Prev.String(), Hash: p.Hash.String(),
 	}
 }
 
@@ -198,8 +208,8 @@ func ViewSubscription(s *push.Subscription) api.Subscription {
 // ViewGrant is a grant.
 func ViewGrant(g *consent.Grant) api.Grant {
 	return api.Grant{
-		ID: g.ID, Kind: string(g.Kind), Principal: g.Principal, Tools: g.Tools, Node: g.Node, Lane: g.Lane, Snapshot: g.Snapshot, Manifest: g.Manifest, Scope: api.Scope(g.Scope),
-		MaxUses: g.MaxUses, Used: g.Used, ArgsDigest: g.ArgsDigest, Nonce: g.Nonce, Via: g.Via, Known: g.Known, Approver: g.Approver, Reason: g.Reason, Created: g.Created,
-		Expires: g.Expires,
+		ID: g.ID, Kind: string(g.Kind), Principal: g.Principal, Tools: g.Tools, Node: g.Node, Lane: g.Lane, Snapshot: g.Snapshot,
+		Manifest: g.Manifest, Scope: api.Scope(g.Scope), MaxUses: g.MaxUses, Used: g.Used, ArgsDigest: g.ArgsDigest, Nonce: g.Nonce, Via: g.Via,
+		Known: g.Known, Approver: g.Approver, Reason: g.Reason, Created: g.Created, Expires: g.Expires,
 	}
 }

@@ -14,10 +14,11 @@ import (
 // roster.
 func ViewNode(v *nodes.View, snapshot []route.Node) api.Node {
 	out := api.Node{
-		ID: v.ID, Label: v.Label, Trust: v.Trust, Owner: v.Owner, State: string(v.State), Platform: v.Platform, Arch: v.Arch, Host: v.Host, Agent: v.Agent,
-		Fingerprint: v.Fingerprint, Connected: v.Connected, LastSeen: v.LastSeen, JoinedAt: v.JoinedAt, DecidedAt: v.DecidedAt, DecidedBy: v.DecidedBy, Reason: v.Reason,
-		Allow: v.Allow, Labels: v.Labels, Invite: string(v.Invite), Offers: v.Offers, Wants: v.Wants, Stopped: v.Stopped, StopEpoch: v.StopEpoch, SiteStopped: v.SiteStopped,
-		CatalogSkew: v.CatalogSkew, Capabilities: make([]api.Capability, 0, len(v.Readiness)),
+		ID: v.ID, Label: v.Label, Trust: v.Trust, Owner: v.Owner, State: string(v.State), Platform: v.Platform, Arch: v.Arch, Host: v.Host,
+		Agent: v.Agent, Fingerprint: v.Fingerprint, Connected: v.Connected, LastSeen: v.LastSeen, JoinedAt: v.JoinedAt, DecidedAt: v.DecidedAt,
+		DecidedBy: v.DecidedBy, Reason: v.Reason, Allow: v.Allow, Labels: v.Labels, Invite: string(v.Invite), Offers: v.Offers, Wants: v.Wants,
+		Stopped: v.Stopped, StopEpoch: v.StopEpoch, SiteStopped: v.SiteStopped, CatalogSkew: v.CatalogSkew,
+		Capabilities: make([]api.Capability, 0, len(v.Readiness)),
 	}
 	for _, p := range v.Pools {
 		out.Pools = append(out.Pools, api.Pool(p))
@@ -54,8 +55,8 @@ func ViewNode(v *nodes.View, snapshot []route.Node) api.Node {
 // ViewInvite is an invitation without its secret.
 func ViewInvite(i *nodes.Invite) api.Invite {
 	v := api.Invite{
-		ID: string(i.ID), Label: i.Label, Trust: i.Trust, Allow: i.Allow, Labels: i.Labels, AutoApprove: i.AutoApprove, Uses: i.Uses, Used: i.Used,
-		CreatedAt: i.CreatedAt, CreatedBy: i.CreatedBy, ExpiresAt: i.ExpiresAt, Withdrawn: i.Withdrawn,
+		ID: string(i.ID), Label: i.Label, Trust: i.Trust, Allow: i.Allow, Labels: i.Labels, AutoApprove: i.AutoApprove, Uses: i.Uses,
+		Used: i.Used, CreatedAt: i.CreatedAt, CreatedBy: i.CreatedBy, ExpiresAt: i.ExpiresAt, Withdrawn: i.Withdrawn,
 	}
 	for _, u := range i.UsedBy {
 		v.UsedBy = append(v.UsedBy, api.InviteUse(u))

@@ -11,7 +11,8 @@ import (
 // ViewPermission is what covers a call of r.
 func ViewPermission(r *dispatch.Request, c dispatch.Coverage) api.Permission {
 	p := api.Permission{
-		Tool: r.Tool, State: api.PermissionDenied, Node: c.Node, Label: c.Label, Lane: r.Lane, Principal: r.Principal, Longest: string(c.Longest), Asks: c.Reachable,
+		Tool: r.Tool, State: api.PermissionDenied, Node: c.Node, Label: c.Label, Lane: r.Lane, Principal: r.Principal, Longest: string(c.Longest),
+		Asks: c.Reachable,
 	}
 	switch {
 	case c.Refused != nil:

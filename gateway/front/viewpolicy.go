@@ -27,8 +27,8 @@ func ViewDraft(d *rules.Draft) api.PolicyDraft { return api.PolicyDraft(*d) }
 // ViewReplay is what a replay found.
 func ViewReplay(r *rules.Replay) api.PolicyReplay {
 	out := api.PolicyReplay{
-		Snapshot: r.Snapshot, Calls: r.Calls, Same: r.Same, Skipped: r.Skipped, Looser: r.Looser, Stricter: r.Stricter, Unsure: r.Unsure, Through: r.Through,
-		Changes: make([]api.PolicyChange, 0, len(r.Changes)),
+		Snapshot: r.Snapshot, Calls: r.Calls, Same: r.Same, Skipped: r.Skipped, Looser: r.Looser, Stricter: r.Stricter, Unsure: r.Unsure,
+		Through: r.Through, Changes: make([]api.PolicyChange, 0, len(r.Changes)),
 	}
 	for i := range r.Changes {
 		c := &r.Changes[i]

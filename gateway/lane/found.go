@@ -51,7 +51,8 @@ func (l *Lanes) Find(ctx context.Context, lane capabilities.LaneID, tools []capa
 			return err
 		}
 		for i, tool := range next {
-			if _, err := tx.Exec(`INSERT INTO lane_tool (lane, tool, place) SELECT lane, $1, $2 FROM lane WHERE lane = $3`, string(tool), i, string(lane)); err != nil {
+			if _, err := tx.Exec(`INSERT INTO lane_tool (lane, tool, place) SELECT lane, $1, $2 FROM lane WHERE lane = $3`, string(tool), i,
+				string(lane)); err != nil {
 				return err
 			}
 		}
@@ -66,7 +67,8 @@ func (l *Lanes) Find(ctx context.Context, lane capabilities.LaneID, tools []capa
 	if s == nil {
 		return capabilities.Errorf(capabilities.CodeNotFound, "there is no lane %.128q", lane)
 	}
-	others := len(s.working.tools) != len(next) || slices.ContainsFunc(next, func(t capabilities.ToolID) bool { return !slices.Contains(s.working.tools, t) })
+	others := len(s.working.tools) != len(next) ||
+		slices.ContainsFunc(next, func(t capabilities.ToolID) bool { return !slices.Contains(s.working.tools, t) })
 	s.working.tools = next
 	if others {
 		l.turnLocked(s)

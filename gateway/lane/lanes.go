@@ -109,7 +109,9 @@ func New(o Options) (*Lanes, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Lanes{opts: o, byName: make(map[capabilities.LaneID]*state), owned: make(map[capabilities.PrincipalID]int), foundChanged: make(chan struct{})}, nil
+	return &Lanes{
+		opts: o, byName: make(map[capabilities.LaneID]*state), owned: make(map[capabilities.PrincipalID]int), foundChanged: make(chan struct{}),
+	}, nil
 }
 
 // Load reads the lanes.
@@ -224,11 +226,13 @@ func (l *Lanes) Claim(ctx context.Context, owner capabilities.PrincipalID, lane 
 	now := l.opts.Now().UnixMilli()
 	err := l.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		if _, err := tx.Exec(`INSERT INTO lane (lane, principal, created_at, last_used, begun) VALUES ($1, $2, $3, 0, $4)
-			ON CONFLICT (lane) DO UPDATE SET principal = excluded.principal, begun = excluded.begun`, string(lane), string(owner), now, len(nodes) > 0); err != nil {
+			ON CONFLICT (lane) DO UPDATE SET principal = excluded.principal, begun = excluded.begun`, string(lane), string(owner), now,
+			len(nodes) > 0); err != nil {
 			return err
 		}
 		for _, node := range nodes {
-			if _, err := tx.Exec(`INSERT INTO lane_node (lane, node, attached_at) VALUES ($1, $2, $3)`, string(lane), string(node), now); err != nil {
+			if _, err := tx.Exec(`INSERT INTO lane_node (lane, node, attached_at) VALUES ($1, $2, $3)`, string(lane), string(node),
+				now); err != nil {
 				return err
 			}
 			if l.opts.Record == nil {
@@ -289,7 +293,8 @@ func (l *Lanes) Detach(ctx context.Context, by principal.Identity, lane capabili
 	return l.edit(ctx, by, lane, node, false)
 }
 
-func (l *Lanes) edit(ctx context.Context, by principal.Identity, lane capabilities.LaneID, node capabilities.NodeID, attach bool) (Lane, error) {
+func (l *Lanes) edit(ctx context.Context, by principal.Identity, lane capabilities.LaneID, node capabilities.NodeID,
+	attach bool) (Lane, error) {
 	if err := by.Require(principal.ActManageLanes); err != nil {
 		return Lane{}, err
 	}
@@ -337,7 +342,8 @@ func (l *Lanes) edit(ctx context.Context, by principal.Identity, lane capabiliti
 			if _, err := tx.Exec(`UPDATE lane SET begun = 0 WHERE lane = $1`, string(lane)); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(`INSERT INTO lane_node (lane, node, attached_at) VALUES ($1, $2, $3)`, string(lane), string(node), now.UnixMilli()); err != nil {
+			if _, err := tx.Exec(`INSERT INTO lane_node (lane, node, attached_at) VALUES ($1, $2, $3)`, string(lane), string(node),
+				now.UnixMilli()); err != nil {
 				return err
 			}
 		} else if _, err := tx.Exec(`DELETE FROM lane_node WHERE lane = $1 AND node = $2`, string(lane), string(node)); err != nil {

@@ -81,12 +81,13 @@ const (
 
 // Comparison is the outcome of Compare.
 type Comparison struct {
-	Chain       string              `json:"chain"`
-	Node        capabilities.NodeID `json:"node_id"`
-	Calls       int                 `json:"calls"`           // that both ledgers have
-	Refused     int                 `json:"refused_by_node"` // as both say
-	GatewayOnly int                 `json:"gateway_only"`    // that the node neither ran nor has as refused, and that did not run as the gateway has it
-	NodeEntries int                 `json:"node_entries"`
+	Chain   string              `json:"chain"`
+	Node    capabilities.NodeID `json:"node_id"`
+	Calls   int                 `json:"calls"`           // that both ledgers have
+	Refused int                 `json:"refused_by_node"` // as both say
+	// that the node neither ran nor has as refused, and that did not run as the gateway has it
+	GatewayOnly int `json:"gateway_only"`
+	NodeEntries int `json:"node_entries"`
 	// Witnessed is up to which entry of the node's log the gateway has seen it;
 	// SeenByNode the same the other way round. Beyond, only calls are compared.
 	Witnessed  uint64 `json:"witnessed_seq"`
@@ -335,12 +336,15 @@ func (c *comparer) both(id capabilities.CallID, g *gatewayCall, n *nodeCall) {
 		// The gateway was told that it ended well when the rest was no longer known.
 	case n.end.Status == g.end.Status && n.end.Code == g.end.Code:
 		if n.end.Effect != g.end.Effect && g.end.Status == capabilities.StatusOK {
-			c.differ(DiffersOutcome, id, "The gateway says effect %s, the node %s.", orNothing(string(g.end.Effect)), orNothing(string(n.end.Effect)))
+			c.differ(DiffersOutcome, id, "The gateway says effect %s, the node %s.", orNothing(string(g.end.Effect)),
+				orNothing(string(n.end.Effect)))
 		}
 	case g.end.Status != capabilities.StatusOK && unsure(g.end.Code):
-		c.note("Call %s: the node says %s; the gateway did not get that answer (%s).", id, orNothing(ending(n.end.Status, n.end.Code)), g.end.Code)
+		c.note("Call %s: the node says %s; the gateway did not get that answer (%s).", id, orNothing(ending(n.end.Status, n.end.Code)),
+			g.end.Code)
 	default:
-		c.differ(DiffersOutcome, id, "The gateway says that it ended as %s, the node as %s.", ending(g.end.Status, g.end.Code), ending(n.end.Status, n.end.Code))
+		c.differ(DiffersOutcome, id, "The gateway says that it ended as %s, the node as %s.", ending(g.end.Status, g.end.Code),
+			ending(n.end.Status, n.end.Code))
 	}
 }
 
@@ -349,7 +353,8 @@ func (c *comparer) both(id capabilities.CallID, g *gatewayCall, n *nodeCall) {
 func unsure(code capabilities.Code) bool {
 	switch code {
 	case capabilities.CodeUnknownOutcome, capabilities.CodeCancelled, capabilities.CodeDeadlineExceeded, capabilities.CodeNodeDisconnected,
-		capabilities.CodeInternal, capabilities.CodeResultTooLarge, capabilities.CodeResultExpired, capabilities.CodeStopped, capabilities.CodeUnauthenticated:
+		capabilities.CodeInternal, capabilities.CodeResultTooLarge, capabilities.CodeResultExpired, capabilities.CodeStopped,
+		capabilities.CodeUnauthenticated:
 		return true
 	}
 	return false
@@ -382,7 +387,8 @@ func (c *comparer) gatewayOnly(id capabilities.CallID, g *gatewayCall, n *nodeCa
 	case !g.ended && n != nil && n.refused != nil:
 		c.note("Call %s: the node says that it was refused (%s); the gateway's ledger has no end of it yet.", id, n.refused.Code)
 	case n != nil && n.refused != nil:
-		c.differ(DiffersOutcome, id, "The gateway says that it ended as %s; the node's log says that it was refused (%s).", ending(g.end.Status, g.end.Code), n.refused.Code)
+		c.differ(DiffersOutcome, id, "The gateway says that it ended as %s; the node's log says that it was refused (%s).",
+			ending(g.end.Status, g.end.Code), n.refused.Code)
 	case c.prunedOnNode(g.at):
 		c.out.Pruned++
 	case !ran: // sent, and no end of it yet
@@ -402,7 +408,8 @@ func (c *comparer) nodeOnly(id capabilities.CallID, n *nodeCall) {
 	case (c.seen == nil || n.start.Seq > c.seen.Seq) && n.start.TimeUS > time.UnixMilli(c.report.Head.Time).Add(-c.margin()).UnixMicro():
 		c.out.Unsettled++ // begun after the gateway's ledger was read
 	default:
-		c.differ(DiffersGateway, id, "The node says that it ran %s for %s; the gateway's ledger never sent it.", n.start.Tool, orNothing(string(n.start.Principal)))
+		c.differ(DiffersGateway, id, "The node says that it ran %s for %s; the gateway's ledger never sent it.", n.start.Tool,
+			orNothing(string(n.start.Principal)))
 	}
 }
 

@@ -154,7 +154,9 @@ func (l *Ledger) export(ctx context.Context, tx *sql.Tx, e *exporter, taken time
 	if err != nil {
 		return err
 	}
-	if err := e.line(headLine{"head", chain.SignHead(l.key, chain.Head{Chain: l.chain, Seq: end.seq, Hash: end.hash, Time: taken.UnixMilli()})}); err != nil {
+	if err := e.line(headLine{
+		"head", chain.SignHead(l.key, chain.Head{Chain: l.chain, Seq: end.seq, Hash: end.hash, Time: taken.UnixMilli()}),
+	}); err != nil {
 		return err
 	}
 	return l.end(e)

@@ -137,7 +137,8 @@ func (l *Ledger) sealNext(ctx context.Context) (bool, error) {
 	segment = chain.SignSegment(l.key, l.chain, segment)
 	return true, l.store.Write(ctx, func(tx *store.Tx) error {
 		_, err := tx.Exec("INSERT INTO ledger_segment ("+segmentColumns+", pruned) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)",
-			int64(segment.First), int64(segment.Last), segment.Prev[:], segment.Hash[:], segment.Since, segment.Until, segment.Key[:], segment.Sig[:])
+			int64(segment.First), int64(segment.Last), segment.Prev[:], segment.Hash[:], segment.Since, segment.Until, segment.Key[:],
+			segment.Sig[:])
 		return err
 	})
 }

@@ -113,7 +113,8 @@ func (d *Draft) check() error {
 	}
 	for _, s := range [...]string{string(d.Kind), string(d.Call), string(d.Tool), string(d.Principal), string(d.Lane), string(d.Node)} {
 		if len(s) > maxName {
-			return capabilities.Errorf(capabilities.CodeInternal, "a field of packet %s has %d bytes; %d are allowed", d.Kind[:min(len(d.Kind), maxName)], len(s), maxName)
+			return capabilities.Errorf(capabilities.CodeInternal, "a field of packet %s has %d bytes; %d are allowed",
+				d.Kind[:min(len(d.Kind), maxName)], len(s), maxName)
 		}
 	}
 	return nil

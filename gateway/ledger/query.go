@@ -125,7 +125,8 @@ func (l *Ledger) Between(ctx context.Context, after, through uint64, kinds []Kin
 	for i, k := range kinds {
 		quoted[i] = "'" + strings.ReplaceAll(string(k), "'", "''") + "'"
 	}
-	rows, err := l.store.Read().QueryContext(ctx, "SELECT seq, time_us, kind, call_id, tool_id, principal, lane, node_id, body FROM packet_store WHERE seq > $1 AND seq <= $2 AND kind IN ("+
+	rows, err := l.store.Read().QueryContext(ctx, "SELECT seq, time_us, kind, call_id, tool_id, principal, lane, node_id, body FROM "+
+		"packet_store WHERE seq > $1 AND seq <= $2 AND kind IN ("+
 		strings.Join(quoted, ", ")+") ORDER BY seq", int64(after), int64(through))
 	if err != nil {
 		return fmt.Errorf("ledger: %w", err)

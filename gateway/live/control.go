@@ -63,7 +63,8 @@ type control struct {
 // for these tools on this node as long as it lasts: it is a grant like any other, made
 // before the call and revoked after it. waiting bounds how long the caller waits; life
 // is the context that the take-over lives in, and release is called once it ended.
-func (s *Sessions) Take(waiting, life context.Context, release func(), caller dispatch.Caller, node capabilities.NodeID, pause bool) (Control, error) {
+func (s *Sessions) Take(waiting, life context.Context, release func(), caller dispatch.Caller, node capabilities.NodeID,
+	pause bool) (Control, error) {
 	if s.opts.Grants == nil {
 		release()
 		return Control{}, capabilities.Errorf(capabilities.CodeNotSupported, "nothing can be taken over through this gateway")
@@ -164,18 +165,21 @@ func (s *Sessions) Hold(who capabilities.PrincipalID, node capabilities.NodeID, 
 
 // Input makes one call of mouse or keyboard for whoever has taken over. It ends with
 // the take-over.
-func (s *Sessions) Input(ctx context.Context, who capabilities.PrincipalID, node capabilities.NodeID, id, with string, args json.RawMessage) (capabilities.Result, error) {
+func (s *Sessions) Input(ctx context.Context, who capabilities.PrincipalID, node capabilities.NodeID, id, with string,
+	args json.RawMessage) (capabilities.Result, error) {
 	tools := map[string]capabilities.ToolID{"mouse": toolMouse, "keyboard": toolKeyboard}
 	tool, ok := tools[with]
 	if !ok {
-		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no %.40q to use", with).WithHint("It is mouse or keyboard.")
+		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no %.40q to use", with).
+			WithHint("It is mouse or keyboard.")
 	}
 	one, err := s.heard(who, node, id)
 	if err != nil {
 		return capabilities.Result{}, err
 	}
 	if one.Paused {
-		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeConflict, "agents are paused there, and nobody has taken over").WithHint("Take over first.")
+		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeConflict, "agents are paused there, and nobody has taken over").
+			WithHint("Take over first.")
 	}
 	args, err = onNode(args, node)
 	if err != nil {

@@ -72,7 +72,8 @@ func parseFragment(text string) (fragment, error) {
 // ufragsOf returns the names that an offer's viewer is known by, at most maxUfrags.
 func ufragsOf(offer string) (all []string) {
 	for line := range strings.SplitSeq(offer, "\n") {
-		if name, ok := strings.CutPrefix(strings.TrimSuffix(line, "\r"), "a=ice-ufrag:"); ok && len(all) < maxUfrags && !slices.Contains(all, name) {
+		if name, ok := strings.CutPrefix(strings.TrimSuffix(line, "\r"), "a=ice-ufrag:"); ok && len(all) < maxUfrags &&
+			!slices.Contains(all, name) {
 			all = append(all, name)
 		}
 	}

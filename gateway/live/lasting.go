@@ -70,15 +70,16 @@ func (s *Sessions) begin(waiting, life context.Context, release func(), l lastin
 				return
 			}
 		}
-		result := s.opts.Calls.Call(ctx, dispatch.Request{Caller: l.caller, Tool: l.tool, Args: args, Surface: l.surface, Inside: true, Progress: func(p capabilities.Progress) {
-			if len(p.Data) == 0 || !l.heard(p.Data) {
-				return
-			}
-			select {
-			case began <- struct{}{}:
-			default:
-			}
-		}})
+		result := s.opts.Calls.Call(ctx,
+			dispatch.Request{Caller: l.caller, Tool: l.tool, Args: args, Surface: l.surface, Inside: true, Progress: func(p capabilities.Progress) {
+				if len(p.Data) == 0 || !l.heard(p.Data) {
+					return
+				}
+				select {
+				case began <- struct{}{}:
+				default:
+				}
+			}})
 		takeBack()
 		l.leave(&result)
 		ended <- &result
@@ -104,7 +105,8 @@ func over(words string) error {
 
 // word has a person's press count as their word: a grant like any other, for these tools of theirs
 // on that node, which is taken back when the function that it returns is called.
-func (s *Sessions) word(ctx context.Context, caller dispatch.Caller, node capabilities.NodeID, lasts time.Duration, why string, tools ...capabilities.ToolID) (takeBack func(), err error) {
+func (s *Sessions) word(ctx context.Context, caller dispatch.Caller, node capabilities.NodeID, lasts time.Duration, why string,
+	tools ...capabilities.ToolID) (takeBack func(), err error) {
 	names := make([]string, len(tools))
 	for i, id := range tools {
 		names[i] = string(id)

@@ -88,7 +88,9 @@ func New(o Options) (*Sessions, error) {
 	if o.Silence == 0 {
 		o.Silence = 10 * time.Second
 	}
-	return &Sessions{opts: o, open: map[string]*session{}, taken: map[string]*control{}, marked: map[capabilities.PrincipalID]chan struct{}{}}, nil
+	return &Sessions{
+		opts: o, open: map[string]*session{}, taken: map[string]*control{}, marked: map[capabilities.PrincipalID]chan struct{}{},
+	}, nil
 }
 
 // tool is what a source is called by.
@@ -103,11 +105,13 @@ func tool(source string) (capabilities.ToolID, bool) {
 // Open begins a session: it has the call made and returns the answer to the offer. waiting bounds
 // how long the caller waits for that; life is the context that the call lives in, and release is
 // called once it ended. Errors are those of the call.
-func (s *Sessions) Open(waiting, life context.Context, release func(), caller dispatch.Caller, node capabilities.NodeID, source, offer string) (View, string, error) {
+func (s *Sessions) Open(waiting, life context.Context, release func(), caller dispatch.Caller, node capabilities.NodeID,
+	source, offer string) (View, string, error) {
 	id, ok := tool(source)
 	if !ok {
 		release()
-		return View{}, "", capabilities.Errorf(capabilities.CodeNotFound, "there is nothing live called %.40q", source).WithHint("It is screen, camera or microphone.")
+		return View{}, "", capabilities.Errorf(capabilities.CodeNotFound, "there is nothing live called %.40q", source).
+			WithHint("It is screen, camera or microphone.")
 	}
 	one := &session{
 		View:   View{ID: rand.Text(), Node: node, Source: source, Principal: caller.Principal, Since: time.Now().UTC()},

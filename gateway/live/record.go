@@ -68,7 +68,8 @@ func (s *Sessions) Record(waiting, life context.Context, release func(), caller 
 	}
 	if o.Duration < time.Second || o.Duration > MaxFilm {
 		release()
-		return Recording{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "duration_ms: a recording lasts 1 s to %s", capabilities.Spoken(MaxFilm))
+		return Recording{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "duration_ms: a recording lasts 1 s to %s",
+			capabilities.Spoken(MaxFilm))
 	}
 	order := map[string]any{"lane": o.Lane, "node_id": o.Node, "duration_ms": o.Duration.Milliseconds()}
 	if o.Display != "" {
@@ -144,7 +145,8 @@ func (s *Sessions) recorded(id string) (*recording, error) {
 			return one, nil
 		}
 	}
-	return nil, capabilities.Errorf(capabilities.CodeNotFound, "there is no such recording").WithHint("Its file is under artifacts, if there is one.")
+	return nil, capabilities.Errorf(capabilities.CodeNotFound, "there is no such recording").
+		WithHint("Its file is under artifacts, if there is one.")
 }
 
 // Recordings returns those that run, and the latest that are over, the newest first.

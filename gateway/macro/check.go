@@ -40,7 +40,8 @@ func (m *Macro) Check(tools Tools) error {
 	if len(c.faults) == 0 {
 		return nil
 	}
-	return capabilities.Errorf(capabilities.CodeInvalidRequest, "%s", capabilities.Clip(strings.Join(c.faults[:min(len(c.faults), 16)], "; "), 2000)).
+	return capabilities.Errorf(capabilities.CodeInvalidRequest,
+		"%s", capabilities.Clip(strings.Join(c.faults[:min(len(c.faults), 16)], "; "), 2000)).
 		WithDetails(map[string]any{"faults": c.faults[:min(len(c.faults), 16)]})
 }
 

@@ -248,12 +248,14 @@ func (r *run) fail(ctx context.Context, s *Step, err error) (left capabilities.O
 	}
 	left.Effect, left.Evidence = capabilities.EffectPartial, partly(&f)
 	switch cause.Code {
-	case capabilities.CodeUnknownOutcome, capabilities.CodeCancelled, capabilities.CodeStopped, capabilities.CodeUnauthenticated, capabilities.CodeDeadlineExceeded:
+	case capabilities.CodeUnknownOutcome, capabilities.CodeCancelled, capabilities.CodeStopped, capabilities.CodeUnauthenticated,
+		capabilities.CodeDeadlineExceeded:
 	default:
 		out.Code = capabilities.CodeExecutionFailed
 	}
 	out.Passing = false
-	out.Hint = "Details say which steps were carried out and which of them were undone. Look at that before you call it again: it begins with its first step."
+	out.Hint = "Details say which steps were carried out and which of them were undone. Look at that before you call it again: it begins " +
+		"with its first step."
 	if len(f.NotUndone) > 0 {
 		out.Message += " Not undone: " + strings.Join(f.NotUndone, ", ") + "."
 	}

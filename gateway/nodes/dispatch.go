@@ -20,14 +20,16 @@ import (
 // Errors: CodeNodeDisconnected only if no handler can have started; the code of
 // ctx's cause, CodeDeadlineExceeded or CodeCancelled if ctx ended first (the node
 // then saw both directions of the stream reset); otherwise CodeUnknownOutcome.
-func (n *Nodes) Dispatch(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+func (n *Nodes) Dispatch(ctx context.Context, node capabilities.NodeID, t *wire.Ticket,
+	progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 	return n.Deliver(ctx, node, t, progress, nil)
 }
 
 // Deliver is Dispatch for a ticket that needs a secret: once the node has accepted
 // it, seal is called, at most once, with the key that the node made for this call.
 // seal's error ends the call and is given back. A nil seal accepts no such word.
-func (n *Nodes) Deliver(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress), seal func(key []byte) ([]byte, error)) (wire.Answer, []capabilities.Blob, error) {
+func (n *Nodes) Deliver(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
+	seal func(key []byte) ([]byte, error)) (wire.Answer, []capabilities.Blob, error) {
 	s := n.session(node)
 	if s == nil {
 		return wire.Answer{}, nil, disconnected(nil)
@@ -68,7 +70,8 @@ func (n *Nodes) start(ctx context.Context, s *session, t *wire.Ticket) (*exchang
 }
 
 // await reads what the node says about a ticket that may run, up to its answer.
-func (c *exchange) await(ctx context.Context, progress func(capabilities.Progress), seal func(key []byte) ([]byte, error)) (wire.Answer, []capabilities.Blob, error) {
+func (c *exchange) await(ctx context.Context, progress func(capabilities.Progress),
+	seal func(key []byte) ([]byte, error)) (wire.Answer, []capabilities.Blob, error) {
 	c.reader.Accept(wire.KindProgress, wire.KindAnswer)
 	if seal == nil {
 		// The end of our direction usually shares the ticket's packet.

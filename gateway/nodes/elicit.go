@@ -16,7 +16,8 @@ import (
 // after Converse has returned. A node whose hello does not say that it takes answers gets the
 // ticket as by Dispatch.
 func (n *Nodes) Converse(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
-	elicit func(context.Context, *wire.Elicit) *wire.Elicited, host func(context.Context, *wire.HostAsk) *wire.HostAnswer) (wire.Answer, []capabilities.Blob, error) {
+	elicit func(context.Context, *wire.Elicit) *wire.Elicited,
+	host func(context.Context, *wire.HostAsk) *wire.HostAnswer) (wire.Answer, []capabilities.Blob, error) {
 	s := n.session(node)
 	if s == nil {
 		return wire.Answer{}, nil, disconnected(nil)

@@ -104,7 +104,8 @@ func (n *Nodes) Invite(ctx context.Context, spec InviteSpec) (Invite, pairing.Pa
 		if count >= maxInvites {
 			return capabilities.Errorf(capabilities.CodeOverloaded, "there are %d invitations already", count)
 		}
-		_, err := tx.Exec(`INSERT INTO invite (invite_id, proof_key, label, trust, labels, allow, approves, uses, used, created_at, created_by, expires_at, withdrawn)
+		_, err := tx.Exec(
+			`INSERT INTO invite (invite_id, proof_key, label, trust, labels, allow, approves, uses, used, created_at, created_by, expires_at, withdrawn)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $10, $11, 0)`,
 			string(inv.ID), paste.Secret.ProofKey().Seal(), inv.Label, inv.Trust, toJSON(inv.Labels), toJSON(inv.Allow), inv.AutoApprove, inv.Uses,
 			millis(inv.CreatedAt), string(inv.CreatedBy), millis(inv.ExpiresAt))
@@ -112,8 +113,8 @@ func (n *Nodes) Invite(ctx context.Context, spec InviteSpec) (Invite, pairing.Pa
 			return err
 		}
 		return n.opts.Record(tx, "node.invited", "", packet.Invite{
-			ID: string(inv.ID), Label: inv.Label, Trust: inv.Trust, Allow: inv.Allow, Labels: inv.Labels, AutoApprove: inv.AutoApprove, Uses: inv.Uses, Used: inv.Used,
-			CreatedAt: inv.CreatedAt, CreatedBy: inv.CreatedBy, ExpiresAt: inv.ExpiresAt,
+			ID: string(inv.ID), Label: inv.Label, Trust: inv.Trust, Allow: inv.Allow, Labels: inv.Labels, AutoApprove: inv.AutoApprove,
+			Uses: inv.Uses, Used: inv.Used, CreatedAt: inv.CreatedAt, CreatedBy: inv.CreatedBy, ExpiresAt: inv.ExpiresAt,
 		})
 	})
 	if err != nil {
@@ -165,7 +166,8 @@ func scanInvite(scan func(...any) error) (*Invite, error) {
 	var proof []byte
 	var labels, allow string
 	var created, expires int64
-	err := scan(&inv.ID, &proof, &inv.Label, &inv.Trust, &labels, &allow, &inv.AutoApprove, &inv.Uses, &inv.Used, &created, &inv.CreatedBy, &expires, &inv.Withdrawn)
+	err := scan(&inv.ID, &proof, &inv.Label, &inv.Trust, &labels, &allow, &inv.AutoApprove, &inv.Uses, &inv.Used, &created, &inv.CreatedBy,
+		&expires, &inv.Withdrawn)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +224,8 @@ func (n *Nodes) usedBy(id pairing.InviteID) []InviteUse {
 	var uses []InviteUse
 	for _, r := range n.roster {
 		if r.invite == id {
-			uses = append(uses, InviteUse{Node: r.id, Host: r.profile.Host, Platform: r.profile.Platform, Fingerprint: pairing.Fingerprint(r.key), At: r.joinedAt})
+			uses = append(uses,
+				InviteUse{Node: r.id, Host: r.profile.Host, Platform: r.profile.Platform, Fingerprint: pairing.Fingerprint(r.key), At: r.joinedAt})
 		}
 	}
 	sortUses(uses)
@@ -231,16 +234,19 @@ func (n *Nodes) usedBy(id pairing.InviteID) []InviteUse {
 
 // admit decides about an offer: the invitation is spent and the device enters the
 // roster in one commit, or it is told why not.
-func (n *Nodes) admit(ctx context.Context, o *pairing.Offer, key ed25519.PublicKey, proved func(pairing.ProofKey) bool) (*record, pairing.ProofKey, error) {
+func (n *Nodes) admit(ctx context.Context, o *pairing.Offer, key ed25519.PublicKey,
+	proved func(pairing.ProofKey) bool) (*record, pairing.ProofKey, error) {
 	var none pairing.ProofKey
 	known := n.lookupKey(key)
 	if o.Invite == "" {
 		if known == nil {
-			return nil, none, capabilities.Errorf(capabilities.CodeNodeNotPaired, "The site does not know this device's key.").WithHint("Join with a new paste.")
+			return nil, none, capabilities.Errorf(capabilities.CodeNodeNotPaired, "The site does not know this device's key.").
+				WithHint("Join with a new paste.")
 		}
 		return known, none, known.refusal()
 	}
-	inv, err := scanInvite(n.opts.Store.Read().QueryRowContext(ctx, `SELECT `+inviteColumns+` FROM invite WHERE invite_id = $1`, string(o.Invite)).Scan)
+	inv, err := scanInvite(n.opts.Store.Read().
+		QueryRowContext(ctx, `SELECT `+inviteColumns+` FROM invite WHERE invite_id = $1`, string(o.Invite)).Scan)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, none, errNoPaste()
@@ -263,7 +269,8 @@ func (n *Nodes) admit(ctx context.Context, o *pairing.Offer, key ed25519.PublicK
 
 // errNoPaste is the same whatever is wrong.
 func errNoPaste() error {
-	return capabilities.Errorf(capabilities.CodePasteInvalid, "This site has made no such paste, or this device's program is older than the gateway.")
+	return capabilities.Errorf(capabilities.CodePasteInvalid,
+		"This site has made no such paste, or this device's program is older than the gateway.")
 }
 
 func (r *record) refusal() error {
@@ -299,7 +306,8 @@ func (n *Nodes) enrol(ctx context.Context, inv *Invite, profile pairing.Profile,
 	err := n.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		// The condition is the whole of "one time": whoever comes second changes
 		// no row.
-		spent, err := tx.Exec(`UPDATE invite SET used = used + 1 WHERE invite_id = $1 AND used < uses AND expires_at > $2 AND withdrawn = 0`, string(inv.ID), millis(now))
+		spent, err := tx.Exec(`UPDATE invite SET used = used + 1 WHERE invite_id = $1 AND used < uses AND expires_at > $2 AND withdrawn = 0`,
+			string(inv.ID), millis(now))
 		if err != nil {
 			return err
 		}
@@ -322,14 +330,16 @@ func (n *Nodes) enrol(ctx context.Context, inv *Invite, profile pairing.Profile,
 		return nil, capabilities.AsError(err)
 	}
 	n.put(r)
-	n.log.Info("node.joined", "node", r.id, "state", r.state, "host", profile.Host, "platform", profile.Platform, "key", pairing.Fingerprint(key))
+	n.log.Info("node.joined", "node", r.id, "state", r.state, "host", profile.Host, "platform", profile.Platform,
+		"key", pairing.Fingerprint(key))
 	return r, nil
 }
 
 var errSpent = errors.New("invitation spent")
 
 func (n *Nodes) whySpent(ctx context.Context, id pairing.InviteID, now time.Time) error {
-	inv, err := scanInvite(n.opts.Store.Read().QueryRowContext(ctx, `SELECT `+inviteColumns+` FROM invite WHERE invite_id = $1`, string(id)).Scan)
+	inv, err := scanInvite(n.opts.Store.Read().QueryRowContext(ctx, `SELECT `+inviteColumns+` FROM invite WHERE invite_id = $1`, string(id)).
+		Scan)
 	switch {
 	case err != nil:
 		return capabilities.Errorf(capabilities.CodePasteExpired, "The pairing paste has ended.")
@@ -345,7 +355,8 @@ func (n *Nodes) whySpent(ctx context.Context, id pairing.InviteID, now time.Time
 	case inv.Withdrawn:
 		return capabilities.Errorf(capabilities.CodePasteExpired, "The pairing paste was withdrawn.")
 	}
-	return capabilities.Errorf(capabilities.CodePasteExpired, "The pairing paste expired at %s.", inv.ExpiresAt.UTC().Format("2006-01-02 15:04:05 MST"))
+	return capabilities.Errorf(capabilities.CodePasteExpired, "The pairing paste expired at %s.", inv.ExpiresAt.UTC().
+		Format("2006-01-02 15:04:05 MST"))
 }
 
 func (n *Nodes) counts() (live, pending int) {

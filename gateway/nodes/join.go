@@ -35,22 +35,24 @@ func (n *Nodes) join(conn *quic.Conn, peer pairing.Peer, known func()) wire.Clos
 	var r *record
 	var wait *waiter
 	answered := false
-	_, err = pairing.Answer(stream, session, func(o *pairing.Offer, proved func(pairing.ProofKey) bool) (*pairing.Verdict, pairing.ProofKey, error) {
-		answered = true
-		var key pairing.ProofKey
-		var err error
-		if r, key, err = n.admit(ctx, o, peer.Key, proved); err != nil {
-			return nil, key, err
-		}
-		// Waiting begins before the verdict leaves, so that no decision is missed.
-		r, wait = n.await(r.id, conn)
-		return &pairing.Verdict{State: r.state, Node: r.id}, key, nil
-	})
+	_, err = pairing.Answer(stream, session,
+		func(o *pairing.Offer, proved func(pairing.ProofKey) bool) (*pairing.Verdict, pairing.ProofKey, error) {
+			answered = true
+			var key pairing.ProofKey
+			var err error
+			if r, key, err = n.admit(ctx, o, peer.Key, proved); err != nil {
+				return nil, key, err
+			}
+			// Waiting begins before the verdict leaves, so that no decision is missed.
+			r, wait = n.await(r.id, conn)
+			return &pairing.Verdict{State: r.state, Node: r.id}, key, nil
+		})
 	if wait != nil {
 		defer n.leave(r.id, wait)
 	}
 	if err != nil {
-		n.log.Warn("node.join_refused", "remote", conn.RemoteAddr().String(), "key", pairing.Fingerprint(peer.Key), "code", capabilities.CodeOf(err), "err", err)
+		n.log.Warn("node.join_refused", "remote", conn.RemoteAddr().
+			String(), "key", pairing.Fingerprint(peer.Key), "code", capabilities.CodeOf(err), "err", err)
 		if !answered {
 			return wire.CloseProtocol // that was no offer
 		}

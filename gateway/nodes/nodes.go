@@ -165,8 +165,8 @@ func New(o Options) (*Nodes, error) {
 		roster: map[capabilities.NodeID]*record{}, byKey: map[string]capabilities.NodeID{},
 		sessions: map[capabilities.NodeID]*session{}, presence: map[capabilities.NodeID]presence{},
 		waiting: map[capabilities.NodeID]*waiter{}, shared: map[[32]byte]readinessSet{}, lists: map[string]*sharedLists{},
-		changed: make(chan struct{}), obeyed: make(chan struct{}), unknown: make(chan struct{}, o.MaxUnknown), arriving: make(chan struct{}, o.MaxUnknown),
-		unwritten: map[capabilities.NodeID]bool{},
+		changed: make(chan struct{}), obeyed: make(chan struct{}), unknown: make(chan struct{}, o.MaxUnknown),
+		arriving: make(chan struct{}, o.MaxUnknown), unwritten: map[capabilities.NodeID]bool{},
 	}
 	if o.Advertise == nil {
 		n.opts.Advertise = n.reachable

@@ -22,6 +22,7 @@ func makePlain(m *wire.Readiness) {
 			d := &c.Devices[k]
 			d.ID, d.Label, d.Facing = capabilities.Printable(d.ID), capabilities.Printable(d.Label), capabilities.Printable(d.Facing)
 		}
-		c.Reason, c.Isolation = capabilities.Reason(capabilities.Printable(string(c.Reason))), capabilities.IsolationClass(capabilities.Printable(string(c.Isolation)))
+		c.Reason, c.Isolation = capabilities.Reason(capabilities.Printable(string(c.Reason))),
+			capabilities.IsolationClass(capabilities.Printable(string(c.Isolation)))
 	}
 }

@@ -36,7 +36,9 @@ func (n *Nodes) Asks(id capabilities.NodeID) bool {
 
 // takeVerdict has the gateway judge an answer, and says what became of it.
 func (n *Nodes) takeVerdict(s *session, v *wire.Verdict) error {
-	taken := &wire.VerdictTaken{ID: v.ID, Allow: v.Allow, Code: capabilities.CodeForbidden, Message: "this gateway takes no answers from devices"}
+	taken := &wire.VerdictTaken{
+		ID: v.ID, Allow: v.Allow, Code: capabilities.CodeForbidden, Message: "this gateway takes no answers from devices",
+	}
 	if n.opts.OnVerdict != nil && n.session(s.node) == s {
 		taken.Code, taken.Message = "", ""
 		if err := n.opts.OnVerdict(s.node, *v); err != nil {

@@ -149,7 +149,8 @@ func scanNode(scan func(...any) error) (*record, error) {
 	var key, next []byte
 	var labels, allow, profile string
 	var joined, decided, seen int64
-	err := scan(&r.id, &key, &next, &r.state, &r.label, &r.trust, &labels, &allow, &profile, &r.invite, &joined, &decided, &r.decidedBy, &r.reason, &seen, &r.owner)
+	err := scan(&r.id, &key, &next, &r.state, &r.label, &r.trust, &labels, &allow, &profile, &r.invite, &joined, &decided, &r.decidedBy,
+		&r.reason, &seen, &r.owner)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +161,8 @@ func scanNode(scan func(...any) error) (*record, error) {
 	if len(next) == ed25519.PublicKeySize {
 		r.nextKey = next
 	}
-	err = errors.Join(json.Unmarshal([]byte(labels), &r.labels), json.Unmarshal([]byte(allow), &r.allow), json.Unmarshal([]byte(profile), &r.profile))
+	err = errors.Join(json.Unmarshal([]byte(labels), &r.labels), json.Unmarshal([]byte(allow), &r.allow),
+		json.Unmarshal([]byte(profile), &r.profile))
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", r.id, err)
 	}
@@ -529,7 +531,8 @@ func cleanAllow(list []string) ([]string, error) {
 			id = family + ".any"
 		}
 		if s != "*" && capabilities.CapabilityID(id).Validate() != nil {
-			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "allow: %q is not a capability ID, a family such as tyrum.browser.*, or *", short(s))
+			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest,
+				"allow: %q is not a capability ID, a family such as tyrum.browser.*, or *", short(s))
 		}
 		out = append(out, s)
 	}

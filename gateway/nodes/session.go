@@ -175,7 +175,10 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 		n.log.Error("node.hello", "node", peer.Node, "err", err)
 		return greeting{}, wire.CloseInternal
 	}
-	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames(), steps: hello.Steps, elicits: hello.Elicits, asksHosts: hello.AsksHosts, takesDone: hello.TakesDone, asks: hello.Asks}
+	s := &session{
+		node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames(), steps: hello.Steps,
+		elicits: hello.Elicits, asksHosts: hello.AsksHosts, takesDone: hello.TakesDone, asks: hello.Asks,
+	}
 	s.placed(hello.Addrs)
 	r, code := n.enter(s, peer.Key, hello)
 	if r == nil {

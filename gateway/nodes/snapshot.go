@@ -102,11 +102,11 @@ func (n *Nodes) view(r *record) View {
 	p, connected := n.presence[r.id], s != nil
 	n.mu.RUnlock()
 	v := View{
-		ID: r.id, Label: r.label, Trust: r.trust, Owner: r.ownedBy(), State: r.state, Platform: r.profile.Platform, Arch: r.profile.Arch, Host: r.profile.Host,
-		Agent: r.profile.Agent, Fingerprint: pairing.Fingerprint(r.key), Connected: connected && p.readiness != nil, LastSeen: r.lastSeen,
-		JoinedAt: r.joinedAt, DecidedAt: r.decidedAt, DecidedBy: r.decidedBy, Reason: r.reason,
-		Allow: append([]string{}, r.allow...), Labels: append([]string{}, r.labels...),
-		Invite: r.invite, Offers: slices.Clone(r.profile.Offers), Stopped: p.stopped, StopEpoch: p.stopEpoch, SiteStopped: p.site.on, CatalogSkew: p.skew,
+		ID: r.id, Label: r.label, Trust: r.trust, Owner: r.ownedBy(), State: r.state, Platform: r.profile.Platform, Arch: r.profile.Arch,
+		Host: r.profile.Host, Agent: r.profile.Agent, Fingerprint: pairing.Fingerprint(r.key), Connected: connected && p.readiness != nil,
+		LastSeen: r.lastSeen, JoinedAt: r.joinedAt, DecidedAt: r.decidedAt, DecidedBy: r.decidedBy, Reason: r.reason,
+		Allow: append([]string{}, r.allow...), Labels: append([]string{}, r.labels...), Invite: r.invite, Offers: slices.Clone(r.profile.Offers),
+		Stopped: p.stopped, StopEpoch: p.stopEpoch, SiteStopped: p.site.on, CatalogSkew: p.skew,
 	}
 	if connected {
 		if last := s.pools.Load(); last != nil {

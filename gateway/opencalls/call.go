@@ -97,7 +97,8 @@ func insert(tx *store.Tx, r *Call) error {
 	if mac == nil {
 		mac = []byte{} // what SQLite returns of an empty one
 	}
-	_, err := tx.Exec(`INSERT INTO calls (call_id, principal, request_id, lane, tool, requested, node, args_mac, state, created_ms, until_ms, parent, person)
+	_, err := tx.Exec(
+		`INSERT INTO calls (call_id, principal, request_id, lane, tool, requested, node, args_mac, state, created_ms, until_ms, parent, person)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 		string(r.ID), string(r.Principal), request, string(r.Lane), string(r.Tool), string(r.Requested), string(r.Node),
 		mac, string(r.State), r.Created.UnixMilli(), r.Created.Add(UnknownMemory).UnixMilli(), string(r.Parent), r.Person)
@@ -112,7 +113,8 @@ func (b *Book) StateIn(tx *store.Tx, r *Call) (state State, err error) {
 			return Open, err
 		}
 	}
-	err = tx.QueryRow(`SELECT state FROM calls WHERE state IN ('open', 'unknown', 'ended') AND call_id = $1 ORDER BY state DESC`, string(r.ID)).Scan(&state)
+	err = tx.QueryRow(`SELECT state FROM calls WHERE state IN ('open', 'unknown', 'ended') AND call_id = $1 ORDER BY state DESC`,
+		string(r.ID)).Scan(&state)
 	switch {
 	case errors.Is(err, sql.ErrNoRows), r.Request == "" && state == Open: // the mark is of before it ended
 		return "", nil
@@ -190,7 +192,9 @@ func unsettled(ctx context.Context, db *sql.DB) ([]Call, error) {
 // SweepIn forgets what nobody can ask for any more, at most 1,000 ended rows a
 // time.
 func SweepIn(tx *store.Tx, now time.Time) error {
-	if _, err := tx.Exec(`DELETE FROM calls WHERE state = 'ended' AND call_id IN (SELECT call_id FROM calls WHERE state = 'ended' AND until_ms < $1 LIMIT 1000)`, now.UnixMilli()); err != nil {
+	if _, err := tx.Exec(
+		`DELETE FROM calls WHERE state = 'ended' AND call_id IN (SELECT call_id FROM calls WHERE state = 'ended' AND until_ms < $1 LIMIT 1000)`,
+		now.UnixMilli()); err != nil {
 		return err
 	}
 	_, err := tx.Exec(`DELETE FROM calls WHERE state = 'unknown' AND until_ms < $1`, now.UnixMilli())

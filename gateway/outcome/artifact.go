@@ -105,7 +105,8 @@ type Retained struct {
 // Retained counts what is there by its retention class (S1-17). An artifact is overdue once two
 // sweeps have not taken it.
 func (a *Artifacts) Retained(ctx context.Context) (standard, extended Retained, _ error) {
-	rows, err := a.opts.Store.Read().QueryContext(ctx, "SELECT extended, COUNT(*), COUNT(CASE WHEN expires_ms < $1 THEN 1 END) FROM artifact GROUP BY extended",
+	rows, err := a.opts.Store.Read().QueryContext(ctx,
+		"SELECT extended, COUNT(*), COUNT(CASE WHEN expires_ms < $1 THEN 1 END) FROM artifact GROUP BY extended",
 		a.opts.Now().Add(-2*sweepEvery).UnixMilli())
 	if err != nil {
 		return standard, extended, fmt.Errorf("outcome: %w", err)
@@ -222,7 +223,8 @@ func (a *Artifacts) scan(row scanner) (Kept, error) {
 	var k Kept
 	var created, expires int64
 	var sealed []byte
-	if err := row.Scan(&k.Call, &k.ID, &k.Principal, &k.Lane, &k.Node, &k.Tool, &k.MIME, &k.Size, &created, &expires, &sealed, &k.Extended); err != nil {
+	if err := row.Scan(&k.Call, &k.ID, &k.Principal, &k.Lane, &k.Node, &k.Tool, &k.MIME, &k.Size, &created, &expires, &sealed,
+		&k.Extended); err != nil {
 		return k, fmt.Errorf("outcome: %w", err)
 	}
 	k.Created, k.Expires = time.UnixMilli(created), time.UnixMilli(expires)
@@ -241,7 +243,8 @@ func (a *Artifacts) scan(row scanner) (Kept, error) {
 
 // find returns the row of a call's artifact.
 func (a *Artifacts) find(ctx context.Context, call capabilities.CallID, id capabilities.ArtifactID) (Kept, error) {
-	k, err := a.scan(a.opts.Store.Read().QueryRowContext(ctx, "SELECT "+artifactColumns+" FROM artifact WHERE call_id = $1 AND artifact_id = $2", string(call), string(id)))
+	k, err := a.scan(a.opts.Store.Read().QueryRowContext(ctx,
+		"SELECT "+artifactColumns+" FROM artifact WHERE call_id = $1 AND artifact_id = $2", string(call), string(id)))
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !k.Expires.After(a.opts.Now()) {
 		return k, errNoArtifact
 	}

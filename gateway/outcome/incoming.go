@@ -119,7 +119,8 @@ func (in *Incoming) Received() int64 { return in.received.Load() }
 // answer named is refused.
 func (in *Incoming) Begin(m artifact.Manifest) (from int, err error) {
 	if err := m.Check(); err != nil || m.ID != in.sum || m.Size != in.kept.Size {
-		return 0, capabilities.Wrap(capabilities.CodeArtifactUnavailable, errors.Join(err, artifact.ErrWhole), "The node offers another file than the one it named.")
+		return 0, capabilities.Wrap(capabilities.CodeArtifactUnavailable, errors.Join(err, artifact.ErrWhole),
+			"The node offers another file than the one it named.")
 	}
 	in.manifest, in.whole, in.next = m, sha256.New(), 0
 	for ; in.next < artifact.Chunks(m.Size); in.next++ {

@@ -34,7 +34,8 @@ CREATE TABLE outcome_digest_key (
 	expires_ms BIGINT NOT NULL,
 	sealed     BLOB NOT NULL
 );
-`}, {Room: "outcome", Version: 2, SQL: artifactTables}, {Room: "outcome", Version: 3, SQL: `ALTER TABLE artifact ADD COLUMN extended INTEGER NOT NULL DEFAULT 0`}}
+`}, {Room: "outcome", Version: 2, SQL: artifactTables},
+	{Room: "outcome", Version: 3, SQL: `ALTER TABLE artifact ADD COLUMN extended INTEGER NOT NULL DEFAULT 0`}}
 
 // KeySize is the size of the sealing key.
 const KeySize = chacha20poly1305.KeySize
@@ -172,7 +173,8 @@ func evict(tx *store.Tx, need int64, call capabilities.CallID, kind string) (fre
 		size       int64
 	}
 	for freed < need {
-		rows, err := tx.Query("SELECT call_id, kind, size FROM outcome WHERE NOT (call_id = $1 AND kind = $2) ORDER BY expires_ms LIMIT 64", string(call), kind)
+		rows, err := tx.Query("SELECT call_id, kind, size FROM outcome WHERE NOT (call_id = $1 AND kind = $2) ORDER BY expires_ms LIMIT 64",
+			string(call), kind)
 		if err != nil {
 			return 0, fmt.Errorf("outcome: %w", err)
 		}
@@ -208,7 +210,8 @@ func evict(tx *store.Tx, need int64, call capabilities.CallID, kind string) (fre
 func (s *Store) Get(ctx context.Context, call capabilities.CallID, kind string) ([]byte, error) {
 	var expires int64
 	var sealed []byte
-	err := s.opts.Store.Read().QueryRowContext(ctx, "SELECT expires_ms, sealed FROM outcome WHERE call_id = $1 AND kind = $2", string(call), kind).Scan(&expires, &sealed)
+	err := s.opts.Store.Read().QueryRowContext(ctx, "SELECT expires_ms, sealed FROM outcome WHERE call_id = $1 AND kind = $2", string(call),
+		kind).Scan(&expires, &sealed)
 	switch {
 	case errors.Is(err, sql.ErrNoRows), err == nil && expires <= s.opts.Now().UnixMilli():
 		return nil, &capabilities.Error{Code: capabilities.CodeResultExpired}
@@ -252,7 +255,9 @@ func (s *Store) Sweep(ctx context.Context) error {
 		err := s.opts.Store.Write(ctx, func(tx *store.Tx) error {
 			s.epoch = 0
 			// A bounded bite each time: others want to write too.
-			n, err := tx.Exec("DELETE FROM outcome WHERE (call_id, kind) IN (SELECT call_id, kind FROM outcome WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT 256)", now)
+			n, err := tx.Exec(
+				"DELETE FROM outcome WHERE (call_id, kind) IN (SELECT call_id, kind FROM outcome WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT 256)",
+				now)
 			if err != nil {
 				return fmt.Errorf("outcome: %w", err)
 			}

@@ -64,7 +64,8 @@ func At(origin string) (Place, error) {
 			u.Host = "localhost:" + u.Port()
 			hint, then = "Open "+u.String()+"/console/ instead; on this machine that is the same gateway.", capabilities.Action{}
 		}
-		return Place{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "browsers keep passkeys for names, and this page was opened by an address").WithAction(then, hint)
+		return Place{}, capabilities.Errorf(capabilities.CodeInvalidRequest,
+			"browsers keep passkeys for names, and this page was opened by an address").WithAction(then, hint)
 	}
 	if u.Scheme != "https" && name != "localhost" {
 		return Place{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "browsers use passkeys over HTTPS only").
@@ -302,7 +303,10 @@ func (k *Keys) Some(at Place) bool { return k.opts.Users.SomePasskey(at.name) }
 
 // BeginSignIn asks whoever it is for a passkey of theirs.
 func (k *Keys) BeginSignIn(at Place) GetOptions {
-	return GetOptions{Challenge: k.challenge(toSignIn, at, "", nil), RPID: at.name, Timeout: Life.Milliseconds(), Allow: []Known{}, UserVerification: "required"}
+	return GetOptions{
+		Challenge: k.challenge(toSignIn, at, "", nil), RPID: at.name, Timeout: Life.Milliseconds(), Allow: []Known{},
+		UserVerification: "required",
+	}
 }
 
 // SignIn opens a session for whom the passkey belongs to.
@@ -330,11 +334,15 @@ func (k *Keys) BeginApprove(by principal.Identity, at Place, what []byte, which 
 		return GetOptions{}, capabilities.Errorf(capabilities.CodeForbidden, "%s has no passkey for %s", by.Principal, at.name).
 			WithHint("Register one in the console under your name, while no agent holds mouse or keyboard here.")
 	}
-	return GetOptions{Challenge: k.challenge(toApprove, at, by.TokenID, what), RPID: at.name, Timeout: Life.Milliseconds(), Allow: allow, UserVerification: "required"}, nil
+	return GetOptions{
+		Challenge: k.challenge(toApprove, at, by.TokenID, what), RPID: at.name, Timeout: Life.Milliseconds(), Allow: allow,
+		UserVerification: "required",
+	}, nil
 }
 
 func copies(who capabilities.PrincipalID) error {
-	return capabilities.Wrap(capabilities.CodeForbidden, ErrCopies, fmt.Sprintf("the passkey of %s may be copied to other devices: a program or an account keeps it", who)).
+	return capabilities.Wrap(capabilities.CodeForbidden, ErrCopies,
+		fmt.Sprintf("the passkey of %s may be copied to other devices: a program or an account keeps it", who)).
 		WithHint("Use one that stays in a security key, or in this device's own lock, or answer from another device.")
 }
 

@@ -30,7 +30,8 @@ func (t *Tokens) Present(by Identity) (string, error) {
 	}
 	if above, err := t.Get(rec.Parent); err != nil || rec.Opened != byLink || above.Role != RoleAdmin || above.CreatedBy != Site.Principal {
 		return "", capabilities.Errorf(capabilities.CodeForbidden, "the link that you signed in by shows that somebody has a token, and not who").
-			WithAction(capabilities.Action{Key: capabilities.ActionSignIn}, "Sign in with a passkey or your password, or confirm with a passkey. A link that the gateway's own admin made on its machine counts, too.")
+			WithAction(capabilities.Action{Key: capabilities.ActionSignIn}, "Sign in with a passkey or your password, or confirm with a passkey. "+
+				"A link that the gateway's own admin made on its machine counts, too.")
 	}
 	return rec.Opened, nil
 }

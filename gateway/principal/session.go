@@ -57,7 +57,8 @@ func (t *Tokens) Login(by Identity, role Role) (code Secret, expires time.Time, 
 		role = by.Role
 	}
 	if !by.Role.Covers(role) || !t.Is(by.Principal, role).May(ActSession) {
-		return Secret{}, time.Time{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s cannot open a session of role %.32q", by.Role, role)
+		return Secret{}, time.Time{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s cannot open a session of role %.32q",
+			by.Role, role)
 	}
 	now := t.opts.Now()
 	t.mu.Lock()
@@ -84,7 +85,9 @@ func (t *Tokens) Login(by Identity, role Role) (code Secret, expires time.Time, 
 	}
 	code = newSecret(loginPrefix)
 	expires = now.Add(LoginLife).Truncate(time.Millisecond).UTC()
-	t.logins[sha256.Sum256([]byte(code.text))] = login{maker: by.TokenID, parent: parent, who: by.Principal, role: role, lane: by.Lane, expires: expires}
+	t.logins[sha256.Sum256([]byte(code.text))] = login{
+		maker: by.TokenID, parent: parent, who: by.Principal, role: role, lane: by.Lane, expires: expires,
+	}
 	return code, expires, nil
 }
 
@@ -102,7 +105,8 @@ func (t *Tokens) Welcome(ctx context.Context, by Identity, who capabilities.Prin
 		return Secret{}, time.Time{}, err
 	}
 	if !by.Role.Covers(u.Role) {
-		return Secret{}, time.Time{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s cannot let a user of role %s in", by.Role, u.Role)
+		return Secret{}, time.Time{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s cannot let a user of role %s in",
+			by.Role, u.Role)
 	}
 	if err := t.change(ctx, who, "user.welcomed", by, func(*user) {}, func(*store.Tx) error { return nil }); err != nil {
 		return Secret{}, time.Time{}, err
@@ -112,7 +116,9 @@ func (t *Tokens) Welcome(ctx context.Context, by Identity, who capabilities.Prin
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.dropCodesLocked(func(l login) bool { return l.welcome && l.who == who })
-	t.logins[sha256.Sum256([]byte(code.text))] = login{maker: by.TokenID, parent: u.TokenID, who: who, role: u.Role, lane: capabilities.LaneID(who), welcome: true, expires: expires}
+	t.logins[sha256.Sum256([]byte(code.text))] = login{
+		maker: by.TokenID, parent: u.TokenID, who: who, role: u.Role, lane: capabilities.LaneID(who), welcome: true, expires: expires,
+	}
 	return code, expires, nil
 }
 
@@ -146,7 +152,8 @@ func (t *Tokens) Redeem(ctx context.Context, code string) (Token, Secret, error)
 }
 
 // openSession opens a session below the record parent. How is by what means.
-func (t *Tokens) openSession(ctx context.Context, parent string, who capabilities.PrincipalID, role Role, lane capabilities.LaneID, how string) (Token, Secret, error) {
+func (t *Tokens) openSession(ctx context.Context, parent string, who capabilities.PrincipalID, role Role, lane capabilities.LaneID,
+	how string) (Token, Secret, error) {
 	above, err := t.Get(parent)
 	if err != nil {
 		return Token{}, Secret{}, err
@@ -270,7 +277,8 @@ func (t *Tokens) ExtendSession(ctx context.Context, who Identity) (Token, error)
 		return *old, nil
 	}
 	err = t.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		if _, err := tx.Exec(`UPDATE token SET expires_at = $1 WHERE token_id = $2 AND revoked_at = 0`, rec.ExpiresAt.UnixMilli(), rec.ID); err != nil {
+		if _, err := tx.Exec(`UPDATE token SET expires_at = $1 WHERE token_id = $2 AND revoked_at = 0`, rec.ExpiresAt.UnixMilli(),
+			rec.ID); err != nil {
 			return err
 		}
 		return t.record(tx, "token.session_extended", who.Principal, rec)

@@ -186,7 +186,9 @@ func New(o Options) (*Tokens, error) {
 func (t *Tokens) Load(ctx context.Context) error {
 	horizon, sessions := t.opts.Now().Add(-keepEnded).UnixMilli(), t.opts.Now().Add(-keepSession).UnixMilli()
 	err := t.opts.Store.Tidy(ctx, func(tx *store.Tx) error {
-		_, err := tx.Exec(`DELETE FROM token WHERE (revoked_at > 0 AND revoked_at < $1) OR (expires_at > 0 AND expires_at < $2) OR (parent <> '' AND expires_at < $3)`, horizon, horizon, sessions)
+		_, err := tx.Exec(
+			`DELETE FROM token WHERE (revoked_at > 0 AND revoked_at < $1) OR (expires_at > 0 AND expires_at < $2) OR (parent <> '' AND expires_at < $3)`,
+			horizon, horizon, sessions)
 		return err
 	})
 	if err != nil {
@@ -206,7 +208,8 @@ func (t *Tokens) Load(ctx context.Context) error {
 			hash                      []byte
 			created, expires, revoked int64
 		)
-		if err := rows.Scan(&rec.ID, &hash, &rec.Principal, &rec.Role, &rec.Lane, &created, &rec.CreatedBy, &expires, &revoked, &rec.Parent, &rec.Opened, &rec.Face); err != nil {
+		if err := rows.Scan(&rec.ID, &hash, &rec.Principal, &rec.Role, &rec.Lane, &created, &rec.CreatedBy, &expires, &revoked, &rec.Parent,
+			&rec.Opened, &rec.Face); err != nil {
 			return capabilities.Wrap(capabilities.CodeInternal, err, "")
 		}
 		rec.CreatedAt, rec.ExpiresAt, rec.RevokedAt = fromMilli(created), fromMilli(expires), fromMilli(revoked)
@@ -296,7 +299,8 @@ func (t *Tokens) Create(ctx context.Context, by Identity, spec Spec) (Token, Sec
 		return Token{}, Secret{}, err
 	}
 	if !by.Role.Covers(spec.Role) {
-		return Token{}, Secret{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s cannot make one of role %s", by.Role, spec.Role)
+		return Token{}, Secret{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s cannot make one of role %s", by.Role,
+			spec.Role)
 	}
 	if spec.TTL < 0 || spec.TTL > maxTTL {
 		return Token{}, Secret{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a token may live for up to ten years")
@@ -335,7 +339,8 @@ func (t *Tokens) keep(ctx context.Context, kind string, rec Token, secret Secret
 		write = t.opts.Store.WriteTerminal
 	}
 	err := write(ctx, func(tx *store.Tx) error {
-		if _, err := tx.Exec(`INSERT INTO token (token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at, parent, opened, face)
+		if _, err := tx.Exec(
+			`INSERT INTO token (token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at, parent, opened, face)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $10, $11)`,
 			rec.ID, hash[:], string(rec.Principal), string(rec.Role), string(rec.Lane),
 			rec.CreatedAt.UnixMilli(), string(rec.CreatedBy), milli(rec.ExpiresAt), rec.Parent, rec.Opened, string(rec.Face)); err != nil {
@@ -385,7 +390,8 @@ func (t *Tokens) revoke(ctx context.Context, by Identity, tokenID string) (Token
 	rec.RevokedAt = t.opts.Now().Truncate(time.Millisecond).UTC()
 	// A full disk must not keep a token alive: this may use the reserve.
 	err := t.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
-		if _, err := tx.Exec(`UPDATE token SET revoked_at = $1 WHERE token_id = $2 AND revoked_at = 0`, rec.RevokedAt.UnixMilli(), rec.ID); err != nil {
+		if _, err := tx.Exec(`UPDATE token SET revoked_at = $1 WHERE token_id = $2 AND revoked_at = 0`, rec.RevokedAt.UnixMilli(),
+			rec.ID); err != nil {
 			return err
 		}
 		return t.record(tx, "token.revoked", by.Principal, rec)
@@ -429,8 +435,8 @@ func (t *Tokens) recordBody(tx *store.Tx, kind string, by capabilities.Principal
 // body is the token as the ledger has it.
 func (t *Token) body() packet.Token {
 	return packet.Token{
-		ID: t.ID, Principal: t.Principal, Role: t.Role.String(), Lane: t.Lane, CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy, ExpiresAt: t.ExpiresAt,
-		RevokedAt: t.RevokedAt, Parent: t.Parent, Opened: t.Opened,
+		ID: t.ID, Principal: t.Principal, Role: t.Role.String(), Lane: t.Lane, CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy,
+		ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt, Parent: t.Parent, Opened: t.Opened,
 	}
 }
 

@@ -118,7 +118,8 @@ func (t *Tokens) loadUsersLocked(ctx context.Context) error {
 	if err := rows.Err(); err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
-	keys, err := t.opts.Store.Read().QueryContext(ctx, `SELECT passkey, principal, name, place, key, count, synced, created_at, used_at FROM passkey ORDER BY created_at, passkey`)
+	keys, err := t.opts.Store.Read().QueryContext(ctx,
+		`SELECT passkey, principal, name, place, key, count, synced, created_at, used_at FROM passkey ORDER BY created_at, passkey`)
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
@@ -169,7 +170,8 @@ func (t *Tokens) User(who capabilities.PrincipalID) (User, error) {
 func (t *Tokens) userLocked(who capabilities.PrincipalID) (*user, error) {
 	u := t.users[who]
 	if u == nil || t.refusalLocked(t.byHash[t.hashes[u.TokenID]]) != nil {
-		return nil, capabilities.Errorf(capabilities.CodeNotFound, "there is no user %.128q", who).WithAction(capabilities.Action{Key: capabilities.ActionListUsers}, "Name one of those there are.")
+		return nil, capabilities.Errorf(capabilities.CodeNotFound, "there is no user %.128q", who).
+			WithAction(capabilities.Action{Key: capabilities.ActionListUsers}, "Name one of those there are.")
 	}
 	return u, nil
 }
@@ -206,7 +208,9 @@ func (t *Tokens) AddUser(ctx context.Context, by Identity, who capabilities.Prin
 // makeUser keeps a new user with the record behind it.
 func (t *Tokens) makeUser(ctx context.Context, by, who capabilities.PrincipalID, role Role, password string) (*user, error) {
 	now := t.opts.Now().Truncate(time.Millisecond).UTC()
-	rec := Token{ID: "u" + strings.ToLower(rand.Text()[:15]), Principal: who, Role: role, Lane: capabilities.LaneID(who), CreatedAt: now, CreatedBy: by}
+	rec := Token{
+		ID: "u" + strings.ToLower(rand.Text()[:15]), Principal: who, Role: role, Lane: capabilities.LaneID(who), CreatedAt: now, CreatedBy: by,
+	}
 	u := &user{User: User{Principal: who, Role: role, TokenID: rec.ID, CreatedAt: now}, handle: newSecret("").text, password: password}
 	t.mu.RLock()
 	_, err := t.userLocked(who)
@@ -331,11 +335,15 @@ func (t *Tokens) AddPasskey(ctx context.Context, by Identity, k Passkey) (Passke
 	case taken:
 		return Passkey{}, capabilities.Errorf(capabilities.CodeConflict, "this passkey is registered already")
 	case n >= maxPasskeys:
-		return Passkey{}, capabilities.Errorf(capabilities.CodeOverloaded, "you have %d passkeys already", maxPasskeys).WithHint("Remove one first.")
+		return Passkey{}, capabilities.Errorf(capabilities.CodeOverloaded, "you have %d passkeys already", maxPasskeys).
+			WithHint("Remove one first.")
 	}
 	k.CreatedAt = t.opts.Now().Truncate(time.Millisecond).UTC()
-	err = t.change(ctx, u.Principal, "user.passkey_added", by, func(u *user) { u.Passkeys = append(slices.Clone(u.Passkeys), k) }, func(tx *store.Tx) error {
-		_, err := tx.Exec(`INSERT INTO passkey (passkey, principal, name, place, key, count, synced, created_at, used_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)`,
+	err = t.change(ctx, u.Principal, "user.passkey_added", by, func(u *user) {
+		u.Passkeys = append(slices.Clone(u.Passkeys), k)
+	}, func(tx *store.Tx) error {
+		_, err := tx.Exec(
+			`INSERT INTO passkey (passkey, principal, name, place, key, count, synced, created_at, used_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)`,
 			k.ID, string(u.Principal), k.Name, k.Place, k.Key, int64(k.Count), k.Sync, k.CreatedAt.UnixMilli())
 		return err
 	})
@@ -441,7 +449,8 @@ func (t *Tokens) UsedPasskey(ctx context.Context, id string, count uint32) error
 }
 
 // change makes a change of a user durable, with its packet, and then valid.
-func (t *Tokens) change(ctx context.Context, who capabilities.PrincipalID, kind string, by Identity, apply func(*user), write func(*store.Tx) error) error {
+func (t *Tokens) change(ctx context.Context, who capabilities.PrincipalID, kind string, by Identity, apply func(*user),
+	write func(*store.Tx) error) error {
 	t.writing.Lock()
 	defer t.writing.Unlock()
 	t.mu.RLock()
@@ -496,7 +505,8 @@ func (t *Tokens) fresh(by Identity) error {
 		return err
 	}
 	if rec.Parent == "" {
-		return capabilities.Errorf(capabilities.CodeForbidden, "a token signs nobody in").WithAction(capabilities.Action{Key: capabilities.ActionManageUsers}, "Do it in the console, or have an admin do it.")
+		return capabilities.Errorf(capabilities.CodeForbidden, "a token signs nobody in").
+			WithAction(capabilities.Action{Key: capabilities.ActionManageUsers}, "Do it in the console, or have an admin do it.")
 	}
 	if t.opts.Now().Sub(rec.CreatedAt) > FreshFor {
 		return capabilities.Errorf(capabilities.CodeForbidden, "you signed in more than %d minutes ago", int(FreshFor.Minutes())).

@@ -52,7 +52,8 @@ func (t *Tokens) writeRole(ctx context.Context, by Identity, who capabilities.Pr
 	case err != nil:
 		return err
 	case !by.Role.Covers(role) || !by.Role.Covers(old.Role):
-		return capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s cannot make a %s of a user of role %s", by.Role, role, old.Role)
+		return capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s cannot make a %s of a user of role %s", by.Role, role,
+			old.Role)
 	case old.Role == role:
 		return nil
 	}

@@ -89,7 +89,8 @@ func (b *Book) entrust(ctx context.Context, who dispatch.Caller, p *Provider) er
 			return errors.Join(e, b.distrust(ctx, who, p))
 		}
 		_, err := b.secrets.Allow(ctx, who.Principal, secret.Spec{
-			Name: c.Secret, Principal: who.Principal, Alias: p.alias(c.Name), Display: c.Name + " of the provider " + p.Name, Tools: []capabilities.ToolID{toolCredential},
+			Name: c.Secret, Principal: who.Principal, Alias: p.alias(c.Name), Display: c.Name + " of the provider " + p.Name,
+			Tools: []capabilities.ToolID{toolCredential},
 		})
 		if err != nil {
 			return errors.Join(err, b.distrust(ctx, who, p))
@@ -162,9 +163,11 @@ func (b *Book) deliver(ctx context.Context, at telling, epoch uint64) error {
 	}
 	if err == nil && gone && p.delivers() {
 		if name := p.SignIn(); name != "" && b.ended("sign-in/"+name) && b.reference(&p, variable) != "" {
-			return capabilities.Errorf(capabilities.CodeSecretUnavailable, "the sign-in %s has ended", name).WithHint("Sign in again; the provider stays approved.")
+			return capabilities.Errorf(capabilities.CodeSecretUnavailable, "the sign-in %s has ended", name).
+				WithHint("Sign in again; the provider stays approved.")
 		}
-		return capabilities.Errorf(capabilities.CodeSecretUnavailable, "the secret of the credential %s is gone, or was taken back from the provider %s, or who approved that is gone", variable, p.Name).
+		return capabilities.Errorf(capabilities.CodeSecretUnavailable,
+			"the secret of the credential %s is gone, or was taken back from the provider %s, or who approved that is gone", variable, p.Name).
 			WithHint("Store it again if it is gone, and approve the provider.")
 	}
 	return err

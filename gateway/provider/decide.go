@@ -22,7 +22,8 @@ type Choice struct {
 // Approve has tools of a provider called from now on, as choices say for those that are named
 // by their ID, and as proposed for all others that are drafts or in review. hash is the
 // manifest that the person looked at: CodeConflict if there is another by now.
-func (b *Book) Approve(ctx context.Context, who dispatch.Caller, name, hash string, choices map[capabilities.ToolID]Choice) (Provider, error) {
+func (b *Book) Approve(ctx context.Context, who dispatch.Caller, name, hash string,
+	choices map[capabilities.ToolID]Choice) (Provider, error) {
 	return b.approve(ctx, who, func() (before, p Provider, err error) {
 		if before, err = b.Get(name); err != nil {
 			return before, before, err
@@ -56,7 +57,8 @@ func (p *Provider) Proposed() string {
 func (p *Provider) chosen(hash string, choices map[capabilities.ToolID]Choice) (Provider, error) {
 	next := *p
 	if p.Hash != hash {
-		return next, capabilities.Errorf(capabilities.CodeConflict, "the provider says other things of its tools than you looked at").WithAction(capabilities.Action{Key: capabilities.ActionShowProvider, Name: p.Name}, "Look at it again.")
+		return next, capabilities.Errorf(capabilities.CodeConflict, "the provider says other things of its tools than you looked at").
+			WithAction(capabilities.Action{Key: capabilities.ActionShowProvider, Name: p.Name}, "Look at it again.")
 	}
 	next.Tools = slices.Clone(p.Tools)
 	named := 0
@@ -92,7 +94,8 @@ func (b *Book) approve(ctx context.Context, who dispatch.Caller, next func() (be
 }
 
 // decided settles a decision, with the epoch of the credentials that it has delivered.
-func (b *Book) decided(ctx context.Context, who dispatch.Caller, next func() (before, p Provider, err error)) (after Provider, epoch uint64, err error) {
+func (b *Book) decided(ctx context.Context, who dispatch.Caller,
+	next func() (before, p Provider, err error)) (after Provider, epoch uint64, err error) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	before, p, err := next()
@@ -139,7 +142,8 @@ func (b *Book) moved(id capabilities.ToolID, hash string, c Choice) (before, p P
 		return before, before, err
 	}
 	if hash != t.Hash && (hash != "" || c.State != Retired) {
-		return before, before, capabilities.Errorf(capabilities.CodeConflict, "the provider says other things of %s than you looked at", id).WithAction(capabilities.Action{Key: capabilities.ActionReviewTool, Tool: id}, "Look at the change.")
+		return before, before, capabilities.Errorf(capabilities.CodeConflict, "the provider says other things of %s than you looked at", id).
+			WithAction(capabilities.Action{Key: capabilities.ActionReviewTool, Tool: id}, "Look at the change.")
 	}
 	if c.Effect == "" && !t.Changed() {
 		c.Effect = t.Effect

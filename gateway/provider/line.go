@@ -74,7 +74,8 @@ func (b *Book) turn(ctx context.Context, at telling) (done func(), err error) {
 		return func() { <-l.turn; leave() }, nil
 	case <-ctx.Done():
 		leave()
-		return nil, capabilities.Wrap(capabilities.AsError(ctx.Err()).Code, context.Cause(ctx), "The host is still busy with what it was told before.")
+		return nil, capabilities.Wrap(capabilities.AsError(ctx.Err()).
+			Code, context.Cause(ctx), "The host is still busy with what it was told before.")
 	}
 }
 

@@ -21,7 +21,8 @@ func (b *Book) addMacro(ctx context.Context, who dispatch.Caller, record tools.P
 	defer b.changing.Unlock() // a macro has no host: nobody is called
 	if before, err := b.Get(record.Name); err == nil {
 		if before.Kind != tools.KindMacro {
-			return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "there is a provider %s already", record.Name).WithHint("Give the macro another name.")
+			return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "there is a provider %s already", record.Name).
+				WithHint("Give the macro another name.")
 		}
 		p := before
 		p.Provider = record
@@ -41,7 +42,8 @@ func (b *Book) addMacro(ctx context.Context, who dispatch.Caller, record tools.P
 	case len(b.List())+len(b.adding) >= maxProviders:
 		return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "a gateway has at most %d providers", maxProviders)
 	case like != "":
-		return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "the name %s could be taken for %s", record.Name, like.Family()).WithHint("Give it a name that does not look like another.")
+		return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "the name %s could be taken for %s", record.Name, like.Family()).
+			WithHint("Give it a name that does not look like another.")
 	}
 	added := Provider{Provider: record, By: who.Principal, Created: b.opts.Now().UTC()}
 	if err := b.compose(&added); err != nil {

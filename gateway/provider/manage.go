@@ -40,7 +40,8 @@ func (b *Book) Add(ctx context.Context, who dispatch.Caller, p tools.Provider, h
 		return b.addMacro(ctx, who, p)
 	}
 	if p.Kind == tools.KindSatellite {
-		return Provider{}, capabilities.Errorf(capabilities.CodeNotSupported, "a satellite comes by itself").WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: p.Name}, "Invite it.")
+		return Provider{}, capabilities.Errorf(capabilities.CodeNotSupported, "a satellite comes by itself").
+			WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: p.Name}, "Invite it.")
 	}
 	if !p.Kind.Hosted() {
 		return Provider{}, capabilities.Errorf(capabilities.CodeNotSupported, "providers of the kind %s are not hosted by a node", p.Kind)
@@ -101,7 +102,8 @@ func (b *Book) unreserve(name string) {
 
 // taken refuses a name that a provider has.
 func taken(name string) error {
-	return capabilities.Errorf(capabilities.CodeConflict, "there is a provider %s already", name).WithAction(capabilities.Action{Key: capabilities.ActionRemoveProvider, Name: name}, "Choose another name, or remove it first.")
+	return capabilities.Errorf(capabilities.CodeConflict, "there is a provider %s already", name).
+		WithAction(capabilities.Action{Key: capabilities.ActionRemoveProvider, Name: name}, "Choose another name, or remove it first.")
 }
 
 // taken are the tools that a new name may not look like.
@@ -155,7 +157,8 @@ func (b *Book) checked(ctx context.Context, who dispatch.Caller, name string) (a
 		return before, 0, err
 	}
 	if before.Host != p.Host || !before.Created.Equal(p.Created) {
-		return before, 0, capabilities.Errorf(capabilities.CodeConflict, "the provider %s was removed meanwhile", name).WithAction(capabilities.Action{Key: capabilities.ActionShowProvider, Name: name}, "Look at the one that there is now.")
+		return before, 0, capabilities.Errorf(capabilities.CodeConflict, "the provider %s was removed meanwhile", name).
+			WithAction(capabilities.Action{Key: capabilities.ActionShowProvider, Name: name}, "Look at the one that there is now.")
 	}
 	now := before
 	if p.Kind == tools.KindMacro {
@@ -223,7 +226,8 @@ func (b *Book) ask(ctx context.Context, who dispatch.Caller, p *Provider) error 
 }
 
 // call makes one call of managing, which the person who wants it confirms by asking for it.
-func (b *Book) call(ctx context.Context, who dispatch.Caller, tool capabilities.ToolID, node capabilities.NodeID, args map[string]any) (json.RawMessage, error) {
+func (b *Book) call(ctx context.Context, who dispatch.Caller, tool capabilities.ToolID, node capabilities.NodeID,
+	args map[string]any) (json.RawMessage, error) {
 	plain, err := canonical.Marshal(args)
 	if err != nil {
 		return nil, capabilities.AsError(err)
@@ -313,10 +317,12 @@ func (b *Book) keep(ctx context.Context, by capabilities.PrincipalID, kind strin
 		packets = p.packets(&before)
 	}
 	err = b.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		if _, err := tx.Exec(`INSERT INTO manifest (hash, body, at) VALUES ($1, $2, $3) ON CONFLICT (hash) DO NOTHING`, p.Hash, string(manifest), p.Checked.UnixMilli()); err != nil {
+		if _, err := tx.Exec(`INSERT INTO manifest (hash, body, at) VALUES ($1, $2, $3) ON CONFLICT (hash) DO NOTHING`, p.Hash, string(manifest),
+			p.Checked.UnixMilli()); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`INSERT INTO provider (name, host, record, manifest, created_by, created_at, checked_at, approver) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		_, err := tx.Exec(
+			`INSERT INTO provider (name, host, record, manifest, created_by, created_at, checked_at, approver) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 			ON CONFLICT (name) DO UPDATE SET host = excluded.host, record = excluded.record, manifest = excluded.manifest, checked_at = excluded.checked_at, approver = excluded.approver`,
 			p.Name, string(p.Host), string(record), p.Hash, string(p.By), p.Created.UnixMilli(), p.Checked.UnixMilli(), string(approver))
 		if err != nil {
@@ -330,7 +336,8 @@ func (b *Book) keep(ctx context.Context, by capabilities.PrincipalID, kind strin
 			if err != nil {
 				return err
 			}
-			if _, err := tx.Exec(`INSERT INTO provider_tool (provider, upstream, state, was, approved, effect, canary) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			if _, err := tx.Exec(
+				`INSERT INTO provider_tool (provider, upstream, state, was, approved, effect, canary) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 				p.Name, upstream, string(t.State), string(t.Was), t.Approved, t.Effect, string(canary)); err != nil {
 				return err
 			}

@@ -60,7 +60,8 @@ func Migrations() []store.Migration {
 			PRIMARY KEY (provider, host)
 		);`}, {Room: "provider", Version: 3, SQL: `
 		ALTER TABLE provider_tool ADD COLUMN was TEXT NOT NULL DEFAULT '';
-		UPDATE provider_tool SET was = 'canary' WHERE state = 'review' AND canary <> '[]';`}, {Room: "provider", Version: 4, SQL: `ALTER TABLE provider ADD COLUMN approver TEXT NOT NULL DEFAULT '{}'`}}
+		UPDATE provider_tool SET was = 'canary' WHERE state = 'review' AND canary <> '[]';`},
+		{Room: "provider", Version: 4, SQL: `ALTER TABLE provider ADD COLUMN approver TEXT NOT NULL DEFAULT '{}'`}}
 }
 
 // Caller is the pipeline; gateway/dispatch implements it.
@@ -71,7 +72,8 @@ type Caller interface {
 // Consent takes the word of a person that they want exactly this call; gateway/consent
 // implements it.
 type Consent interface {
-	Confirmed(ctx context.Context, by capabilities.PrincipalID, tool capabilities.ToolID, node capabilities.NodeID, lane capabilities.LaneID, args []byte) error
+	Confirmed(ctx context.Context, by capabilities.PrincipalID, tool capabilities.ToolID, node capabilities.NodeID, lane capabilities.LaneID,
+		args []byte) error
 }
 
 // Rules put the policy of an approval in force; the gateway implements it over gateway/rules.
@@ -176,7 +178,10 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 	if o.Allow == nil {
 		o.Allow = func(context.Context, capabilities.PrincipalID, capabilities.NodeID, string) error { return nil }
 	}
-	b := &Book{opts: o, all: map[string]*Provider{}, late: map[telling]*untold{}, lines: map[telling]*line{}, adding: map[string]bool{}, wake: make(chan struct{}, 1), fresh: map[capabilities.ToolID]bool{}}
+	b := &Book{
+		opts: o, all: map[string]*Provider{}, late: map[telling]*untold{}, lines: map[telling]*line{}, adding: map[string]bool{},
+		wake: make(chan struct{}, 1), fresh: map[capabilities.ToolID]bool{},
+	}
 	if err := errors.Join(b.load(ctx), b.owed(ctx)); err != nil {
 		return nil, err
 	}
@@ -217,7 +222,8 @@ func (b *Book) load(ctx context.Context) error {
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	found, err := b.opts.Store.Read().QueryContext(ctx, `SELECT p.host, p.record, p.manifest, m.body, p.created_by, p.created_at, p.checked_at, p.approver FROM provider p JOIN manifest m ON m.hash = p.manifest`)
+	found, err := b.opts.Store.Read().QueryContext(ctx,
+		`SELECT p.host, p.record, p.manifest, m.body, p.created_by, p.created_at, p.checked_at, p.approver FROM provider p JOIN manifest m ON m.hash = p.manifest`)
 	if err != nil {
 		return err
 	}
@@ -229,7 +235,8 @@ func (b *Book) load(ctx context.Context) error {
 		if err := found.Scan(&p.Host, &record, &p.Hash, &manifest, &p.By, &created, &checked, &approver); err != nil {
 			return err
 		}
-		if err := errors.Join(json.Unmarshal([]byte(record), &p.Provider), json.Unmarshal([]byte(manifest), &p.Manifest), json.Unmarshal([]byte(approver), &p.Approver)); err != nil {
+		if err := errors.Join(json.Unmarshal([]byte(record), &p.Provider), json.Unmarshal([]byte(manifest), &p.Manifest),
+			json.Unmarshal([]byte(approver), &p.Approver)); err != nil {
 			return err
 		}
 		p.Created, p.Checked = time.UnixMilli(created).UTC(), time.UnixMilli(checked).UTC()
@@ -338,7 +345,8 @@ func (b *Book) Get(name string) (Provider, error) {
 	if p := b.all[name]; p != nil {
 		return *p, nil
 	}
-	return Provider{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no provider %.32q", name).WithAction(capabilities.Action{Key: capabilities.ActionListProviders}, "Name one of those there are.")
+	return Provider{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no provider %.32q", name).
+		WithAction(capabilities.Action{Key: capabilities.ActionListProviders}, "Name one of those there are.")
 }
 
 // Tool finds a tool of a provider by its ID: CodeUnknownTool.

@@ -91,7 +91,8 @@ func (p *Provider) rules(takes func(*Tool) bool) string {
 	}
 	slices.SortStableFunc(order, func(a, b effect) int { return cmp.Compare(a.rank(), b.rank()) })
 	var all strings.Builder
-	all.WriteString("// The tools of the provider " + p.Name + ", as they were approved. An approval writes this file anew;\n// rules of your own go into another one.\n")
+	all.WriteString("// The tools of the provider " + p.Name +
+		", as they were approved. An approval writes this file anew;\n// rules of your own go into another one.\n")
 	canaries := 0
 	for _, e := range order {
 		name := e.name()

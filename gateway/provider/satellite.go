@@ -73,7 +73,8 @@ func (b *Book) free(name string) error {
 	case len(b.List())+len(b.adding) >= maxProviders:
 		return capabilities.Errorf(capabilities.CodeConflict, "a gateway has at most %d providers", maxProviders)
 	case like != "":
-		return capabilities.Errorf(capabilities.CodeConflict, "the name %s could be taken for %s", name, like.Family()).WithHint("Give it a name that does not look like another.")
+		return capabilities.Errorf(capabilities.CodeConflict, "the name %s could be taken for %s", name, like.Family()).
+			WithHint("Give it a name that does not look like another.")
 	}
 	return nil
 }
@@ -172,7 +173,8 @@ func (b *Book) live(p *Provider) error {
 		return nil
 	}
 	if in := b.satellites.Of(p.Name); len(in) > 0 {
-		return capabilities.Errorf(capabilities.CodeConflict, "its satellite %s is still let in", in[0]).WithAction(capabilities.Action{Key: capabilities.ActionRevokeSatellite, Node: in[0]}, "Put it out first.")
+		return capabilities.Errorf(capabilities.CodeConflict, "its satellite %s is still let in", in[0]).
+			WithAction(capabilities.Action{Key: capabilities.ActionRevokeSatellite, Node: in[0]}, "Put it out first.")
 	}
 	return nil
 }

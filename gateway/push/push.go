@@ -189,7 +189,8 @@ func LoadKey(path string, save func(path string, data []byte) error) (*ecdsa.Pri
 
 // Load reads who is told. Those whose person may no longer come in are not.
 func (b *Book) Load(ctx context.Context) error {
-	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT subscription, principal, session, parent, name, endpoint, key, auth, created_at FROM push_subscription`)
+	rows, err := b.opts.Store.Read().QueryContext(ctx,
+		`SELECT subscription, principal, session, parent, name, endpoint, key, auth, created_at FROM push_subscription`)
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
@@ -253,7 +254,8 @@ func (b *Book) Subscribe(ctx context.Context, by principal.Identity, in Wish) (S
 	}
 	sum := sha256.Sum256([]byte(in.Endpoint))
 	s := &subscription{session: rec.ID, parent: cmp.Or(rec.Parent, rec.ID), at: at, Subscription: Subscription{
-		ID: base64.RawURLEncoding.EncodeToString(sum[:12]), Principal: by.Principal, Name: in.Name, Service: at.endpoint.Host, CreatedAt: b.opts.Now().Truncate(time.Millisecond).UTC(),
+		ID: base64.RawURLEncoding.EncodeToString(sum[:12]), Principal: by.Principal, Name: in.Name, Service: at.endpoint.Host,
+		CreatedAt: b.opts.Now().Truncate(time.Millisecond).UTC(),
 	}}
 	if err := b.room(s); err != nil {
 		return Subscription{}, err
@@ -262,17 +264,20 @@ func (b *Book) Subscribe(ctx context.Context, by principal.Identity, in Wish) (S
 	case how == gone:
 		return Subscription{}, bad("the push service says that there is no such subscription").WithHint("Reload the page and try again.")
 	case how != taken:
-		return Subscription{}, capabilities.Errorf(capabilities.CodePushUnavailable, "the push service %s did not take a first message", s.Service)
+		return Subscription{}, capabilities.Errorf(capabilities.CodePushUnavailable, "the push service %s did not take a first message",
+			s.Service)
 	}
 	err = b.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		if _, err := tx.Exec(`DELETE FROM push_subscription WHERE subscription = $1`, s.ID); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`INSERT INTO push_subscription (subscription, principal, session, parent, name, endpoint, key, auth, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		if _, err := tx.Exec(
+			`INSERT INTO push_subscription (subscription, principal, session, parent, name, endpoint, key, auth, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 			s.ID, string(s.Principal), s.session, s.parent, s.Name, in.Endpoint, in.P256dh, in.Auth, s.CreatedAt.UnixMilli()); err != nil {
 			return err
 		}
-		return b.opts.Record(tx, "gateway.push.subscribed", by.Principal, map[string]any{"subscription": s.ID, "name": s.Name, "service": s.Service})
+		return b.opts.Record(tx, "gateway.push.subscribed", by.Principal,
+			map[string]any{"subscription": s.ID, "name": s.Name, "service": s.Service})
 	})
 	if err != nil {
 		return Subscription{}, err
@@ -302,7 +307,8 @@ func (b *Book) room(s *subscription) error {
 		}
 	}
 	if each >= maxEach || len(b.subs) >= maxAll {
-		return capabilities.Errorf(capabilities.CodeOverloaded, "%d browsers of yours are told, %d in all", each, len(b.subs)).WithHint("Remove one that you do not use.")
+		return capabilities.Errorf(capabilities.CodeOverloaded, "%d browsers of yours are told, %d in all", each, len(b.subs)).
+			WithHint("Remove one that you do not use.")
 	}
 	return nil
 }

@@ -101,7 +101,8 @@ type selectResult struct {
 // that is not registered (S4-40); CodeNotFound if no word fits;
 // CodeInvalidArguments if the best tool needs other arguments than were given;
 // CodeLedgerUnavailable if recording fails.
-func (r *Registry) Select(ctx context.Context, rec Recorder, intent Intent, who Context, candidates []capabilities.ToolID) (ToolSelection, error) {
+func (r *Registry) Select(ctx context.Context, rec Recorder, intent Intent, who Context,
+	candidates []capabilities.ToolID) (ToolSelection, error) {
 	t := r.Now()
 	if intent.Text == "" || len(intent.Text) > maxIntentBytes {
 		return ToolSelection{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "intent must be 1 to %d bytes of text", maxIntentBytes)
@@ -129,7 +130,8 @@ func (r *Registry) Select(ctx context.Context, rec Recorder, intent Intent, who 
 	sel.IntentSummary = summary
 	body := selectResult{
 		IntentSummary: summary, CandidateTools: sel.CandidateTools, SelectedTool: sel.SelectedTool, WhySelected: sel.WhySelected,
-		ExpectedSideEffects: sel.ExpectedSideEffects, RollbackPlan: sel.RollbackPlan, Confidence: sel.Confidence, Error: capabilities.CodeOf(selErr),
+		ExpectedSideEffects: sel.ExpectedSideEffects, RollbackPlan: sel.RollbackPlan, Confidence: sel.Confidence,
+		Error: capabilities.CodeOf(selErr),
 	}
 	if chosen != nil && len(args.Canonical) > 0 {
 		body.Args = chosen.EvidenceArgs(args.Canonical)
@@ -154,7 +156,8 @@ func record(ctx context.Context, rec Recorder, who Context, r Record) error {
 }
 
 // choose is pure: the same index, intent and candidates lead to the same selection.
-func (x *index) choose(concepts []concept, intent Intent, candidates []capabilities.ToolID) (ToolSelection, *catalog.Descriptor, catalog.Args, error) {
+func (x *index) choose(concepts []concept, intent Intent,
+	candidates []capabilities.ToolID) (ToolSelection, *catalog.Descriptor, catalog.Args, error) {
 	wanted := only(candidates)
 	list := x.rank(concepts, func(d *catalog.Descriptor) bool {
 		return wanted(d) && d.Is(intent.Tags, "")

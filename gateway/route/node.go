@@ -107,7 +107,9 @@ func usable(n *Node, capability capabilities.CapabilityID) Verdict {
 	// is known, that it is away.
 	silent := !n.Connected && len(n.Readiness) == 0
 	if !silent && (!advertised || ready.Reason == capabilities.ReasonNotAdvertised) {
-		return Verdict{Code: capabilities.CodeCapabilityNotAdvertised, Reason: capabilities.ReasonNotAdvertised, Fix: ready.Fix, Action: ready.Action}
+		return Verdict{
+			Code: capabilities.CodeCapabilityNotAdvertised, Reason: capabilities.ReasonNotAdvertised, Fix: ready.Fix, Action: ready.Action,
+		}
 	}
 	if n.Allow == nil || !n.Allow(capability) {
 		return Verdict{Code: capabilities.CodeCapabilityNotAllowlisted, Reason: capabilities.ReasonNotAllowlisted}
@@ -135,7 +137,9 @@ func fix(n *Node, capability capabilities.CapabilityID, v Verdict) (string, capa
 		return "An admin can allow it.", capabilities.Action{Key: capabilities.ActionAllowNode, Node: n.ID, Capability: capability}
 	case capabilities.ReasonNodeOffline:
 		if n.Serves != "" {
-			return "Start the satellite, and see that it reaches the gateway.", capabilities.Action{Key: capabilities.ActionRunSatellite, Name: n.Serves}
+			return "Start the satellite, and see that it reaches the gateway.", capabilities.Action{
+				Key: capabilities.ActionRunSatellite, Name: n.Serves,
+			}
 		}
 		return "Start Handrail's node on the device and see that it reaches the gateway.", capabilities.Action{Key: capabilities.ActionStartNode}
 	case capabilities.ReasonNodeStopped:

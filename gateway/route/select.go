@@ -286,7 +286,9 @@ func listIDs(a Ambiguity) string {
 }
 
 func candidate(n *Node, v Verdict) Candidate {
-	return Candidate{Node: n.ID, Label: n.Summary.Label, Platform: n.Summary.Platform, Code: v.Code, Reason: v.Reason, Fix: v.Fix, Action: v.Action}
+	return Candidate{
+		Node: n.ID, Label: n.Summary.Label, Platform: n.Summary.Platform, Code: v.Code, Reason: v.Reason, Fix: v.Fix, Action: v.Action,
+	}
 }
 
 // gone nodes were turned away for good.

@@ -86,7 +86,8 @@ func (b *Book) Stage(ctx context.Context, e Edit) (*policy.Engine, error) {
 			d.Snapshot, d.Base, string(d.By), d.At.UnixMilli(), string(text)); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`DELETE FROM policy_drafts WHERE n NOT IN (SELECT n FROM policy_drafts ORDER BY n DESC LIMIT $1)`, maxDrafts); err != nil {
+		if _, err := tx.Exec(`DELETE FROM policy_drafts WHERE n NOT IN (SELECT n FROM policy_drafts ORDER BY n DESC LIMIT $1)`,
+			maxDrafts); err != nil {
 			return err
 		}
 		return b.opts.Staged(tx, d)
@@ -97,7 +98,8 @@ func (b *Book) Stage(ctx context.Context, e Edit) (*policy.Engine, error) {
 func fileName(s string) error {
 	name, ok := strings.CutSuffix(s, ".cedar")
 	if !ok || name == "" || len(name) > 60 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
-		return capabilities.Errorf(capabilities.CodeInvalidRequest, "%.80q is no name of a policy file: letters, digits, - and _, and .cedar at its end", s)
+		return capabilities.Errorf(capabilities.CodeInvalidRequest,
+			"%.80q is no name of a policy file: letters, digits, - and _, and .cedar at its end", s)
 	}
 	return nil
 }
@@ -105,7 +107,8 @@ func fileName(s string) error {
 // Drafts returns the sets that were staged at a surface, newest first, without those
 // that are in force.
 func (b *Book) Drafts(ctx context.Context) ([]Draft, error) {
-	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT n, snapshot, base, by, at_ms FROM policy_drafts ORDER BY n DESC LIMIT $1`, maxDrafts)
+	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT n, snapshot, base, by, at_ms FROM policy_drafts ORDER BY n DESC LIMIT $1`,
+		maxDrafts)
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}

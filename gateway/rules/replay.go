@@ -150,7 +150,8 @@ func again(engine *policy.Engine, tools Tools, p *ledger.Packet, evidence map[st
 	if d.Surface != "" { // whoever asks for admin work confirms it
 		would := engine.MayDo(q, string(p.Tool))
 		return Change{
-			Call: p.Call, At: p.Time(), Tool: p.Tool, Principal: p.Principal, Was: was, Would: min(would.Effect, policy.Ask), Policies: would.Determining, Reason: would.Reason,
+			Call: p.Call, At: p.Time(), Tool: p.Tool, Principal: p.Principal, Was: was, Would: min(would.Effect, policy.Ask),
+			Policies: would.Determining, Reason: would.Reason,
 		}, true
 	}
 	would := engine.Decide(q)

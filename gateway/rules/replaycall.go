@@ -49,7 +49,8 @@ type Sets interface {
 // CodeNotFound if it is not kept.
 func (b *Book) Past(ctx context.Context, at time.Time) (*policy.Engine, error) {
 	var snapshot string
-	err := b.opts.Store.Read().QueryRowContext(ctx, `SELECT snapshot FROM policy_history WHERE at_ms <= $1 ORDER BY at_ms DESC, n DESC LIMIT 1`, at.UnixMilli()).Scan(&snapshot)
+	err := b.opts.Store.Read().QueryRowContext(ctx,
+		`SELECT snapshot FROM policy_history WHERE at_ms <= $1 ORDER BY at_ms DESC, n DESC LIMIT 1`, at.UnixMilli()).Scan(&snapshot)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, capabilities.Errorf(capabilities.CodeNotFound, "no policy of that time is kept")
 	}
@@ -102,10 +103,13 @@ func ReplayCall(ctx context.Context, sets Sets, tools Tools, packets Packets, ca
 		}
 		c, ok := again(engine, tools, decided, evidence)
 		if !ok {
-			return nil, capabilities.Errorf(capabilities.CodeNotSupported, "That call was refused with %s, before policy or by something else.", body.Code)
+			return nil, capabilities.Errorf(capabilities.CodeNotSupported, "That call was refused with %s, before policy or by something else.",
+				body.Code)
 		}
 		r.Was = c.Was
-		return &Verdict{Snapshot: engine.SnapshotID(), Effect: c.Would, Rules: notNil(c.Policies), Reason: c.Reason, Differs: c.Would != c.Was, Unsure: c.Unsure}, nil
+		return &Verdict{
+			Snapshot: engine.SnapshotID(), Effect: c.Would, Rules: notNil(c.Policies), Reason: c.Reason, Differs: c.Would != c.Was, Unsure: c.Unsure,
+		}, nil
 	}
 	now, err := verdict(sets.Load(ctx, Active))
 	if err != nil {

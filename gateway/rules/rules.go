@@ -165,7 +165,8 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 		}
 		engine, err := b.load(sources)
 		if err != nil {
-			return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "The policy in force does not fit this program: "+capabilities.AsError(err).PublicMessage()).
+			return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err,
+				"The policy in force does not fit this program: "+capabilities.AsError(err).PublicMessage()).
 				WithHint("Correct the files in the policy folder and start with --policy-from-files.")
 		}
 		b.engine.Store(engine)
@@ -187,7 +188,9 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 		return nil, err
 	}
 	if !found || engine.SnapshotID() != last.Snapshot {
-		a := Activated{Version: Version{Snapshot: engine.SnapshotID(), Before: last.Snapshot, By: "site", Reason: "taken from the policy folder at the start"}}
+		a := Activated{
+			Version: Version{Snapshot: engine.SnapshotID(), Before: last.Snapshot, By: "site", Reason: "taken from the policy folder at the start"},
+		}
 		if err := b.locksOut(engine); err != nil {
 			return nil, err
 		}
@@ -251,7 +254,8 @@ func (b *Book) Adopt(tools policy.Tools) error {
 	}
 	engine, err := loader.Load(b.Engine().Sources())
 	if err != nil {
-		return capabilities.Wrap(capabilities.CodeConflict, err, "The policy in force cannot judge these tools: "+capabilities.AsError(err).PublicMessage()).
+		return capabilities.Wrap(capabilities.CodeConflict, err, "The policy in force cannot judge these tools: "+capabilities.AsError(err).
+			PublicMessage()).
 			WithHint("Correct the rules named, activate them, and register the tools again.")
 	}
 	b.loader.Store(loader)
@@ -315,7 +319,8 @@ func (b *Book) Activate(ctx context.Context, r Request) (Version, error) {
 	}
 	active := b.Engine()
 	if r.From != active.SnapshotID() {
-		return Version{}, capabilities.Errorf(capabilities.CodeConflict, "another policy is in force by now").WithAction(capabilities.Action{Key: capabilities.ActionReviewPolicy}, "Look at the difference again.")
+		return Version{}, capabilities.Errorf(capabilities.CodeConflict, "another policy is in force by now").
+			WithAction(capabilities.Action{Key: capabilities.ActionReviewPolicy}, "Look at the difference again.")
 	}
 	engine, err := b.Load(ctx, Staged)
 	if err != nil || engine.SnapshotID() != r.To {
@@ -324,7 +329,8 @@ func (b *Book) Activate(ctx context.Context, r Request) (Version, error) {
 			if err != nil {
 				return Version{}, err
 			}
-			return Version{}, capabilities.Errorf(capabilities.CodeConflict, "the files in the policy folder are not the ones that were looked at").WithAction(capabilities.Action{Key: capabilities.ActionReviewPolicy}, "Look at the difference again.")
+			return Version{}, capabilities.Errorf(capabilities.CodeConflict, "the files in the policy folder are not the ones that were looked at").
+				WithAction(capabilities.Action{Key: capabilities.ActionReviewPolicy}, "Look at the difference again.")
 		}
 	}
 	if engine.SnapshotID() == active.SnapshotID() {
@@ -367,7 +373,8 @@ func (b *Book) judge(active, next *policy.Engine, r Request) (Activated, error) 
 // asked is an activation as the admin work that it is.
 func asked(v *Version, role string, lane capabilities.LaneID) admin.Asked {
 	return admin.Asked{
-		Tool: policy.ActivationTool, By: v.By, Role: role, Lane: lane, Surface: "policy", Touches: map[string]any{"from": v.Before, "to": v.Snapshot, "reason": v.Reason},
+		Tool: policy.ActivationTool, By: v.By, Role: role, Lane: lane, Surface: "policy",
+		Touches: map[string]any{"from": v.Before, "to": v.Snapshot, "reason": v.Reason},
 	}
 }
 
@@ -412,10 +419,13 @@ func (b *Book) commit(ctx context.Context, engine *policy.Engine, a Activated) e
 	}
 	a.At = b.opts.Now()
 	return b.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		if _, err := tx.Exec(`INSERT INTO policy_sets (snapshot, files) VALUES ($1, $2) ON CONFLICT (snapshot) DO NOTHING`, a.Snapshot, string(text)); err != nil {
+		if _, err := tx.Exec(`INSERT INTO policy_sets (snapshot, files) VALUES ($1, $2) ON CONFLICT (snapshot) DO NOTHING`, a.Snapshot,
+			string(text)); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`DELETE FROM policy_sets WHERE snapshot <> $1 AND snapshot NOT IN (SELECT snapshot FROM policy_history ORDER BY n DESC LIMIT $2)`, a.Snapshot, maxSets); err != nil {
+		if _, err := tx.Exec(
+			`DELETE FROM policy_sets WHERE snapshot <> $1 AND snapshot NOT IN (SELECT snapshot FROM policy_history ORDER BY n DESC LIMIT $2)`,
+			a.Snapshot, maxSets); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`INSERT INTO policy_history (snapshot, before, by, reason, at_ms, folder) VALUES ($1, $2, $3, $4, $5, $6)`,
@@ -430,7 +440,8 @@ func (b *Book) commit(ctx context.Context, engine *policy.Engine, a Activated) e
 func (b *Book) sources(ctx context.Context, snapshot string) ([]policy.Source, error) {
 	hash, _ := hex.DecodeString(trimHash(snapshot)[:len(trimHash(snapshot))&^1])
 	if len(trimHash(snapshot)) < 8 || len(hash) != len(trimHash(snapshot))/2 {
-		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "%.80q is no policy: give staged, active, or 8 digits or more of a hash", snapshot)
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "%.80q is no policy: give staged, active, or 8 digits or more of a hash",
+			snapshot)
 	}
 	prefix := "sha256:" + trimHash(snapshot)
 	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT files FROM policy_sets WHERE snapshot >= $1 AND snapshot < $2
@@ -491,7 +502,8 @@ func (b *Book) History(ctx context.Context, limit int) ([]Version, error) {
 }
 
 func (b *Book) history(ctx context.Context, limit int) ([]Version, error) {
-	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT n, snapshot, before, by, reason, at_ms FROM policy_history ORDER BY n DESC LIMIT $1`, limit)
+	rows, err := b.opts.Store.Read().QueryContext(ctx,
+		`SELECT n, snapshot, before, by, reason, at_ms FROM policy_history ORDER BY n DESC LIMIT $1`, limit)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -35,7 +35,8 @@ func Read(dir string) ([]policy.Source, error) {
 			return nil, fmt.Errorf("policy: %w", err)
 		}
 		if info.Size() > policy.MaxSourceBytes || len(sources) >= policy.MaxSources {
-			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "policy: %s is larger than %d bytes, or one file of more than %d", e.Name(), policy.MaxSourceBytes, policy.MaxSources)
+			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "policy: %s is larger than %d bytes, or one file of more than %d",
+				e.Name(), policy.MaxSourceBytes, policy.MaxSources)
 		}
 		data, err := root.ReadFile(e.Name())
 		if err != nil {

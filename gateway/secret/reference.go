@@ -47,7 +47,8 @@ func (v *Vault) Allow(ctx context.Context, by capabilities.PrincipalID, s Spec) 
 		}
 	}
 	if !shown(s.Display) {
-		return Reference{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "the display name must be plain text of at most %d characters", maxName)
+		return Reference{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "the display name must be plain text of at most %d characters",
+			maxName)
 	}
 	if len(s.Tools) == 0 || len(s.Tools) > 16 {
 		return Reference{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "1 to 16 tools must be named")
@@ -72,22 +73,26 @@ func (v *Vault) Allow(ctx context.Context, by capabilities.PrincipalID, s Spec) 
 			return err
 		}
 		if _, elsewhere := kept[s.Name]; have == 0 && !elsewhere {
-			return capabilities.Errorf(capabilities.CodeNotFound, "there is no secret %.128q", s.Name).WithAction(capabilities.Action{Key: capabilities.ActionSetSecret, Name: s.Name}, "Set it first.")
+			return capabilities.Errorf(capabilities.CodeNotFound, "there is no secret %.128q", s.Name).
+				WithAction(capabilities.Action{Key: capabilities.ActionSetSecret, Name: s.Name}, "Set it first.")
 		}
-		if err := tx.QueryRow(`SELECT COUNT(*), COUNT(*) FILTER (WHERE alias = $2) FROM secret_reference WHERE principal = $1`, string(s.Principal), s.Alias).Scan(&each, &same); err != nil {
+		if err := tx.QueryRow(`SELECT COUNT(*), COUNT(*) FILTER (WHERE alias = $2) FROM secret_reference WHERE principal = $1`,
+			string(s.Principal), s.Alias).Scan(&each, &same); err != nil {
 			return err
 		}
 		switch {
 		case same > 0: // S0-36
 			return capabilities.Errorf(capabilities.CodeConflict, "%s has a secret with the alias %q already", s.Principal, s.Alias)
 		case each >= maxEach:
-			return capabilities.Errorf(capabilities.CodeConflict, "%s may use %d secrets already, and no more are listed to an agent", s.Principal, maxEach)
+			return capabilities.Errorf(capabilities.CodeConflict, "%s may use %d secrets already, and no more are listed to an agent", s.Principal,
+				maxEach)
 		}
 		var alias any
 		if s.Alias != "" {
 			alias = s.Alias
 		}
-		if _, err := tx.Exec(`INSERT INTO secret_reference (ref_id, principal, name, alias, display, tools, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		if _, err := tx.Exec(
+			`INSERT INTO secret_reference (ref_id, principal, name, alias, display, tools, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			r.ID, string(s.Principal), s.Name, alias, s.Display, string(tools), v.opts.Now().UnixMilli()); err != nil {
 			return err
 		}
@@ -127,7 +132,8 @@ func (v *Vault) load(ctx context.Context) error {
 	// Under the lock from before the read: what is read later is set later.
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	rows, err := v.opts.Store.Read().QueryContext(ctx, `SELECT ref_id, principal, name, COALESCE(alias, ''), display, tools FROM secret_reference`)
+	rows, err := v.opts.Store.Read().QueryContext(ctx,
+		`SELECT ref_id, principal, name, COALESCE(alias, ''), display, tools FROM secret_reference`)
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}

@@ -230,7 +230,8 @@ func (v *Vault) Known(ctx context.Context, name string) error {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
 	if _, elsewhere := kept[name]; have == 0 && !elsewhere {
-		return capabilities.Errorf(capabilities.CodeNotFound, "there is no secret %.128q", name).WithAction(capabilities.Action{Key: capabilities.ActionSetSecret, Name: name}, "Set it first.")
+		return capabilities.Errorf(capabilities.CodeNotFound, "there is no secret %.128q", name).
+			WithAction(capabilities.Action{Key: capabilities.ActionSetSecret, Name: name}, "Set it first.")
 	}
 	return nil
 }

@@ -50,7 +50,9 @@ func (w *way) discover(ctx context.Context, server *url.URL) (*found, error) {
 	if err := w.own(issuer, meta.AuthorizationEndpoint); err != nil {
 		return nil, err
 	}
-	for what, raw := range map[string]string{"registration endpoint": meta.RegistrationEndpoint, "revocation endpoint": meta.RevocationEndpoint} {
+	for what, raw := range map[string]string{
+		"registration endpoint": meta.RegistrationEndpoint, "revocation endpoint": meta.RevocationEndpoint,
+	} {
 		if raw == "" {
 			continue
 		}
@@ -81,7 +83,8 @@ func (w *way) own(issuer, endpoint string) error {
 		return err
 	}
 	if !egress.SameOrigin(at, leads) {
-		return capabilities.Errorf(capabilities.CodeForbidden, "the authorization server %.200s sends people to %.200s, which is another site", egress.HostOf(at), egress.HostOf(leads)).
+		return capabilities.Errorf(capabilities.CodeForbidden, "the authorization server %.200s sends people to %.200s, which is another site",
+			egress.HostOf(at), egress.HostOf(leads)).
 			WithHint("Ask whoever runs the server: its authorization endpoint has to be at its issuer.")
 	}
 	return nil

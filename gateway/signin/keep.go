@@ -120,7 +120,8 @@ func (b *Book) put(ctx context.Context, by capabilities.PrincipalID, kind string
 		if kind == "" {
 			return nil
 		}
-		return b.opts.Record(tx, kind, by, map[string]any{"name": s.Name, "server": s.Server, "issuer": s.Issuer, "resource": s.Resource, "client_id": s.Client})
+		return b.opts.Record(tx, kind, by,
+			map[string]any{"name": s.Name, "server": s.Server, "issuer": s.Issuer, "resource": s.Resource, "client_id": s.Client})
 	})
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
@@ -133,7 +134,8 @@ func (b *Book) put(ctx context.Context, by capabilities.PrincipalID, kind string
 func (b *Book) get(ctx context.Context, name string) (s SignIn, h hidden, err error) {
 	var record string
 	var sealed []byte
-	if err := b.opts.Store.Read().QueryRowContext(ctx, `SELECT record, sealed FROM sign_in WHERE name = $1`, name).Scan(&record, &sealed); errors.Is(err, sql.ErrNoRows) {
+	if err := b.opts.Store.Read().QueryRowContext(ctx, `SELECT record, sealed FROM sign_in WHERE name = $1`, name).
+		Scan(&record, &sealed); errors.Is(err, sql.ErrNoRows) {
 		return s, h, capabilities.Errorf(capabilities.CodeNotFound, "nobody signed in as %.64q", name)
 	} else if err != nil {
 		return s, h, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")

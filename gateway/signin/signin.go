@@ -131,7 +131,8 @@ var nameFormat = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 // Begin asks a server where to sign in, and has that authorization server know the gateway.
 func (b *Book) Begin(ctx context.Context, in Wish) (Started, error) {
 	if !nameFormat.MatchString(in.Name) || len(in.Net) > maxNet || len(in.Client) > 256 || in.Session == "" {
-		return Started{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "name: a letter, then at most 31 of a-z, 0-9 and -; net: at most %d hosts", maxNet)
+		return Started{}, capabilities.Errorf(capabilities.CodeInvalidRequest,
+			"name: a letter, then at most 31 of a-z, 0-9 and -; net: at most %d hosts", maxNet)
 	}
 	server, err := readAddress("server", in.Server)
 	if err != nil {
@@ -257,7 +258,8 @@ func (b *Book) Finish(ctx context.Context, a Answer) (SignIn, error) {
 	case b.opts.Now().After(one.until), a.Issuer != one.signIn.Issuer && (a.Issuer != "" || one.says):
 		return SignIn{}, errAnswer
 	case a.Error != "":
-		return SignIn{}, capabilities.Errorf(capabilities.CodeSecretUnavailable, "the authorization server refused: %s", capabilities.Clip(capabilities.Printable(a.Error), 100))
+		return SignIn{}, capabilities.Errorf(capabilities.CodeSecretUnavailable, "the authorization server refused: %s",
+			capabilities.Clip(capabilities.Printable(a.Error), 100))
 	case a.Code == "" || len(a.Code) > maxCode:
 		return SignIn{}, errAnswer
 	}

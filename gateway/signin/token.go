@@ -56,7 +56,8 @@ func (b *Book) ask(ctx context.Context, w *way, s *SignIn, client string, form u
 	clear(body)
 	switch {
 	case err == nil && status >= 400 && status < 500 && slices.Contains(over, answer.Error):
-		return nil, capabilities.Errorf(capabilities.CodeSecretUnavailable, "the authorization server refused: %s", answer.Error).WithHint("Sign in again on the page Providers.")
+		return nil, capabilities.Errorf(capabilities.CodeSecretUnavailable, "the authorization server refused: %s", answer.Error).
+			WithHint("Sign in again on the page Providers.")
 	case err != nil || status != http.StatusOK:
 		return nil, capabilities.Errorf(capabilities.CodeExecutionFailed, "the authorization server answered with status %d", status)
 	case !bearer(answer.Kind) || !tokenText(answer.Access) || answer.Refresh != "" && !tokenText(answer.Refresh):

@@ -63,13 +63,15 @@ func (s *Shelf) Execute(_ context.Context, o registry.Order) (capabilities.Outpu
 				return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "the skill %s cannot be loaded: %s", b.Name, b.Why)
 			}
 		}
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no skill %.64q", args.Name).WithHint("Call it without a name: it lists the skills.")
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no skill %.64q", args.Name).
+			WithHint("Call it without a name: it lists the skills.")
 	}
 	out := Loaded{Name: one.Name, Description: one.Description, Path: Main, Text: one.Body}
 	if args.File != "" { // SKILL.md by its name is the whole file, with its head
 		f, ok := one.File(args.File)
 		if !ok {
-			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "the skill %s has no file %.256q", one.Name, args.File).WithHint("Load the skill without a file: it lists its files.")
+			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "the skill %s has no file %.256q", one.Name, args.File).
+				WithHint("Load the skill without a file: it lists its files.")
 		}
 		return capabilities.Output{Result: Loaded{Name: one.Name, Path: f.Path, Text: f.Text}, Effect: capabilities.EffectConfirmed}, nil
 	}

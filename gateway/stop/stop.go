@@ -157,7 +157,8 @@ func (s *Switch) Set(ctx context.Context, t Turn) (State, error) {
 	now := s.opts.Now()
 	was := s.State()
 	// The time, because a store that was put back knows of no later epoch, and nodes do.
-	next := State{Epoch: max(was.Epoch+1, uint64(max(now.UnixMilli(), 0))), Stopped: t.On, By: t.By, Reason: t.Reason, Since: now.UTC().Truncate(time.Millisecond)}
+	next := State{Epoch: max(was.Epoch+1, uint64(max(now.UnixMilli(), 0))), Stopped: t.On, By: t.By, Reason: t.Reason, Since: now.UTC().
+		Truncate(time.Millisecond)}
 	if t.On {
 		s.put(next)
 		t.effect(next.Epoch)
@@ -165,7 +166,8 @@ func (s *Switch) Set(ctx context.Context, t Turn) (State, error) {
 	if err := s.keep(context.WithoutCancel(ctx), next, t); err != nil {
 		if t.On {
 			s.opts.Log.Error("stop.not_kept", "err", err)
-			return next, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "Everything is stopped, but that could not be written down: a restart of the gateway would forget it.")
+			return next, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err,
+				"Everything is stopped, but that could not be written down: a restart of the gateway would forget it.")
 		}
 		return was, err
 	}
@@ -265,7 +267,8 @@ func (s *Switch) Keep(ctx context.Context, node capabilities.NodeID, own Own, in
 			return err
 		}
 		_, err := tx.Exec(`INSERT INTO stop_node (node_id, epoch, stopped) VALUES ($1, $2, $3)
-			ON CONFLICT (node_id) DO UPDATE SET epoch = excluded.epoch, stopped = excluded.stopped`, string(node), int64(own.Epoch), flag(own.Stopped))
+			ON CONFLICT (node_id) DO UPDATE SET epoch = excluded.epoch, stopped = excluded.stopped`, string(node), int64(own.Epoch),
+			flag(own.Stopped))
 		return err
 	})
 }

@@ -140,7 +140,8 @@ func (s *Store) open(ctx context.Context, migrations []Migration) error {
 	if err != nil {
 		return err
 	}
-	const pragmas = "_busy_timeout=5000&_journal_mode=WAL&_synchronous=FULL&_foreign_keys=1&_pragma=wal_autocheckpoint(0)&_pragma=cache_size(-8000)&_pragma=temp_store(memory)&_pragma=secure_delete(fast)"
+	const pragmas = "_busy_timeout=5000&_journal_mode=WAL&_synchronous=FULL&_foreign_keys=1" +
+		"&_pragma=wal_autocheckpoint(0)&_pragma=cache_size(-8000)&_pragma=temp_store(memory)&_pragma=secure_delete(fast)"
 	s.db, s.conn, err = openConn(ctx, s.path, pragmas)
 	for isDiskFull(err) && s.reserve.spend() {
 		// The files that reading needs have no room: what may run is stop, and answers.
@@ -266,7 +267,8 @@ func (s *Store) migrateOne(ctx context.Context, m Migration, digest string) erro
 	if _, err := tx.ExecContext(ctx, m.SQL); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, "INSERT INTO schema_migration (room, version, digest) VALUES ($1, $2, $3)", m.Room, m.Version, digest); err != nil {
+	if _, err := tx.ExecContext(ctx, "INSERT INTO schema_migration (room, version, digest) VALUES ($1, $2, $3)", m.Room, m.Version,
+		digest); err != nil {
 		return err
 	}
 	return tx.Commit()

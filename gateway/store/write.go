@@ -365,7 +365,8 @@ func fail(group []*job, err error) {
 // nobody can know any more what the disk holds.
 func (s *Store) judge(err error) error {
 	if isFailedSync(err) && s.poison.CompareAndSwap(nil,
-		capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "The gateway's disk failed to keep what was written; the gateway has to be restarted.")) {
+		capabilities.Wrap(capabilities.CodeLedgerUnavailable, err,
+			"The gateway's disk failed to keep what was written; the gateway has to be restarted.")) {
 		s.log.Error("store.poisoned", "err", err)
 		close(s.fault)
 	}

@@ -42,14 +42,17 @@ func (t *Tasks) Keep(ctx context.Context, a dispatch.Asked, approval string, lif
 		return capabilities.AsError(err)
 	}
 	t.notice.tell()
-	return capabilities.Errorf(capabilities.CodeApprovalPending, "A person has to approve this call (%s). It is kept until %s and carried out when they do.", approval, one.Expires.UTC().Format(time.RFC3339)).
+	return capabilities.Errorf(capabilities.CodeApprovalPending,
+		"A person has to approve this call (%s). It is kept until %s and carried out when they do.", approval,
+		one.Expires.UTC().Format(time.RFC3339)).
 		WithHint("Repeat the identical call later to get its result.").
 		WithDetails(capabilities.Pending{Approval: approval, Task: one.ID, Expires: one.Expires.UTC()})
 }
 
 func (t *Tasks) keepIn(tx *store.Tx, one *Task, args []byte, life time.Duration) error {
 	var all, mine int
-	if err := tx.QueryRow(`SELECT COUNT(*), COALESCE(SUM(principal = $1), 0) FROM tasks`, string(one.Principal)).Scan(&all, &mine); err != nil {
+	if err := tx.QueryRow(`SELECT COUNT(*), COALESCE(SUM(principal = $1), 0) FROM tasks`, string(one.Principal)).
+		Scan(&all, &mine); err != nil {
 		return err
 	}
 	if all >= maxTasks || mine >= maxTasksEach {
@@ -86,7 +89,8 @@ func (t *Tasks) Earlier(ctx context.Context, a dispatch.Asked) (*capabilities.Re
 		select {
 		case <-changed:
 		case <-patience.C:
-			return nil, capabilities.Errorf(capabilities.CodeApprovalPending, "A person has to approve this call (%s); it is kept until %s.", one.Approval, one.Expires.UTC().Format(time.RFC3339)).
+			return nil, capabilities.Errorf(capabilities.CodeApprovalPending, "A person has to approve this call (%s); it is kept until %s.",
+				one.Approval, one.Expires.UTC().Format(time.RFC3339)).
 				WithHint("Repeat the identical call later to get its result.").
 				WithDetails(capabilities.Pending{Approval: one.Approval, Task: one.ID, State: string(one.State), Expires: one.Expires.UTC()})
 		case <-ctx.Done():

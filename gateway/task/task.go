@@ -215,7 +215,8 @@ func (t *Tasks) change(tx *store.Tx, id string, alter func(*Task) (ledger.Kind, 
 	}
 	changed, err := json.Marshal(&one)
 	if err == nil {
-		_, err = tx.Exec(`UPDATE tasks SET approval = $1, body = $2, state = $3 WHERE task_id = $4`, one.Approval, string(changed), string(one.State), id)
+		_, err = tx.Exec(`UPDATE tasks SET approval = $1, body = $2, state = $3 WHERE task_id = $4`, one.Approval, string(changed),
+			string(one.State), id)
 	}
 	return err
 }
@@ -237,7 +238,8 @@ func (t *Tasks) recordEnd(ctx context.Context, id string, r *capabilities.Result
 					return "", nil
 				}
 				one.State, one.Call, one.Code = Ended, r.Call, r.Code
-				return "gateway.task.ended", t.opts.Outcomes.PutIn(tx, capabilities.CallID(id), resultKind, data, time.Until(one.Expires)+opencalls.ResultMemory)
+				return "gateway.task.ended", t.opts.Outcomes.PutIn(tx, capabilities.CallID(id), resultKind, data,
+					time.Until(one.Expires)+opencalls.ResultMemory)
 			})
 		})
 	}

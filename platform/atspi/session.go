@@ -172,7 +172,10 @@ func connect(ctx context.Context, o Options) (*session, error) {
 	case q.text() == "":
 		return nil, &platform.MissingError{What: "The accessibility bus of this desktop did not start.", Fix: fixPackage}
 	}
-	s := &session{options: o, few: fewNodes, own: os.Getpid(), apps: map[string]*app{}, guests: map[string]*app{}, lines: map[string][]*dbus.Conn{}, listeners: map[*listener]struct{}{}, following: make(chan struct{}, 1)}
+	s := &session{
+		options: o, few: fewNodes, own: os.Getpid(), apps: map[string]*app{}, guests: map[string]*app{}, lines: map[string][]*dbus.Conn{},
+		listeners: map[*listener]struct{}{}, following: make(chan struct{}, 1),
+	}
 	if s.bus, err = dial(ctx, q.text(), s); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

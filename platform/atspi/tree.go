@@ -222,7 +222,8 @@ func (p *app) probe() {
 
 // elements makes the answer from the mirror. moved tells that the mirror was not
 // true: things are elsewhere, so others may have come into view.
-func (p *app) elements(ctx context.Context, q platform.TreeQuery, top place, frames func(ctx context.Context) []platform.Window) (list []platform.Element, cut, moved bool) {
+func (p *app) elements(ctx context.Context, q platform.TreeQuery, top place,
+	frames func(ctx context.Context) []platform.Window) (list []platform.Element, cut, moved bool) {
 	p.mu.Lock()
 	nodes, list, cut := p.shownLocked(q, top)
 	p.mu.Unlock()

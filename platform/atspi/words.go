@@ -176,7 +176,9 @@ func actionWord(name string) string {
 }
 
 // mainActions are the names of main actions, the surest first.
-var mainActions = []string{"press", "click", "activate", "jump", "dodefault", "toggle", "check", "uncheck", "click_ancestor", "clickancestor", "open", "select"}
+var mainActions = []string{
+	"press", "click", "activate", "jump", "dodefault", "toggle", "check", "uncheck", "click_ancestor", "clickancestor", "open", "select",
+}
 
 // offered are the actions that are worth telling of: GTK 4 publishes those of
 // every text's context menu, too.
@@ -184,7 +186,8 @@ func offered(names []string) []string {
 	var worth []string
 	for _, name := range names {
 		group, _, dotted := strings.Cut(name, ".")
-		if name == "" || dotted && slices.Contains([]string{"clipboard", "selection", "link", "misc", "text", "list", "default", "window"}, group) ||
+		if name == "" ||
+			dotted && slices.Contains([]string{"clipboard", "selection", "link", "misc", "text", "list", "default", "window"}, group) ||
 			slices.Contains(worth, name) {
 			continue
 		}

@@ -8,7 +8,9 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-var missing = &platform.MissingError{What: "There is no Video4Linux on this system.", Fix: "Install Chrome or Chromium: cameras are used by it here."}
+var missing = &platform.MissingError{
+	What: "There is no Video4Linux on this system.", Fix: "Install Chrome or Chromium: cameras are used by it here.",
+}
 
 // Look says that it is not there.
 func (b *Backend) Look(context.Context, platform.SensorKind) platform.SensorLook {

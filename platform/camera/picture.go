@@ -20,7 +20,8 @@ var errFrame = errors.New("the camera returned a frame that is no picture")
 //
 //	Y0 U Y1 V | Y2 U Y3 V | …
 func fromYUYV(b []byte, width, height, stride int) (*image.YCbCr, error) {
-	if width <= 0 || height <= 0 || width > maxSide || height > maxSide || width%2 != 0 || stride < 2*width || len(b) < stride*(height-1)+2*width {
+	if width <= 0 || height <= 0 || width > maxSide || height > maxSide || width%2 != 0 || stride < 2*width ||
+		len(b) < stride*(height-1)+2*width {
 		return nil, fmt.Errorf("%w: %d bytes for %d x %d", errFrame, len(b), width, height)
 	}
 	p := image.NewYCbCr(image.Rect(0, 0, width, height), image.YCbCrSubsampleRatio422)

@@ -115,7 +115,9 @@ func New(g platform.Grabber) *Bus {
 	know, _ := g.(Knower)
 	point, _ := g.(Pointer)
 	lend, _ := g.(Lender)
-	return &Bus{g: g, tell: tell, know: know, point: point, lend: lend, idle: idle, trust: trust, own: make(chan struct{}, 1), watch: newWatch()}
+	return &Bus{
+		g: g, tell: tell, know: know, point: point, lend: lend, idle: idle, trust: trust, own: make(chan struct{}, 1), watch: newWatch(),
+	}
 }
 
 func (b *Bus) acquire(ctx context.Context) error {
@@ -403,7 +405,8 @@ func (b *Bus) save(r *room) {
 func (b *Bus) read(ctx context.Context, v *view, part platform.Rect, pix []byte) error {
 	for _, o := range b.views {
 		fresh := time.Since(o.read) <= b.trust
-		if fresh && o != v && !v.cursor && !o.cursor && o.dirty.Empty() && o.frame != nil && o.frame.Pix != nil && part.Intersect(o.area) == part {
+		if fresh && o != v && !v.cursor && !o.cursor && o.dirty.Empty() && o.frame != nil && o.frame.Pix != nil &&
+			part.Intersect(o.area) == part {
 			for y := range part.Height {
 				at := (part.Y-o.area.Y+y)*o.frame.Stride + (part.X-o.area.X)*4
 				copy(pix[y*part.Width*4:][:part.Width*4], o.frame.Pix[at:])

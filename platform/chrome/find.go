@@ -260,8 +260,9 @@ func (h Host) missing(explicit, stub string) error {
 		}
 	case stub != "":
 		return &platform.MissingError{
-			What: fmt.Sprintf("Only Ubuntu's snap wrapper of Chromium (%s) is installed; it does not run in containers and cannot be driven from outside.", stub),
-			Fix:  "Install Google Chrome's .deb: https://dl.google.com/linux/direct/google-chrome-stable_current_amd64.deb",
+			What: fmt.Sprintf(
+				"Only Ubuntu's snap wrapper of Chromium (%s) is installed; it does not run in containers and cannot be driven from outside.", stub),
+			Fix: "Install Google Chrome's .deb: https://dl.google.com/linux/direct/google-chrome-stable_current_amd64.deb",
 		}
 	}
 	fix := map[string]string{

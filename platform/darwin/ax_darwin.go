@@ -66,7 +66,9 @@ func NewAccessibility(windows *Windows) (*Accessibility, error) {
 	all := a.axEverything()
 	defer a.drop(all)
 	a.axPatience(all, float32(glance.Seconds()))
-	return &Accessibility{a: a, windows: windows, calls: make(chan struct{}, maxCalls), refs: map[string]*entry{}, byHash: map[uint][]*entry{}}, nil
+	return &Accessibility{
+		a: a, windows: windows, calls: make(chan struct{}, maxCalls), refs: map[string]*entry{}, byHash: map[uint][]*entry{},
+	}, nil
 }
 
 // Close forgets the elements.

@@ -18,8 +18,8 @@ const (
 // asked are the attributes of an element: all of them in one question, by these
 // places.
 var asked = [...]string{
-	"AXRole", "AXSubrole", "AXTitle", "AXDescription", "AXHelp", "AXValue", "AXEnabled", "AXFocused", "AXSelected", "AXExpanded", "AXDisclosing",
-	"AXPosition", "AXSize", "AXModal", "AXMain", "AXMinimized", "AXChildren",
+	"AXRole", "AXSubrole", "AXTitle", "AXDescription", "AXHelp", "AXValue", "AXEnabled", "AXFocused", "AXSelected", "AXExpanded",
+	"AXDisclosing", "AXPosition", "AXSize", "AXModal", "AXMain", "AXMinimized", "AXChildren",
 }
 
 const (

@@ -33,8 +33,8 @@ var named = map[string]key{
 	"arrowleft": {code: 123}, "arrowright": {code: 124}, "arrowdown": {code: 125}, "arrowup": {code: 126},
 	"backspace": {code: 51}, "tab": {code: 48}, "enter": {code: 36}, "escape": {code: 53}, "space": {code: 49},
 	"delete": {code: 117}, "insert": {code: 114}, "home": {code: 115}, "end": {code: 119}, "pageup": {code: 116}, "pagedown": {code: 121},
-	"capslock": {code: 57}, "numlock": {code: 71}, "scrolllock": {code: 107}, "pause": {code: 113}, "printscreen": {code: 105}, "contextmenu": {code: 110},
-	"f1": {code: 122}, "f2": {code: 120}, "f3": {code: 99}, "f4": {code: 118}, "f5": {code: 96}, "f6": {code: 97},
+	"capslock": {code: 57}, "numlock": {code: 71}, "scrolllock": {code: 107}, "pause": {code: 113}, "printscreen": {code: 105},
+	"contextmenu": {code: 110}, "f1": {code: 122}, "f2": {code: 120}, "f3": {code: 99}, "f4": {code: 118}, "f5": {code: 96}, "f6": {code: 97},
 	"f7": {code: 98}, "f8": {code: 100}, "f9": {code: 101}, "f10": {code: 109}, "f11": {code: 103}, "f12": {code: 111},
 }
 
@@ -42,9 +42,10 @@ var named = map[string]key{
 // places (kVK_ANSI_…); the same key makes another character in other layouts, so
 // its events carry the character, too.
 var ansi = map[rune]uint16{
-	'a': 0, 's': 1, 'd': 2, 'f': 3, 'h': 4, 'g': 5, 'z': 6, 'x': 7, 'c': 8, 'v': 9, 'b': 11, 'q': 12, 'w': 13, 'e': 14, 'r': 15, 'y': 16, 't': 17,
-	'1': 18, '2': 19, '3': 20, '4': 21, '6': 22, '5': 23, '=': 24, '9': 25, '7': 26, '-': 27, '8': 28, '0': 29, ']': 30, 'o': 31, 'u': 32, '[': 33,
-	'i': 34, 'p': 35, 'l': 37, 'j': 38, '\'': 39, 'k': 40, ';': 41, '\\': 42, ',': 43, '/': 44, 'n': 45, 'm': 46, '.': 47, '`': 50, ' ': 49,
+	'a': 0, 's': 1, 'd': 2, 'f': 3, 'h': 4, 'g': 5, 'z': 6, 'x': 7, 'c': 8, 'v': 9, 'b': 11, 'q': 12, 'w': 13, 'e': 14, 'r': 15, 'y': 16,
+	't': 17, '1': 18, '2': 19, '3': 20, '4': 21, '6': 22, '5': 23, '=': 24, '9': 25, '7': 26, '-': 27, '8': 28, '0': 29, ']': 30, 'o': 31,
+	'u': 32, '[': 33, 'i': 34, 'p': 35, 'l': 37, 'j': 38, '\'': 39, 'k': 40, ';': 41, '\\': 42, ',': 43, '/': 44, 'n': 45, 'm': 46, '.': 47,
+	'`': 50, ' ': 49,
 }
 
 // keyOf finds the key of a name, or of a character.

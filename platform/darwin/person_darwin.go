@@ -94,7 +94,10 @@ func (p *Person) Watch(ctx context.Context, hotkey string, touched func(time.Tim
 	if hotkey != "" {
 		var ok bool
 		if w.flags, w.code, ok = hotkeyOf(hotkey); !ok {
-			return &platform.MissingError{What: "The stop keys \"" + hotkey + "\" name a key that this keyboard does not have.", Fix: "Choose others in node.json, such as ctrl+alt+escape."}
+			return &platform.MissingError{
+				What: "The stop keys \"" + hotkey + "\" name a key that this keyboard does not have.",
+				Fix:  "Choose others in node.json, such as ctrl+alt+escape.",
+			}
 		}
 		w.hot = true
 	}

@@ -202,7 +202,8 @@ func (s *Screen) shoot(ctx context.Context, d screen, bounds, part, area platfor
 		others++
 	}
 	file := filepath.Join(dir, "screen.png")
-	if out, err := exec.CommandContext(ctx, "/usr/sbin/screencapture", "-x", "-t", "png", "-D", strconv.Itoa(number), file).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "/usr/sbin/screencapture", "-x", "-t", "png", "-D", strconv.Itoa(number), file).
+		CombinedOutput(); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

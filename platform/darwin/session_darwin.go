@@ -54,6 +54,7 @@ func Allowed() (n int) {
 
 func noSession() *platform.MissingError {
 	return &platform.MissingError{
-		What: "This process has no desktop that a person can see.", Fix: "Start the node in the person's login session, as an agent of launchd, not as a daemon.",
+		What: "This process has no desktop that a person can see.",
+		Fix:  "Start the node in the person's login session, as an agent of launchd, not as a daemon.",
 	}
 }

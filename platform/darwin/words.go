@@ -13,24 +13,27 @@ import (
 // roleWords translates AXRole into the words of platform.Roles; what is not in it
 // is "generic".
 var roleWords = map[string]string{
-	"AXApplication": "application", "AXSystemWide": "generic", "AXWindow": "window", "AXSheet": "dialog", "AXDrawer": "group", "AXGrowArea": "generic",
-	"AXImage": "image", "AXUnknown": "unknown", "AXButton": "button", "AXRadioButton": "radio", "AXCheckBox": "checkbox", "AXPopUpButton": "combobox",
-	"AXMenuButton": "button", "AXTabGroup": "tablist", "AXTable": "table", "AXColumn": "generic", "AXRow": "row", "AXOutline": "tree", "AXBrowser": "tree",
-	"AXScrollArea": "scrollarea", "AXScrollBar": "scrollbar", "AXRadioGroup": "group", "AXList": "list", "AXGroup": "group", "AXValueIndicator": "generic",
-	"AXComboBox": "combobox", "AXSlider": "slider", "AXIncrementor": "spinbutton", "AXBusyIndicator": "progressbar", "AXProgressIndicator": "progressbar",
+	"AXApplication": "application", "AXSystemWide": "generic", "AXWindow": "window", "AXSheet": "dialog", "AXDrawer": "group",
+	"AXGrowArea": "generic", "AXImage": "image", "AXUnknown": "unknown", "AXButton": "button", "AXRadioButton": "radio",
+	"AXCheckBox": "checkbox", "AXPopUpButton": "combobox", "AXMenuButton": "button", "AXTabGroup": "tablist", "AXTable": "table",
+	"AXColumn": "generic", "AXRow": "row", "AXOutline": "tree", "AXBrowser": "tree", "AXScrollArea": "scrollarea", "AXScrollBar": "scrollbar",
+	"AXRadioGroup": "group", "AXList": "list", "AXGroup": "group", "AXValueIndicator": "generic", "AXComboBox": "combobox",
+	"AXSlider": "slider", "AXIncrementor": "spinbutton", "AXBusyIndicator": "progressbar", "AXProgressIndicator": "progressbar",
 	"AXRelevanceIndicator": "progressbar", "AXLevelIndicator": "progressbar", "AXToolbar": "toolbar", "AXDisclosureTriangle": "togglebutton",
-	"AXTextField": "textbox", "AXTextArea": "textbox", "AXStaticText": "label", "AXHeading": "heading", "AXLink": "link", "AXMenuBar": "menubar",
-	"AXMenuBarItem": "menuitem", "AXMenu": "menu", "AXMenuItem": "menuitem", "AXSplitGroup": "group", "AXSplitter": "splitter", "AXColorWell": "button",
-	"AXTimeField": "textbox", "AXDateField": "textbox", "AXHelpTag": "tooltip", "AXMatte": "generic", "AXDockItem": "button", "AXRuler": "generic",
-	"AXRulerMarker": "generic", "AXGrid": "grid", "AXLevelIndicatorCell": "progressbar", "AXCell": "cell", "AXLayoutArea": "group", "AXLayoutItem": "group",
-	"AXHandle": "generic", "AXPopover": "dialog", "AXWebArea": "document", "AXPage": "page", "AXOption": "option", "AXListMarker": "label",
+	"AXTextField": "textbox", "AXTextArea": "textbox", "AXStaticText": "label", "AXHeading": "heading", "AXLink": "link",
+	"AXMenuBar": "menubar", "AXMenuBarItem": "menuitem", "AXMenu": "menu", "AXMenuItem": "menuitem", "AXSplitGroup": "group",
+	"AXSplitter": "splitter", "AXColorWell": "button", "AXTimeField": "textbox", "AXDateField": "textbox", "AXHelpTag": "tooltip",
+	"AXMatte": "generic", "AXDockItem": "button", "AXRuler": "generic", "AXRulerMarker": "generic", "AXGrid": "grid",
+	"AXLevelIndicatorCell": "progressbar", "AXCell": "cell", "AXLayoutArea": "group", "AXLayoutItem": "group", "AXHandle": "generic",
+	"AXPopover": "dialog", "AXWebArea": "document", "AXPage": "page", "AXOption": "option", "AXListMarker": "label",
 }
 
 // subroleWords are subroles that say more than the role.
 var subroleWords = map[string]string{
-	"AXDialog": "dialog", "AXSystemDialog": "dialog", "AXFloatingWindow": "window", "AXTabButton": "tab", "AXToggle": "togglebutton", "AXSwitch": "switch",
-	"AXOutlineRow": "treeitem", "AXSortButton": "columnheader", "AXTextLink": "link", "AXContentList": "list", "AXDefinitionList": "list",
-	"AXSeparatorMenuItem": "separator", "AXTimeline": "slider", "AXSearchField": "textbox", "AXSecureTextField": "textbox",
+	"AXDialog": "dialog", "AXSystemDialog": "dialog", "AXFloatingWindow": "window", "AXTabButton": "tab", "AXToggle": "togglebutton",
+	"AXSwitch": "switch", "AXOutlineRow": "treeitem", "AXSortButton": "columnheader", "AXTextLink": "link", "AXContentList": "list",
+	"AXDefinitionList": "list", "AXSeparatorMenuItem": "separator", "AXTimeline": "slider", "AXSearchField": "textbox",
+	"AXSecureTextField": "textbox",
 }
 
 // facts are what one element's attributes say.
@@ -113,8 +116,8 @@ func (f *facts) states() []string {
 // actionWords are the names of AX's actions that have another word here.
 var actionWords = map[string]string{
 	"AXPress": platform.Press, "AXShowMenu": "show_menu", "AXIncrement": "increment", "AXDecrement": "decrement", "AXConfirm": "confirm",
-	"AXCancel": "cancel", "AXRaise": "raise", "AXPick": "pick", "AXOpen": "open", "AXScrollToVisible": "scroll_to_visible", "AXDelete": "delete",
-	"AXShowAlternateUI": "show_alternate", "AXShowDefaultUI": "show_default",
+	"AXCancel": "cancel", "AXRaise": "raise", "AXPick": "pick", "AXOpen": "open", "AXScrollToVisible": "scroll_to_visible",
+	"AXDelete": "delete", "AXShowAlternateUI": "show_alternate", "AXShowDefaultUI": "show_default",
 }
 
 // nativeAction returns AX's name for an action's word; "" if there is none.
@@ -164,7 +167,8 @@ const maxText = 4096
 // element returns it in the words of the seam.
 func (f *facts) element(ref string, parent int, app, window string, full bool) platform.Element {
 	e := platform.Element{
-		Ref: ref, Parent: parent, Role: f.word(), Name: f.name(), Description: capabilities.Clip(f.help, maxText), States: f.states(), App: app, PID: f.pid, Window: window,
+		Ref: ref, Parent: parent, Role: f.word(), Name: f.name(), Description: capabilities.Clip(f.help, maxText), States: f.states(), App: app,
+		PID: f.pid, Window: window,
 	}
 	if full {
 		e.Value, e.Actions, e.Bounds = f.shown(), f.offered(), f.bounds

@@ -24,9 +24,15 @@ var lockers = []struct {
 	property   string // of the interface named by method, if it is a property
 	says       string
 }{
-	{false, "org.freedesktop.ScreenSaver", "/org/freedesktop/ScreenSaver", "org.freedesktop.ScreenSaver.GetActive", "", "The session's screen is locked."},
+	{
+		false, "org.freedesktop.ScreenSaver", "/org/freedesktop/ScreenSaver", "org.freedesktop.ScreenSaver.GetActive",
+		"", "The session's screen is locked.",
+	},
 	{false, "org.gnome.ScreenSaver", "/org/gnome/ScreenSaver", "org.gnome.ScreenSaver.GetActive", "", "The session's screen is locked."},
-	{true, "org.freedesktop.login1", "/org/freedesktop/login1/session/auto", "org.freedesktop.login1.Session", "LockedHint", "The session is locked (login1)."},
+	{
+		true, "org.freedesktop.login1", "/org/freedesktop/login1/session/auto", "org.freedesktop.login1.Session",
+		"LockedHint", "The session is locked (login1).",
+	},
 }
 
 // buses are the connections that the questions go over; a lost one is made anew.

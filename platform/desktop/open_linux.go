@@ -80,12 +80,14 @@ func open(ctx context.Context, o Options) (*session, error) {
 }
 
 // openX adds the parts of the X server.
-func openX(ctx context.Context, o Options, s *session, closers *[]func() error, part func(error, ...platform.DesktopPart) error) (name string, err error) {
+func openX(ctx context.Context, o Options, s *session, closers *[]func() error,
+	part func(error, ...platform.DesktopPart) error) (name string, err error) {
 	all := []platform.DesktopPart{platform.PartScreen, platform.PartInput, platform.PartPerson, platform.PartWindows, platform.PartClipboard}
 	server := x11.Options{Display: o.Getenv("DISPLAY"), Authority: o.Getenv("XAUTHORITY")}
 	if server.Display == "" {
 		return "", part(&platform.MissingError{What: "There is no desktop here: neither DISPLAY nor WAYLAND_DISPLAY is set.",
-			Fix: "Start the node within the desktop session, set DISPLAY for it, such as DISPLAY=:0, or start a desktop without a screen (apt install xvfb; Xvfb :99)."}, all...)
+			Fix: "Start the node within the desktop session, set DISPLAY for it, such as DISPLAY=:0, or start a desktop without a screen (apt " +
+				"install xvfb; Xvfb :99)."}, all...)
 	}
 	c, err := x11.Dial(ctx, server)
 	if err != nil {

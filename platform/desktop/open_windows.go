@@ -39,7 +39,8 @@ func open(ctx context.Context, o Options) (*session, error) {
 		// Pixels, mouse and keyboard do not need it.
 		o.Log.Warn("the elements of applications cannot be read", "error", err)
 		desk.Missing[platform.PartAccessibility] = &platform.MissingError{
-			What: "UI Automation did not start: " + err.Error() + ".", Fix: "Log out and in again; until then work by screenshot, mouse and keyboard.",
+			What: "UI Automation did not start: " + err.Error() + ".",
+			Fix:  "Log out and in again; until then work by screenshot, mouse and keyboard.",
 		}
 	}
 	return &session{desk: desk, close: func() {

@@ -19,7 +19,8 @@ func isWayland(o Options) bool {
 }
 
 // openWayland adds the parts of the compositor. The end of any connection is the end of all.
-func openWayland(ctx context.Context, o Options, s *session, closers *[]func() error, part func(error, ...platform.DesktopPart) error) (name string, err error) {
+func openWayland(ctx context.Context, o Options, s *session, closers *[]func() error,
+	part func(error, ...platform.DesktopPart) error) (name string, err error) {
 	where := wayland.Options{Display: o.Getenv("WAYLAND_DISPLAY"), Runtime: o.Getenv("XDG_RUNTIME_DIR")}
 	all := []platform.DesktopPart{platform.PartScreen, platform.PartInput, platform.PartPerson, platform.PartWindows, platform.PartClipboard}
 	var conns []*wayland.Conn

@@ -14,7 +14,9 @@ import (
 
 type input struct{ d *Desktop }
 
-var buttons = []platform.Button{platform.ButtonLeft, platform.ButtonMiddle, platform.ButtonRight, platform.ButtonBack, platform.ButtonForward}
+var buttons = []platform.Button{
+	platform.ButtonLeft, platform.ButtonMiddle, platform.ButtonRight, platform.ButtonBack, platform.ButtonForward,
+}
 
 // Pointer returns the pointer's place.
 func (in *input) Pointer(ctx context.Context) (platform.Point, error) {

@@ -71,7 +71,9 @@ func (s *Source) dial(ctx context.Context) (*dbus.Conn, error) {
 	return conn, nil
 }
 
-var notInstalled = platform.MissingError{What: "GeoClue is not installed.", Fix: "Install it (Debian: apt-get install geoclue-2.0), " + platform.OrFixed}
+var notInstalled = platform.MissingError{
+	What: "GeoClue is not installed.", Fix: "Install it (Debian: apt-get install geoclue-2.0), " + platform.OrFixed,
+}
 
 // Usable implements platform.Locator: whether the service is there or can be started.
 func (s *Source) Usable(ctx context.Context) error {
@@ -120,7 +122,8 @@ func (s *Source) Locate(ctx context.Context, precise bool, since time.Time) (pla
 	}
 	signals := make(chan *dbus.Signal, 16)
 	conn.Signal(signals)
-	if err := conn.AddMatchSignalContext(ctx, dbus.WithMatchObjectPath(path), dbus.WithMatchInterface(client), dbus.WithMatchMember("LocationUpdated")); err != nil {
+	if err := conn.AddMatchSignalContext(ctx, dbus.WithMatchObjectPath(path), dbus.WithMatchInterface(client),
+		dbus.WithMatchMember("LocationUpdated")); err != nil {
 		return none, told(ctx, err)
 	}
 	if err := c.CallWithContext(ctx, client+".Start", 0).Err; err != nil {
@@ -175,10 +178,12 @@ func told(ctx context.Context, err error) error {
 		return platform.ErrNoFix
 	case errors.As(err, &refused) && refused.Name == "org.freedesktop.DBus.Error.AccessDenied":
 		return fmt.Errorf("%w (%v)", platform.ErrLocationRefused, err)
-	case errors.As(err, &refused) && (refused.Name == "org.freedesktop.DBus.Error.ServiceUnknown" || refused.Name == "org.freedesktop.DBus.Error.NameHasNoOwner"):
+	case errors.As(err, &refused) &&
+		(refused.Name == "org.freedesktop.DBus.Error.ServiceUnknown" || refused.Name == "org.freedesktop.DBus.Error.NameHasNoOwner"):
 		missing := notInstalled
 		return fmt.Errorf("%w (%v)", &missing, err)
-	case errors.As(err, &refused) && (refused.Name == "org.freedesktop.DBus.Error.NoReply" || refused.Name == "org.freedesktop.DBus.Error.Timeout"):
+	case errors.As(err, &refused) &&
+		(refused.Name == "org.freedesktop.DBus.Error.NoReply" || refused.Name == "org.freedesktop.DBus.Error.Timeout"):
 		return fmt.Errorf("%w (%v)", platform.ErrNoLocationAgent, err)
 	}
 	return fmt.Errorf("geoclue: %w", err)

@@ -10,7 +10,9 @@ import (
 
 type backend struct{}
 
-var missing = &platform.MissingError{What: "There is no PulseAudio on this system.", Fix: "Install Chrome or Chromium: sound is recorded with it here."}
+var missing = &platform.MissingError{
+	What: "There is no PulseAudio on this system.", Fix: "Install Chrome or Chromium: sound is recorded with it here.",
+}
 
 // Look says that it is not there.
 func (b *Backend) Look(context.Context, platform.SensorKind) platform.SensorLook {

@@ -75,9 +75,14 @@ func (b *Backend) List(ctx context.Context) (list []platform.SensorDevice, ok bo
 
 func (b *Backend) missing(err error) *platform.MissingError {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, proto.ErrAccessDenied) {
-		return &platform.MissingError{What: "The sound server refuses this account.", Fix: "Run the node in the person's own session.", Permission: true}
+		return &platform.MissingError{
+			What: "The sound server refuses this account.", Fix: "Run the node in the person's own session.", Permission: true,
+		}
 	}
-	return &platform.MissingError{What: "No sound server (PulseAudio, PipeWire) answers.", Fix: "Start it, or run the node in the person's own session: systemctl --user start pipewire-pulse, or pulseaudio --start."}
+	return &platform.MissingError{
+		What: "No sound server (PulseAudio, PipeWire) answers.",
+		Fix:  "Start it, or run the node in the person's own session: systemctl --user start pipewire-pulse, or pulseaudio --start.",
+	}
 }
 
 // Photo is not what it does.
@@ -238,7 +243,8 @@ func (c *client) sources() (server string, devices []platform.SensorDevice, inde
 		if label == "" {
 			label = s.SourceName
 		}
-		devices = append(devices, platform.SensorDevice{Label: label, Kind: platform.SensorMicrophone, Default: s.SourceName == info.DefaultSourceName})
+		devices = append(devices,
+			platform.SensorDevice{Label: label, Kind: platform.SensorMicrophone, Default: s.SourceName == info.DefaultSourceName})
 		index = append(index, s.SourceIndex)
 	}
 	platform.SensorIDs(devices)

@@ -78,7 +78,8 @@ func (n *notifier) session(ctx context.Context) (*dbus.Conn, []string, error) {
 	var can []string
 	err = conn.Object(busName, busPath).CallWithContext(ctx, busName+".GetCapabilities", 0).Store(&can)
 	var refused dbus.Error
-	if errors.As(err, &refused) && (refused.Name == "org.freedesktop.DBus.Error.ServiceUnknown" || refused.Name == "org.freedesktop.DBus.Error.NameHasNoOwner") {
+	if errors.As(err, &refused) &&
+		(refused.Name == "org.freedesktop.DBus.Error.ServiceUnknown" || refused.Name == "org.freedesktop.DBus.Error.NameHasNoOwner") {
 		err = fmt.Errorf("%w: nothing in it shows them (%s)", platform.ErrNoNotices, refused.Name)
 	}
 	if err == nil {

@@ -68,7 +68,8 @@ const (
 )
 
 var buttons = map[platform.Button]int32{
-	platform.ButtonLeft: 0x110, platform.ButtonRight: 0x111, platform.ButtonMiddle: 0x112, platform.ButtonBack: 0x113, platform.ButtonForward: 0x114,
+	platform.ButtonLeft: 0x110, platform.ButtonRight: 0x111, platform.ButtonMiddle: 0x112, platform.ButtonBack: 0x113,
+	platform.ButtonForward: 0x114,
 }
 
 // NewInput prepares it; nobody is asked yet. An error is a *platform.MissingError or
@@ -77,7 +78,9 @@ func NewInput(ctx context.Context, p *Portal, o InputOptions) (*Input, error) {
 	in := &Input{p: p, o: o, turn: make(chan struct{}, 1)}
 	types, err := p.has(ctx, remote, "AvailableDeviceTypes")
 	if err == nil && types&(keyboard|pointer) != keyboard|pointer {
-		err = &platform.MissingError{What: "The desktop portal's " + remote + " lends no mouse or no keyboard.", Fix: "Use another desktop's portal, or an X11 session."}
+		err = &platform.MissingError{
+			What: "The desktop portal's " + remote + " lends no mouse or no keyboard.", Fix: "Use another desktop's portal, or an X11 session.",
+		}
 	}
 	if err == nil {
 		in.version, err = p.has(ctx, remote, "version")
@@ -172,7 +175,8 @@ func (in *Input) start(ctx context.Context) (err error) {
 	if _, err := in.p.ask(alive, remote+".SelectDevices", devices, handle); err != nil {
 		return err
 	}
-	if _, err := in.p.ask(alive, cast+".SelectSources", options{"types": dbus.MakeVariant(uint32(monitors)), "multiple": dbus.MakeVariant(true)}, handle); err != nil {
+	if _, err := in.p.ask(alive, cast+".SelectSources",
+		options{"types": dbus.MakeVariant(uint32(monitors)), "multiple": dbus.MakeVariant(true)}, handle); err != nil {
 		return err
 	}
 	results, err := in.p.ask(alive, remote+".Start", options{}, handle, "")
@@ -283,8 +287,9 @@ func (in *Input) Move(ctx context.Context, to platform.Point) error {
 			k = 0
 		}
 		if k < 0 {
-			return &platform.MissingError{What: fmt.Sprintf("The person did not share the display %.60q, so the pointer cannot go there.", layout.Displays[i].ID),
-				Fix: "Restart the node, and choose all displays when the desktop asks.", Permission: true}
+			return &platform.MissingError{
+				What: fmt.Sprintf("The person did not share the display %.60q, so the pointer cannot go there.", layout.Displays[i].ID),
+				Fix:  "Restart the node, and choose all displays when the desktop asks.", Permission: true}
 		}
 		x := (float64(to.X-p.Physical.X) + 0.5) * float64(p.Logical.Width) / float64(p.Physical.Width)
 		y := (float64(to.Y-p.Physical.Y) + 0.5) * float64(p.Logical.Height) / float64(p.Physical.Height)
@@ -373,7 +378,8 @@ func (in *Input) typable(ctx context.Context, text []rune) error {
 	}
 	for i, r := range text {
 		if !have[r] && r != '\n' && r != '\r' && r != '\t' {
-			return fmt.Errorf("the keyboard of this session does not have the character %d, and the portal types no others: %w", i+1, platform.ErrUntypable)
+			return fmt.Errorf("the keyboard of this session does not have the character %d, and the portal types no others: %w", i+1,
+				platform.ErrUntypable)
 		}
 	}
 	return nil
@@ -428,7 +434,8 @@ func (in *Input) Type(ctx context.Context, text string) (n int, err error) {
 		for _, r := range text {
 			// Both or none: a key that stays down would repeat.
 			whole := context.WithoutCancel(ctx)
-			if err := errors.Join(in.notify(whole, "NotifyKeyboardKeysym", symbol(r), state(true)), in.notify(whole, "NotifyKeyboardKeysym", symbol(r), state(false))); err != nil {
+			if err := errors.Join(in.notify(whole, "NotifyKeyboardKeysym", symbol(r), state(true)),
+				in.notify(whole, "NotifyKeyboardKeysym", symbol(r), state(false))); err != nil {
 				return err
 			}
 			if n++; ctx.Err() != nil {

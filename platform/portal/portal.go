@@ -72,7 +72,8 @@ func Dial(ctx context.Context, address string) (*Portal, error) {
 	go p.hear(signals)
 	var err error
 	for _, match := range [][2]string{{request, "Response"}, {session, "Closed"}} {
-		err = errors.Join(err, p.conn.AddMatchSignalContext(ctx, dbus.WithMatchInterface(match[0]), dbus.WithMatchMember(match[1]), dbus.WithMatchSender(busName)))
+		err = errors.Join(err,
+			p.conn.AddMatchSignalContext(ctx, dbus.WithMatchInterface(match[0]), dbus.WithMatchMember(match[1]), dbus.WithMatchSender(busName)))
 	}
 	if err == nil {
 		// Whoever is to answer is started by the bus, if it is installed.
@@ -94,7 +95,10 @@ func Dial(ctx context.Context, address string) (*Portal, error) {
 const startWithin = 10 * time.Second
 
 func none(why string) *platform.MissingError {
-	return &platform.MissingError{What: "There is no desktop portal: " + why + ".", Fix: "Install xdg-desktop-portal with the part for your desktop (xdg-desktop-portal-gnome, -kde)."}
+	return &platform.MissingError{
+		What: "There is no desktop portal: " + why + ".",
+		Fix:  "Install xdg-desktop-portal with the part for your desktop (xdg-desktop-portal-gnome, -kde).",
+	}
 }
 
 // Lost is closed when the bus has ended.

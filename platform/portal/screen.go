@@ -80,7 +80,8 @@ func (s *Screen) Grab(ctx context.Context, area platform.Rect, _ bool, pix []byt
 		begun := time.Now()
 		ctx, cancel := context.WithTimeout(s.over, fetchWithin)
 		defer cancel()
-		results, err := s.p.ask(ctx, screenshot+".Screenshot", options{"interactive": dbus.MakeVariant(false), "modal": dbus.MakeVariant(false)}, "")
+		results, err := s.p.ask(ctx, screenshot+".Screenshot", options{"interactive": dbus.MakeVariant(false), "modal": dbus.MakeVariant(false)},
+			"")
 		if err != nil {
 			done <- answer{nil, s.no.note(err, "take screenshots")}
 			return

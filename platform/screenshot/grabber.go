@@ -111,7 +111,8 @@ func origin(whole platform.Rect) (platform.Point, error) {
 		seen = seen.Union(platform.Rect{X: b.Min.X, Y: b.Min.Y, Width: b.Dx(), Height: b.Dy()})
 	}
 	if seen.Empty() || seen.Width != whole.Width || seen.Height != whole.Height {
-		return platform.Point{}, fmt.Errorf("the library sees a desktop of %d x %d pixels, not of %d x %d", seen.Width, seen.Height, whole.Width, whole.Height)
+		return platform.Point{}, fmt.Errorf("the library sees a desktop of %d x %d pixels, not of %d x %d", seen.Width, seen.Height, whole.Width,
+			whole.Height)
 	}
 	return platform.Point{X: whole.X - seen.X, Y: whole.Y - seen.Y}, nil
 }

@@ -109,8 +109,9 @@ func (e *Engine) take(ctx context.Context, code []byte) (*compiled, error) {
 	}
 	if c.err != nil {
 		e.leave(c)
-		return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, c.err, fmt.Sprintf("The module cannot run here: %s.", firstLine(c.err.Error()))).
-			WithHint("Compile a command for WASI preview 1, such as with GOOS=wasip1 GOARCH=wasm.")
+		return nil,
+			capabilities.Wrap(capabilities.CodeInvalidRequest, c.err, fmt.Sprintf("The module cannot run here: %s.", firstLine(c.err.Error()))).
+				WithHint("Compile a command for WASI preview 1, such as with GOOS=wasip1 GOARCH=wasm.")
 	}
 	return c, nil
 }

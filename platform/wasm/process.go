@@ -110,8 +110,9 @@ func (e *Engine) run(p *Process, program Program) (code int, err error) {
 	defer linear.release()
 	// Nothing of this configuration opens a folder or a socket. Clocks and random numbers are the
 	// library's own, which are alike in each run.
-	m, err := e.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, linear), c.module, wazero.NewModuleConfig().WithName("").WithArgs(program.Args...).WithStartFunctions(begins).
-		WithStdin(p.in).WithStdout(p.out).WithStderr(&p.stderr))
+	m, err := e.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, linear), c.module,
+		wazero.NewModuleConfig().WithName("").WithArgs(program.Args...).WithStartFunctions(begins).
+			WithStdin(p.in).WithStdout(p.out).WithStderr(&p.stderr))
 	if m != nil {
 		_ = m.Close(context.Background())
 	}

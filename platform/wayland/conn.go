@@ -244,7 +244,8 @@ func (c *Conn) create(parent uint32, opcode uint16, i *iface, version uint32, ha
 
 // createWith makes an object with the request that request returns. Numbers have to be used in
 // their order, so they are taken and sent in one step.
-func (c *Conn) createWith(i *iface, version uint32, handle func(*message), request func(id uint32) (parent uint32, opcode uint16, args []any)) (*object, error) {
+func (c *Conn) createWith(i *iface, version uint32, handle func(*message),
+	request func(id uint32) (parent uint32, opcode uint16, args []any)) (*object, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := &object{iface: i, version: version, handle: handle}
@@ -486,7 +487,8 @@ func descriptors(oob []byte) []int {
 func missing(what string, protocols ...string) *platform.MissingError {
 	return &platform.MissingError{
 		What: fmt.Sprintf("This Wayland compositor does not offer %s, which %s.", strings.Join(protocols, " nor "), what),
-		Fix:  "Use a compositor of the wlroots family (Sway, Wayfire, labwc, Hyprland), or log in to an X11 session: choose one \"on Xorg\" where you log in.",
+		Fix: "Use a compositor of the wlroots family (Sway, Wayfire, labwc, Hyprland), or log in to an X11 session: choose one \"on Xorg\" " +
+			"where you log in.",
 	}
 }
 

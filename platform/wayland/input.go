@@ -53,7 +53,8 @@ var _ platform.Clicker = (*Input)(nil)
 
 // Buttons as Linux numbers them.
 var buttonCodes = map[platform.Button]uint32{
-	platform.ButtonLeft: 0x110, platform.ButtonRight: 0x111, platform.ButtonMiddle: 0x112, platform.ButtonBack: 0x113, platform.ButtonForward: 0x114,
+	platform.ButtonLeft: 0x110, platform.ButtonRight: 0x111, platform.ButtonMiddle: 0x112, platform.ButtonBack: 0x113,
+	platform.ButtonForward: 0x114,
 }
 
 // NewInput prepares making events over c. An error is a *platform.MissingError that names the
@@ -211,7 +212,10 @@ func (in *Input) Move(ctx context.Context, to platform.Point) error {
 		var events []request
 		for _, short := range []float64{1. / 8, 0} {
 			events = append(events,
-				request{in.pointer, pointerMotionAbsolute, []any{now(), part(x-short, whole.X), part(y-short, whole.Y), uint32(whole.Width * fine), uint32(whole.Height * fine)}},
+				request{
+					in.pointer, pointerMotionAbsolute,
+					[]any{now(), part(x-short, whole.X), part(y-short, whole.Y), uint32(whole.Width * fine), uint32(whole.Height * fine)},
+				},
 				request{in.pointer, pointerFrame, nil})
 		}
 		if err := in.make(ctx, events...); err != nil {

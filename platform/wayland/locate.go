@@ -127,7 +127,8 @@ func (f *finder) find(ctx context.Context, places []place) (at platform.Point, e
 		}
 	}
 	// Newer compositors look what is beneath a pointer only when it moves: by nothing.
-	if err := f.in.make(ctx, request{f.in.pointer, pointerMotion, []any{now(), fixed(0), fixed(0)}}, request{f.in.pointer, pointerFrame, nil}); err != nil {
+	if err := f.in.make(ctx, request{f.in.pointer, pointerMotion, []any{now(), fixed(0), fixed(0)}},
+		request{f.in.pointer, pointerFrame, nil}); err != nil {
 		return at, err
 	}
 	for range 2 { // the pointer is there when a surface is shown, or never
@@ -201,7 +202,8 @@ func (f *finder) show(v *veil, mu *sync.Mutex) (err error) {
 	if v.pool, err = c.create(f.shm.id, shmCreatePool, wlShmPool, 1, nil, fd(v.mem.fd), int32(len(v.mem.mem))); err != nil {
 		return err
 	}
-	if v.buffer, err = c.create(v.pool.id, poolCreateBuffer, wlBuffer, 1, nil, int32(0), int32(v.width), int32(v.height), int32(v.width*4), uint32(formatARGB)); err != nil {
+	if v.buffer, err = c.create(v.pool.id, poolCreateBuffer, wlBuffer, 1, nil, int32(0), int32(v.width), int32(v.height), int32(v.width*4),
+		uint32(formatARGB)); err != nil {
 		return err
 	}
 	return c.sendAll(

@@ -275,7 +275,9 @@ func (o *Outputs) known() (platform.Layout, []place) {
 			primary = i
 		}
 		displays = append(displays, d)
-		places = append(places, place{a.out.object, a.out.global, d.Bounds, platform.Rect{X: f.x, Y: f.y, Width: f.width, Height: f.height}, f.transform, a.out.object.version})
+		places = append(places, place{
+			a.out.object, a.out.global, d.Bounds, platform.Rect{X: f.x, Y: f.y, Width: f.width, Height: f.height}, f.transform, a.out.object.version,
+		})
 	}
 	if primary >= 0 {
 		displays[primary].Primary = true

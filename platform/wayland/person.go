@@ -406,7 +406,9 @@ func (p *Person) Close() error {
 
 // swayKeys writes names of keys with a plus between as Sway has them.
 func swayKeys(s string) (string, error) {
-	short := map[string]string{"ctrl": "control", "esc": "escape", "win": "meta", "super": "meta", "cmd": "meta", "return": "enter", "del": "delete"}
+	short := map[string]string{
+		"ctrl": "control", "esc": "escape", "win": "meta", "super": "meta", "cmd": "meta", "return": "enter", "del": "delete",
+	}
 	mods := map[string]string{"control": "Ctrl", "alt": "Mod1", "shift": "Shift", "meta": "Mod4", "altgr": "Mod5"}
 	var keys []string
 	all := strings.Split(s, "+")

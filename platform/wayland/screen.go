@@ -109,7 +109,8 @@ func (s *Screen) newBuffer(sh shape) (*buffer, error) {
 	}
 	b := &buffer{c: s.c, mem: mem, shape: sh}
 	if b.pool, err = s.c.create(s.shm.id, shmCreatePool, wlShmPool, 1, nil, fd(mem.fd), int32(len(mem.mem))); err == nil {
-		b.id, err = s.c.create(b.pool.id, poolCreateBuffer, wlBuffer, 1, nil, int32(0), int32(sh.width), int32(sh.height), int32(sh.stride), sh.format)
+		b.id, err = s.c.create(b.pool.id, poolCreateBuffer, wlBuffer, 1, nil, int32(0), int32(sh.width), int32(sh.height), int32(sh.stride),
+			sh.format)
 	}
 	if err != nil {
 		mem.close()

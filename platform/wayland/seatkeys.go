@@ -110,7 +110,8 @@ func Runes(ctx context.Context, c *Conn) (map[rune]bool, error) {
 var (
 	keyRows   = regexp.MustCompile(`key\s+<[^>]*>\s*\{([^}]*)\}`)
 	levelRows = regexp.MustCompile(`(?:symbols\[[^\]]*\]\s*=\s*)?\[([^\[\]]*)\]`)
-	otherRows = regexp.MustCompile(`(?:type|actions|virtualMods|vmods|groupsRedirect|groupsClamp|groupsWrap|repeat)(?:\[[^\]]*\])?\s*=\s*(?:"[^"]*"|[A-Za-z0-9_]+|\[[^\]]*\])`)
+	otherRows = regexp.MustCompile(
+		`(?:type|actions|virtualMods|vmods|groupsRedirect|groupsClamp|groupsWrap|repeat)(?:\[[^\]]*\])?\s*=\s*(?:"[^"]*"|[A-Za-z0-9_]+|\[[^\]]*\])`)
 )
 
 // runesIn reads the map of a keyboard for the characters that it makes in every one
@@ -160,7 +161,8 @@ func runesIn(text string) map[rune]bool {
 }
 
 // latin names the characters from U+00A0 on as X does.
-var latin = strings.Fields(`nobreakspace exclamdown cent sterling currency yen brokenbar section diaeresis copyright ordfeminine guillemotleft
+var latin = strings.Fields(
+	`nobreakspace exclamdown cent sterling currency yen brokenbar section diaeresis copyright ordfeminine guillemotleft
 notsign hyphen registered macron degree plusminus twosuperior threesuperior acute mu paragraph periodcentered cedilla onesuperior masculine
 guillemotright onequarter onehalf threequarters questiondown Agrave Aacute Acircumflex Atilde Adiaeresis Aring AE Ccedilla Egrave Eacute
 Ecircumflex Ediaeresis Igrave Iacute Icircumflex Idiaeresis ETH Ntilde Ograve Oacute Ocircumflex Otilde Odiaeresis multiply Oslash Ugrave

@@ -50,7 +50,8 @@ func (in *Input) mayTake(ctx context.Context, runes []rune) error {
 			continue
 		}
 		if pid := in.focused(ctx); pid != 0 && isChromium("/proc", pid) {
-			return fmt.Errorf("character %d of the text lies beyond U+FFFF, and Chromium takes none of those from a keyboard here: %w", i+1, platform.ErrUntypable)
+			return fmt.Errorf("character %d of the text lies beyond U+FFFF, and Chromium takes none of those from a keyboard here: %w", i+1,
+				platform.ErrUntypable)
 		}
 		return nil
 	}

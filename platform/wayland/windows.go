@@ -115,7 +115,8 @@ func (w *Windows) Place(ctx context.Context, ref string, to platform.Rect) error
 	// A program that draws once more at its old size while it begins to float has Sway
 	// give it that size back; it floats by then, so the second time holds.
 	for range 3 {
-		if err := w.sway.command(ctx, id, "fullscreen disable", "floating enable", fmt.Sprintf("resize set width %d px height %d px", r.Width, r.Height),
+		if err := w.sway.command(ctx, id, "fullscreen disable", "floating enable",
+			fmt.Sprintf("resize set width %d px height %d px", r.Width, r.Height),
 			fmt.Sprintf("move absolute position %d px %d px", r.X, r.Y)); err != nil {
 			return err
 		}
@@ -189,7 +190,9 @@ func (w *Windows) Launch(ctx context.Context, app string, args []string) (int, e
 	cmd.Env = append(cmd.Env, "WAYLAND_DISPLAY="+w.o.Display, "XDG_RUNTIME_DIR="+w.o.Runtime)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // what ends this session does not reach it
 	if err := cmd.Start(); err != nil {
-		return 0, &platform.MissingError{What: fmt.Sprintf("%s cannot be started: %v.", argv[0], err), Fix: "Check that it is installed and may be run."}
+		return 0, &platform.MissingError{
+			What: fmt.Sprintf("%s cannot be started: %v.", argv[0], err), Fix: "Check that it is installed and may be run.",
+		}
 	}
 	go func() { _ = cmd.Wait() }() // or it stays as a zombie
 	return cmd.Process.Pid, nil

@@ -59,7 +59,10 @@ func refused() error {
 	if why := Locked(); why != "" {
 		return &platform.MissingError{What: why, Fix: "Unlock it, or answer the prompt."}
 	}
-	return &platform.MissingError{What: "Windows refused the event: the window in front runs with higher rights than the node.", Fix: "Run that application without elevation."}
+	return &platform.MissingError{
+		What: "Windows refused the event: the window in front runs with higher rights than the node.",
+		Fix:  "Run that application without elevation.",
+	}
 }
 
 func send(first unsafe.Pointer, n int) (int, error) {

@@ -67,7 +67,8 @@ func factory(class, as string) (object, uint32) {
 		return 0, resultBadArgument
 	}
 	var name uintptr
-	if hr, _, _ := procCreateString.Call(uintptr(unsafe.Pointer(&units[0])), uintptr(len(units)-1), uintptr(unsafe.Pointer(&name))); uint32(hr) != 0 {
+	if hr, _, _ := procCreateString.Call(uintptr(unsafe.Pointer(&units[0])), uintptr(len(units)-1),
+		uintptr(unsafe.Pointer(&name))); uint32(hr) != 0 {
 		return 0, uint32(hr)
 	}
 	defer procDeleteString.Call(name)

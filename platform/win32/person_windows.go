@@ -150,7 +150,10 @@ func keysOf(hotkey string) (mods []uint16, last uint16, ok bool) {
 func (Person) Watch(ctx context.Context, hotkey string, touched func(time.Time), stop func()) error {
 	mods, last, ok := keysOf(hotkey)
 	if !ok {
-		return &platform.MissingError{What: "The stop keys \"" + hotkey + "\" name a key that this keyboard does not have.", Fix: "Choose others in node.json, such as ctrl+alt+escape."}
+		return &platform.MissingError{
+			What: "The stop keys \"" + hotkey + "\" name a key that this keyboard does not have.",
+			Fix:  "Choose others in node.json, such as ctrl+alt+escape.",
+		}
 	}
 	w := &watcher{touched: touched, stop: stop, mods: mods, last: last}
 	var keyboard, mouse uintptr

@@ -162,10 +162,13 @@ func (s *Screen) Grab(_ context.Context, area platform.Rect, cursor bool, pix []
 	}
 	defer procReleaseDC.Call(0, screen)
 	const copyLayered = 0x00CC0020 | 0x40000000 // SRCCOPY | CAPTUREBLT
-	ok, _, errno := procBitBlt.Call(s.dc, 0, 0, uintptr(area.Width), uintptr(area.Height), screen, uintptr(area.X), uintptr(area.Y), copyLayered)
+	ok, _, errno := procBitBlt.Call(s.dc, 0, 0, uintptr(area.Width), uintptr(area.Height), screen, uintptr(area.X), uintptr(area.Y),
+		copyLayered)
 	if ok == 0 {
 		// The secure desktop (UAC, the lock screen) lets nobody look.
-		return &platform.MissingError{What: "Windows gives no pixels now: the session is locked or shows a secure prompt.", Fix: "Unlock it, or answer the prompt."}
+		return &platform.MissingError{
+			What: "Windows gives no pixels now: the session is locked or shows a secure prompt.", Fix: "Unlock it, or answer the prompt.",
+		}
 	}
 	if cursor {
 		s.drawCursorLocked(area)
@@ -246,6 +249,7 @@ func Visible() bool {
 	}
 	var need uint32
 	const uoiFlags, visible = 1, 1
-	ok, _, _ := procGetUserObjectInfo.Call(station, uoiFlags, uintptr(unsafe.Pointer(&flags)), unsafe.Sizeof(flags), uintptr(unsafe.Pointer(&need)))
+	ok, _, _ := procGetUserObjectInfo.Call(station, uoiFlags, uintptr(unsafe.Pointer(&flags)), unsafe.Sizeof(flags),
+		uintptr(unsafe.Pointer(&need)))
 	return ok == 0 || flags.flags&visible != 0
 }

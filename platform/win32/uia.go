@@ -166,9 +166,9 @@ const (
 
 // fetched are the properties of a reading: all of them in one call for a window.
 var fetched = [...]uintptr{
-	propRuntimeID, propBounds, propProcess, propControl, propName, propFocused, propFocusable, propEnabled, propHelp, propPassword, propOffscreen,
-	propRequired, propHasExpand, propHasInvoke, propHasRange, propHasSelect, propHasToggle, propHasValue, propValue, propReadOnly, propNumber,
-	propMultiselect, propExpandState, propModal, propSelected, propToggleState, propRangeReadOnly,
+	propRuntimeID, propBounds, propProcess, propControl, propName, propFocused, propFocusable, propEnabled, propHelp, propPassword,
+	propOffscreen, propRequired, propHasExpand, propHasInvoke, propHasRange, propHasSelect, propHasToggle, propHasValue, propValue,
+	propReadOnly, propNumber, propMultiselect, propExpandState, propModal, propSelected, propToggleState, propRangeReadOnly,
 }
 
 // facts are what one element's properties say.
@@ -275,7 +275,8 @@ func (f *facts) actions() []string {
 	var names []string
 	opens := f.expands && f.expand != stateLeaf
 	role := f.role()
-	if f.invokes || f.flips || f.selects && (role == "radio" || role == "tab") || opens && (role == "menuitem" || role == "combobox" || role == "button") {
+	if f.invokes || f.flips || f.selects && (role == "radio" || role == "tab") ||
+		opens && (role == "menuitem" || role == "combobox" || role == "button") {
 		names = append(names, platform.Press)
 	}
 	if f.flips {
@@ -312,8 +313,8 @@ const (
 // element returns it in the words of the seam.
 func (f *facts) element(ref string, parent int, app, window string, full bool) platform.Element {
 	e := platform.Element{
-		Ref: ref, Parent: parent, Role: f.role(), Name: capabilities.Clip(strings.TrimSpace(f.name), maxText), Description: capabilities.Clip(f.help, maxText),
-		States: f.states(), App: app, PID: f.pid, Window: window,
+		Ref: ref, Parent: parent, Role: f.role(), Name: capabilities.Clip(strings.TrimSpace(f.name), maxText),
+		Description: capabilities.Clip(f.help, maxText), States: f.states(), App: app, PID: f.pid, Window: window,
 	}
 	if full {
 		e.Value, e.Actions = f.shown(), f.actions()
@@ -378,9 +379,12 @@ func resultError(what string, hr uint32) error {
 	switch {
 	case hr < 0x80000000:
 		return nil
-	case slices.Contains([]uint32{resultNotAvailable, resultNoServer, resultCallFailed, resultNotCalled, resultDisconnected, resultNoWindow}, hr):
+	case slices.Contains([]uint32{resultNotAvailable, resultNoServer, resultCallFailed, resultNotCalled, resultDisconnected, resultNoWindow},
+		hr):
 		return platform.ErrGone
-	case slices.Contains([]uint32{resultNotEnabled, resultNotSupported, resultInvalid, resultNoInterface, resultNotDone, resultDenied, resultBadArgument}, hr):
+	case slices.Contains([]uint32{
+		resultNotEnabled, resultNotSupported, resultInvalid, resultNoInterface, resultNotDone, resultDenied, resultBadArgument,
+	}, hr):
 		return platform.ErrCannot
 	case hr == resultTimeout, hr == resultRejected, hr == resultLater: // it is busy with itself
 		return platform.ErrHung

@@ -85,7 +85,8 @@ func NewAccessibility() (*Accessibility, error) {
 	}()
 	if err := <-made; err != nil {
 		return nil, &platform.MissingError{
-			What: "This Windows has no UI Automation: " + err.Error() + ".", Fix: "Use Windows 8 or newer; until then work by screenshot, mouse and keyboard.",
+			What: "This Windows has no UI Automation: " + err.Error() + ".",
+			Fix:  "Use Windows 8 or newer; until then work by screenshot, mouse and keyboard.",
 		}
 	}
 	a := newAccessibility(automation, end)
@@ -96,7 +97,8 @@ func NewAccessibility() (*Accessibility, error) {
 	a.Close()
 	if errors.Is(err, platform.ErrCannot) { // as that of Wine since version 9, which is not whole
 		return nil, &platform.MissingError{
-			What: "The UI Automation of this Windows is not whole: " + err.Error() + ".", Fix: "Use Windows 8 or newer; until then work by screenshot, mouse and keyboard.",
+			What: "The UI Automation of this Windows is not whole: " + err.Error() + ".",
+			Fix:  "Use Windows 8 or newer; until then work by screenshot, mouse and keyboard.",
 		}
 	}
 	return nil, fmt.Errorf("win32: UI Automation did not start: %w", err)
@@ -104,7 +106,8 @@ func NewAccessibility() (*Accessibility, error) {
 
 func newAccessibility(automation object, end chan struct{}) *Accessibility {
 	return &Accessibility{
-		automation: automation, calls: make(chan struct{}, maxCalls), closing: make(chan struct{}), end: end, refs: map[string]*entry{}, large: map[int]bool{},
+		automation: automation, calls: make(chan struct{}, maxCalls), closing: make(chan struct{}), end: end, refs: map[string]*entry{},
+		large: map[int]bool{},
 	}
 }
 
@@ -123,7 +126,8 @@ func enter() error {
 func (a *Accessibility) prepare() error {
 	// A reading must not take the focus, and an application that hangs must let go.
 	for m, v := range map[int]uintptr{
-		automationAutoFocus: 0, automationConnectionTimeout: uintptr(connectPatience.Milliseconds()), automationTransactionTimeout: uintptr(callPatience.Milliseconds()),
+		automationAutoFocus: 0, automationConnectionTimeout: uintptr(connectPatience.Milliseconds()),
+		automationTransactionTimeout: uintptr(callPatience.Milliseconds()),
 	} {
 		if err := a.automation.call(m, v); err != nil {
 			return preparing(m, err)

@@ -148,7 +148,9 @@ func (a *Accessibility) Tree(ctx context.Context, q platform.TreeQuery) (platfor
 
 // application is the element that an application's windows hang below.
 func application(pid int, name string) platform.Element {
-	return platform.Element{Ref: appRef(pid), Parent: -1, Role: "application", Name: name, States: []string{"enabled", "visible"}, App: name, PID: pid}
+	return platform.Element{
+		Ref: appRef(pid), Parent: -1, Role: "application", Name: name, States: []string{"enabled", "visible"}, App: name, PID: pid,
+	}
 }
 
 // readApp reads one application's windows, in the time that it has.
@@ -282,7 +284,8 @@ func (r *reading) window() {
 		request = r.a.one
 	}
 	var root object
-	if r.err = r.a.automation.call(automationFromHandleCached, uintptr(r.from.hwnd), uintptr(request), uintptr(unsafe.Pointer(&root))); r.err != nil {
+	if r.err = r.a.automation.call(automationFromHandleCached, uintptr(r.from.hwnd), uintptr(request),
+		uintptr(unsafe.Pointer(&root))); r.err != nil {
 		return
 	}
 	if r.steps {

@@ -234,7 +234,8 @@ const (
 
 // until asks, and waits until it is done, by the window as it is then. Events say
 // when to look.
-func (w *Windows) until(ctx context.Context, id xproto.Window, what string, patience time.Duration, ask func() error, done func(*facts) (bool, error)) error {
+func (w *Windows) until(ctx context.Context, id xproto.Window, what string, patience time.Duration, ask func() error,
+	done func(*facts) (bool, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	root := w.c.Root()

@@ -325,7 +325,9 @@ func (c *Conn) fault(err error) error {
 // extensions are those that some part here uses. All are asked for at the start:
 // xgb's functions take its lock twice, so that writing to its table beside them
 // can stop both for good.
-var extensions = [...]string{"DAMAGE", "MIT-SHM", "RANDR", "RECORD", "X-Resource", "XFIXES", "XInputExtension", "XKEYBOARD", "XTEST", "XWAYLAND"}
+var extensions = [...]string{
+	"DAMAGE", "MIT-SHM", "RANDR", "RECORD", "X-Resource", "XFIXES", "XInputExtension", "XKEYBOARD", "XTEST", "XWAYLAND",
+}
 
 func (c *Conn) learnExtensions(ctx context.Context) error {
 	return c.Do(ctx, func() error {

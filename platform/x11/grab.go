@@ -122,7 +122,9 @@ func (s *Screen) pointer(ctx context.Context) (*xfixes.GetCursorImageReply, plat
 		}
 		return nil, platform.Rect{}, err
 	}
-	return cur, platform.Rect{X: int(cur.X) - int(cur.Xhot), Y: int(cur.Y) - int(cur.Yhot), Width: int(cur.Width), Height: int(cur.Height)}, nil
+	return cur, platform.Rect{
+		X: int(cur.X) - int(cur.Xhot), Y: int(cur.Y) - int(cur.Yhot), Width: int(cur.Width), Height: int(cur.Height),
+	}, nil
 }
 
 // Pointed returns the area that the pointer's image covers now, and a number that changes

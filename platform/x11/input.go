@@ -81,7 +81,9 @@ func NewInput(ctx context.Context, o Options) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &Input{conn: c, thaw: thaw, late: o.Handled, turn: make(chan struct{}, 1), used: map[*program]map[byte]bool{}, stuck: map[*program]bool{}}
+	in := &Input{
+		conn: c, thaw: thaw, late: o.Handled, turn: make(chan struct{}, 1), used: map[*program]map[byte]bool{}, stuck: map[*program]bool{},
+	}
 	if err = in.open(ctx); err != nil {
 		_ = c.Close()
 		return nil, err

@@ -40,7 +40,9 @@ func (w *Windows) Launch(ctx context.Context, app string, args []string) (int, e
 	cmd.Env = append(cmd.Env, "DISPLAY="+w.c.Name)
 	detach(cmd)
 	if err := cmd.Start(); err != nil {
-		return 0, &platform.MissingError{What: fmt.Sprintf("%s cannot be started: %v.", argv[0], err), Fix: "Check that it is installed and may be run."}
+		return 0, &platform.MissingError{
+			What: fmt.Sprintf("%s cannot be started: %v.", argv[0], err), Fix: "Check that it is installed and may be run.",
+		}
 	}
 	go func() { _ = cmd.Wait() }() // or it stays as a zombie
 	return cmd.Process.Pid, nil
@@ -72,7 +74,8 @@ func Find(app string, args []string, getenv func(string) string) (argv []string,
 		func(e *entry) bool { return e.id == app || e.id == app+".desktop" },
 		func(e *entry) bool { return slices.Contains(e.names, app) },
 		func(e *entry) bool {
-			return slices.ContainsFunc(append(e.names, strings.TrimSuffix(e.id, ".desktop")), func(n string) bool { return strings.EqualFold(n, app) })
+			return slices.ContainsFunc(append(e.names, strings.TrimSuffix(e.id, ".desktop")),
+				func(n string) bool { return strings.EqualFold(n, app) })
 		},
 	} {
 		for _, e := range entries {
@@ -368,7 +371,8 @@ func nearest(entries []*entry, app string) []string {
 	var near []string
 	for _, e := range entries {
 		name := first(e.names)
-		if !e.noDisplay && len(near) < 5 && !slices.Contains(near, name) && strings.Contains(strings.ToLower(name+" "+e.id), strings.ToLower(app)) {
+		if !e.noDisplay && len(near) < 5 && !slices.Contains(near, name) &&
+			strings.Contains(strings.ToLower(name+" "+e.id), strings.ToLower(app)) {
 			near = append(near, name)
 		}
 	}

@@ -104,8 +104,9 @@ func NewPerson(ctx context.Context, o Options) (*Person, error) {
 
 func (p *Person) open(ctx context.Context) error {
 	c := p.conn
-	missing := &platform.MissingError{What: "The X server does not offer XInput 2, which tells a person's mouse and keyboard from a program's.",
-		Fix: "Use an X server with XInput 2.1 or later (any of X.Org's since 2011)."}
+	missing := &platform.MissingError{
+		What: "The X server does not offer XInput 2, which tells a person's mouse and keyboard from a program's.",
+		Fix:  "Use an X server with XInput 2.1 or later (any of X.Org's since 2011)."}
 	e, err := c.Extension(ctx, "XInputExtension")
 	if err != nil {
 		return err
@@ -312,7 +313,10 @@ func (c *Conn) tellsKeys(ctx context.Context) error {
 		return err
 	}
 	if a, err := parseDisplay(c.Name); within.Present || err != nil || a.host != "" {
-		return &platform.MissingError{What: "This X server (" + c.Name + ") does not show which keyboard of this device a key comes from.", Fix: "Answer from another device, or with a passkey."}
+		return &platform.MissingError{
+			What: "This X server (" + c.Name + ") does not show which keyboard of this device a key comes from.",
+			Fix:  "Answer from another device, or with a passkey.",
+		}
 	}
 	return nil
 }
@@ -349,7 +353,9 @@ func (p *Person) watch(ctx context.Context, w *watcher) error {
 
 // parseHotKey reads names of keys with a plus between, the last one a plain key.
 func parseHotKey(s string) (chord, error) {
-	short := map[string]string{"ctrl": "Control", "esc": "Escape", "win": "Meta", "super": "Meta", "cmd": "Meta", "return": "Enter", "del": "Delete"}
+	short := map[string]string{
+		"ctrl": "Control", "esc": "Escape", "win": "Meta", "super": "Meta", "cmd": "Meta", "return": "Enter", "del": "Delete",
+	}
 	var keys chord
 	for _, name := range strings.Split(s, "+") {
 		name = strings.ToLower(strings.TrimSpace(name))

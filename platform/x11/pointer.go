@@ -64,7 +64,8 @@ func (in *Input) MoveTo(ctx context.Context, to platform.Point) (at platform.Poi
 }
 
 // until asks for the pointer, which was r a moment ago, until it is so, or thaw is over.
-func (in *Input) until(ctx context.Context, r *xproto.QueryPointerReply, so func(*xproto.QueryPointerReply) bool) (*xproto.QueryPointerReply, error) {
+func (in *Input) until(ctx context.Context, r *xproto.QueryPointerReply,
+	so func(*xproto.QueryPointerReply) bool) (*xproto.QueryPointerReply, error) {
 	frozen := time.NewTimer(in.thaw)
 	defer frozen.Stop()
 	look := time.NewTicker(2 * time.Millisecond)

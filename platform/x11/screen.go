@@ -154,7 +154,8 @@ func (s *Screen) listen(ctx context.Context) {
 		randr.SelectInput(s.c.X, s.c.Root(), all)
 	}
 	isScale := func(e Event) bool {
-		return e.Code == xproto.PropertyNotify && xproto.PropertyNotifyEventNew(e.Data).(xproto.PropertyNotifyEvent).Atom == xproto.AtomResourceManager
+		return e.Code == xproto.PropertyNotify &&
+			xproto.PropertyNotifyEventNew(e.Data).(xproto.PropertyNotifyEvent).Atom == xproto.AtomResourceManager
 	}
 	s.end = s.c.Hook(func(e Event) {
 		switch {

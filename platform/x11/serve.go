@@ -232,7 +232,9 @@ func (s *server) convertLocked(h *holding, to xproto.Window, target, property xp
 	latin, isLatin := latin1(h.text)
 	switch target {
 	case a.targets:
-		all := []uint32{uint32(a.targets), uint32(a.timestamp), uint32(a.multiple), uint32(a.utf8), uint32(a.plainUTF8), uint32(a.plain), uint32(a.text)}
+		all := []uint32{
+			uint32(a.targets), uint32(a.timestamp), uint32(a.multiple), uint32(a.utf8), uint32(a.plainUTF8), uint32(a.plain), uint32(a.text),
+		}
 		if isLatin {
 			all = append(all, uint32(xproto.AtomString))
 		}

@@ -190,7 +190,8 @@ func (s *settler) exists(ctx context.Context, w xproto.Window) bool {
 
 // asked sends a message to a window and waits until its program answers, or the
 // window is gone.
-func (s *settler) asked(ctx context.Context, w xproto.Window, kind xproto.Atom, words func(token uint32) []uint32, patience time.Duration) error {
+func (s *settler) asked(ctx context.Context, w xproto.Window, kind xproto.Atom, words func(token uint32) []uint32,
+	patience time.Duration) error {
 	token := s.token.Add(1)
 	answer := make(chan []byte, 1)
 	s.mu.Lock()

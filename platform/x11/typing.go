@@ -275,7 +275,8 @@ func (in *Input) settled(ctx context.Context) error {
 }
 
 // press presses the keys of syms, and returns the window that has the focus then.
-func (in *Input) press(ctx context.Context, target xproto.Window, syms []uint32, strokes map[uint32]stroke, spare bool, done *atomic.Int64) (xproto.Window, error) {
+func (in *Input) press(ctx context.Context, target xproto.Window, syms []uint32, strokes map[uint32]stroke, spare bool,
+	done *atomic.Int64) (xproto.Window, error) {
 	use := func(w xproto.Window) error {
 		if !spare {
 			return nil

@@ -42,12 +42,12 @@ func NewWindows(ctx context.Context, c *Conn) (*Windows, error) {
 	a := &w.atom
 	for name, to := range map[string]*xproto.Atom{
 		"_NET_SUPPORTING_WM_CHECK": &a.checkWM, "_NET_SUPPORTED": &a.supported, "_NET_CLIENT_LIST_STACKING": &a.stacking,
-		"_NET_CLIENT_LIST": &a.clients, "_NET_ACTIVE_WINDOW": &a.active, "_NET_WM_DESKTOP": &a.workspace, "_NET_CURRENT_DESKTOP": &a.shown, "_NET_WM_NAME": &a.name, "_NET_WM_VISIBLE_NAME": &a.visible, "UTF8_STRING": &a.utf8,
-		"_NET_WM_PID": &a.pid, "_NET_WM_STATE": &a.state, "_NET_WM_STATE_HIDDEN": &a.hidden, "_NET_WM_STATE_MAXIMIZED_VERT": &a.maxV,
-		"_NET_WM_STATE_MAXIMIZED_HORZ": &a.maxH, "_NET_WM_STATE_FULLSCREEN": &a.full, "_NET_FRAME_EXTENTS": &a.frame,
-		"_GTK_FRAME_EXTENTS": &a.gtkFrame, "_NET_MOVERESIZE_WINDOW": &a.moveResize, "_NET_CLOSE_WINDOW": &a.closeWindow,
-		"WM_CHANGE_STATE": &a.changeState, "WM_STATE": &a.wmState, "WM_PROTOCOLS": &a.protocols, "WM_DELETE_WINDOW": &a.deleteWindow,
-		"WM_HINTS": &a.hints,
+		"_NET_CLIENT_LIST": &a.clients, "_NET_ACTIVE_WINDOW": &a.active, "_NET_WM_DESKTOP": &a.workspace, "_NET_CURRENT_DESKTOP": &a.shown,
+		"_NET_WM_NAME": &a.name, "_NET_WM_VISIBLE_NAME": &a.visible, "UTF8_STRING": &a.utf8, "_NET_WM_PID": &a.pid, "_NET_WM_STATE": &a.state,
+		"_NET_WM_STATE_HIDDEN": &a.hidden, "_NET_WM_STATE_MAXIMIZED_VERT": &a.maxV, "_NET_WM_STATE_MAXIMIZED_HORZ": &a.maxH,
+		"_NET_WM_STATE_FULLSCREEN": &a.full, "_NET_FRAME_EXTENTS": &a.frame, "_GTK_FRAME_EXTENTS": &a.gtkFrame,
+		"_NET_MOVERESIZE_WINDOW": &a.moveResize, "_NET_CLOSE_WINDOW": &a.closeWindow, "WM_CHANGE_STATE": &a.changeState, "WM_STATE": &a.wmState,
+		"WM_PROTOCOLS": &a.protocols, "WM_DELETE_WINDOW": &a.deleteWindow, "WM_HINTS": &a.hints,
 	} {
 		var err error
 		if *to, err = c.Atom(ctx, name); err != nil {

@@ -20,7 +20,8 @@ func becomes(expression string, want any) step {
 		wanted, _ := json.Marshal(want)
 		wait := fmt.Sprintf(`new Promise(done => { const began = Date.now(), want = JSON.stringify(%s); (function look() {
 			let v; try { v = (%s) } catch (e) { v = 'error: ' + e }
-			if (JSON.stringify(v) === want || Date.now() - began > %d) done(v); else setTimeout(look, 10) })() })`, wanted, expression, patience.Milliseconds())
+			if (JSON.stringify(v) === want || Date.now() - began > %d) done(v); else setTimeout(look, 10) })() })`, wanted, expression,
+			patience.Milliseconds())
 		began := time.Now()
 		c := r.Call("evaluate", with("expression", wait))
 		for c.Code == "" && c.Effect == capabilities.EffectPartial && time.Since(began) < patience {

@@ -52,7 +52,9 @@ func serve(addrs [2]string, open func(addr string) (net.Listener, error)) (*serv
 		host, _, _ := net.SplitHostPort(addr)
 		_, port, _ := net.SplitHostPort(l.Addr().String())
 		*into = "http://" + net.JoinHostPort(host, port)
-		h := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.page(origin, w, r) })}
+		h := &http.Server{
+			ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.page(origin, w, r) }),
+		}
 		s.servers = append(s.servers, h)
 		go func() { _ = h.Serve(l) }()
 		if host == "localhost" { // which may be either

@@ -258,11 +258,13 @@ func (w *worker) run(ctx context.Context, b *behaviour, record bool) *run {
 // cookies, no storage, no window, no clock. One after the other may use a browser,
 // which saves its start; after any call beyond the tame ones none does.
 var tameFamilies = map[string]bool{
-	"click": true, "type": true, "fill": true, "select": true, "key": true, "hover": true, "drag": true, "snapshot": true, "frame": true, "shadow": true,
+	"click": true, "type": true, "fill": true, "select": true, "key": true, "hover": true, "drag": true, "snapshot": true, "frame": true,
+	"shadow": true,
 }
 
 var tameTools = map[string]bool{
-	"navigate": true, "click": true, "type": true, "fill-form": true, "select-option": true, "press-key": true, "hover": true, "drag": true, "snapshot": true, "evaluate": true,
+	"navigate": true, "click": true, "type": true, "fill-form": true, "select-option": true, "press-key": true, "hover": true, "drag": true,
+	"snapshot": true, "evaluate": true,
 }
 
 // maxShared is how many behaviours use one browser at most.

@@ -50,12 +50,15 @@ func acts() []*behaviour {
 <label>Level <input id=s type=range min=0 max=100 value=50></label>`)
 	list := file("choices.html")
 	return []*behaviour{
-		b("act.click", "a button is clicked by its name", "it does what it does, once, and the result says by which route", button, found("role:button && name:Go"),
-			act(in("role:button && name:Go"), "click"), effect(confirmed), becomes("el('out').textContent", "gone 1"), becomes("had('click', e => e.id === 'go')", 1),
+		b("act.click", "a button is clicked by its name", "it does what it does, once, and the result says by which route", button,
+			found("role:button && name:Go"),
+			act(in("role:button && name:Go"), "click"), effect(confirmed), becomes("el('out').textContent", "gone 1"),
+			becomes("had('click', e => e.id === 'go')", 1),
 			keep("route", "route")),
 		b("act.click-quietly", "a button that can press itself", "the pointer does not move", button, found("role:button && name:Go"),
 			shot(), call("mouse", with("action", "move", "x", 5, "y", 5)), inPage("moves.length = 0"),
-			act(in("role:button && name:Go"), "click"), field("route", "accessibility"), noField("moved_pointer"), becomes("el('out').textContent", "gone 1"), holds("moves.length", 0)),
+			act(in("role:button && name:Go"), "click"), field("route", "accessibility"), noField("moved_pointer"),
+			becomes("el('out').textContent", "gone 1"), holds("moves.length", 0)),
 		b("act.double", "a double click", "the page has one", button, found("role:button && name:Go"),
 			doubled("go", act(in("role:button && name:Go"), "double_click"))),
 		b("act.right", "a click with the right button", "the page is asked for its menu", button, found("role:button && name:Go"),
@@ -64,12 +67,14 @@ func acts() []*behaviour {
 			act(in("role:button && name:Go"), "middle_click"), becomes("had('auxclick', e => e.id === 'go' && e.b === 1)", 1)),
 		b("act.hover", "the pointer over an element", "the page shows that it is there",
 			html(`<style>#h:hover { outline: 2px solid red }</style><button id=h style="margin:60px">Here</button>`), found("name:Here"),
-			call("mouse", with("action", "move", "x", 3, "y", 3)), act(in("role:button && name:Here"), "hover"), becomes("el('h').matches(':hover')", true)),
+			call("mouse", with("action", "move", "x", 3, "y", 3)), act(in("role:button && name:Here"), "hover"),
+			becomes("el('h').matches(':hover')", true)),
 		b("act.disabled", "a button that is disabled", "element_disabled, and nothing is clicked", button, found("role:button && name:Never"),
 			refused(capabilities.CodeElementDisabled, "act", action(in("role:button && name:Never"), "click")), holds("had('mousedown')", 0)),
 		b("act.not-found", "an element that is not there", "element_not_found", button, found("role:button && name:Go"),
 			refused(capabilities.CodeElementNotFound, "act", action(in(`role:button && name:"No such thing"`), "click")), holds("had('click')", 0)),
-		b("act.not-unique", "several elements match", "element_not_unique with candidates, and nothing is clicked", someForm, found(`name:"Save as"`),
+		b("act.not-unique", "several elements match", "element_not_unique with candidates, and nothing is clicked", someForm,
+			found(`name:"Save as"`),
 			refused(capabilities.CodeElementNotUnique, "act", action(in("role:button && name:Open"), "click")), holds("had('click')", 0)),
 		b("act.gone", "the element behind a ref is removed", "a refusal, and nothing is clicked", button, found("role:button && name:Go"),
 			query(in("role:button && name:Go")), keep("ref", "matches.0.element_ref"), inPage("el('go').remove()"),
@@ -86,7 +91,9 @@ func acts() []*behaviour {
 					r.Fail("a click on what is gone: %s", c.End())
 				}
 			}, holds("had('click')", 0)),
-		b("act.set-value", "a field gets a text of six languages", "the field has exactly it, and the result says it was read back; or (Chromium under Wayland, see keyboard.type-chromium) a refusal", field_, found("role:textbox && name:Name"),
+		b("act.set-value", "a field gets a text of six languages",
+			"the field has exactly it, and the result says it was read back; or (Chromium under Wayland, see keyboard.type-chromium) a refusal",
+			field_, found("role:textbox && name:Name"),
 			func(r *run) {
 				text := six
 				if wayland() {
@@ -105,7 +112,8 @@ func acts() []*behaviour {
 		b("act.focus", "a field is focused", "it has the focus", field_, found("role:textbox && name:Name"),
 			inPage("document.activeElement.blur()"), act(in("role:textbox && name:Name"), "focus"), becomes("document.activeElement.id", "f")),
 		b("act.increment", "a number is counted up and down", "by its step", field_, found("role:spinbutton"),
-			act(in("role:spinbutton"), "increment"), becomes("el('n').value", "6"), act(in("role:spinbutton"), "decrement"), becomes("el('n').value", "4")),
+			act(in("role:spinbutton"), "increment"), becomes("el('n').value", "6"), act(in("role:spinbutton"), "decrement"),
+			becomes("el('n').value", "4")),
 		b("act.slider", "a slider is set", "to that value", field_, found("role:slider"),
 			act(in("role:slider"), "set_value", with("value", "80")), becomes("el('s').value", "80")),
 		b("act.select", "an entry of a list", "it is chosen", list, found("role:combobox"),
@@ -113,7 +121,8 @@ func acts() []*behaviour {
 		b("act.toggle", "a checkbox", "changes each time", list, found("role:checkbox && name:Keep"),
 			act(in("role:checkbox && name:Keep"), "toggle"), effect(confirmed), becomes("el('k').checked", true),
 			act(in("role:checkbox && name:Keep"), "toggle"), becomes("el('k').checked", false)),
-		b("act.check", "a checkbox is checked twice", "it is checked, and the second time nothing is done", list, found("role:checkbox && name:Keep"),
+		b("act.check", "a checkbox is checked twice", "it is checked, and the second time nothing is done", list,
+			found("role:checkbox && name:Keep"),
 			act(in("role:checkbox && name:Keep"), "check"), becomes("el('k').checked", true),
 			soon(func(r *run) string {
 				act(in("role:checkbox && name:Keep"), "check")(r)
@@ -132,23 +141,28 @@ func acts() []*behaviour {
 			},
 			act("{ref}", "expand"), becomes("el('d').open", true), act("{ref}", "collapse"), becomes("el('d').open", false)),
 		b("act.drag", "one element dragged onto another", "it is dropped there", file("drag.html"),
-			found("name:Card"), dropped(act(in("role:image && name:Card"), "drag", with("to", in("role:group && name:Tray")))), becomes("el('out').textContent", "card")),
-		b("act.scroll-into-view", "an element far below", "it is in view", html(`<div style="height:4000px"></div><button id=far>Far</button><div style="height:2000px"></div>`),
+			found("name:Card"), dropped(act(in("role:image && name:Card"), "drag", with("to", in("role:group && name:Tray")))),
+			becomes("el('out').textContent", "card")),
+		b("act.scroll-into-view", "an element far below", "it is in view",
+			html(`<div style="height:4000px"></div><button id=far>Far</button><div style="height:2000px"></div>`),
 			found("role:button && name:Far"), act(in("role:button && name:Far"), "scroll", with("into_view", true)),
 			becomes("(() => { const b = el('far').getBoundingClientRect(); return b.top >= 0 && b.bottom <= innerHeight })()", true)),
 		b("act.scroll", "three lines down", "the page moved down",
-			html(`<div role=region aria-label=Pane tabindex=0 style="height:300px;overflow:auto" id=p><div style="height:4000px">tall</div></div>`), found("name:Pane"),
+			html(`<div role=region aria-label=Pane tabindex=0 style="height:300px;overflow:auto" id=p><div style="height:4000px">tall</div></div>`),
+			found("name:Pane"),
 			act(in("name:Pane"), "scroll", with("direction", "down", "lines", 3)), becomes("el('p').scrollTop > 20", true),
 			act(in("name:Pane"), "scroll", with("direction", "up", "pages", 3)), becomes("el('p').scrollTop", 0)),
 		b("act.then-wait", "a click, and what comes of it awaited in the same call", "the answer comes when it is there",
-			html(`<button onclick="setTimeout(() => document.body.append(Object.assign(document.createElement('button'), { textContent: 'Late' })), 400)">Start</button>`),
+			html(
+				`<button onclick="setTimeout(() => document.body.append(Object.assign(document.createElement('button'), { textContent: 'Late' })), 400)">Start</button>`),
 			found("role:button && name:Start"), func(r *run) {
 				args := action(in("role:button && name:Start"), "click")
 				args["then_wait"] = with("selector", in("role:button && name:Late"), "state", "exists", "timeout_ms", 20000)
 				call("act", args)(r)
 			}, field("wait.status", "satisfied")),
 		b("act.menu", "an entry of a program's menu", "the program does it", needsGTK, editor("gtk", "before"),
-			act(`window:~"{editor}" >> role:textbox && state:multiline`, "set_value", with("value", "by the menu")), act(`window:~"{editor}"`, "menu", with("path", []any{"File", "Save"})), holdsFile("by the menu")),
+			act(`window:~"{editor}" >> role:textbox && state:multiline`, "set_value", with("value", "by the menu")),
+			act(`window:~"{editor}"`, "menu", with("path", []any{"File", "Save"})), holdsFile("by the menu")),
 		b("act.gtk", "a text in a GTK editor", "its file has it", needsGTK, editor("gtk", "before"),
 			act(`window:~"{editor}" >> role:textbox && state:multiline`, "set_value", with("value", six)), effect(confirmed), saved(six)),
 		b("act.qt", "a text in a Qt editor", "its file has it", needsQt, editor("qt", "before"),

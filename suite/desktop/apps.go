@@ -43,9 +43,14 @@ func (s *whole) browsers() []Program {
 func editors(kind string) []Program {
 	switch kind {
 	case "gtk":
-		return []Program{{"mousepad", []string{"--disable-server", "{file}"}}, {"xed", []string{"{file}"}}, {"pluma", []string{"{file}"}}, {"gedit", []string{"--standalone", "{file}"}}}
+		return []Program{
+			{"mousepad", []string{"--disable-server", "{file}"}}, {"xed", []string{"{file}"}}, {"pluma", []string{"{file}"}},
+			{"gedit", []string{"--standalone", "{file}"}},
+		}
 	case "qt":
-		return []Program{{"featherpad", []string{"--standalone", "{file}"}}, {"kwrite", []string{"{file}"}}, {"kate", []string{"--new", "{file}"}}}
+		return []Program{
+			{"featherpad", []string{"--standalone", "{file}"}}, {"kwrite", []string{"{file}"}}, {"kate", []string{"--new", "{file}"}},
+		}
 	}
 	return nil
 }

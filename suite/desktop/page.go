@@ -53,7 +53,8 @@ func serve(title string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{listener: l, title: title, url: "http://" + l.Addr().String(), pages: map[int]*page{}, came: make(chan struct{}), done: make(chan struct{})}
+	s := &server{listener: l, title: title, url: "http://" + l.Addr().
+		String(), pages: map[int]*page{}, came: make(chan struct{}), done: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /page/{n}", s.document)
 	mux.HandleFunc("GET /channel/{n}", s.channel)
@@ -222,8 +223,10 @@ func (r *run) show(body string) {
 // openWindow starts the browser, as an agent would.
 func (s *whole) openWindow(r *run, p *page) {
 	for _, program := range s.browsers() {
-		args := append(append([]string{}, program.Args...), "--app="+s.server.address(p), "--user-data-dir="+filepath.Join(s.dir, "browser"), "--no-first-run",
-			"--no-default-browser-check", "--password-store=basic", "--force-renderer-accessibility", "--window-size=900,640", "--window-position=40,30",
+		args := append(append([]string{}, program.Args...), "--app="+s.server.address(p), "--user-data-dir="+filepath.Join(s.dir, "browser"),
+			"--no-first-run",
+			"--no-default-browser-check", "--password-store=basic", "--force-renderer-accessibility",
+			"--window-size=900,640", "--window-position=40,30",
 			"--disable-features=Translate", "--disable-background-networking", "--disable-component-update")
 		list := make([]any, len(args))
 		for i, a := range args {
@@ -268,7 +271,8 @@ func becomes(expression string, want any) step {
 		wanted, _ := json.Marshal(r.Fill(want))
 		wait := fmt.Sprintf(`new Promise(done => { const began = Date.now(), want = JSON.stringify(%s); (async function look() {
 			let v; try { v = await (%s) } catch (e) { v = 'error: ' + e }
-			if (JSON.stringify(v) === want || Date.now() - began > %d) done(v); else setTimeout(look, 10) })() })`, wanted, r.fill(expression), patience.Milliseconds())
+			if (JSON.stringify(v) === want || Date.now() - began > %d) done(v); else setTimeout(look, 10) })() })`, wanted, r.fill(expression),
+			patience.Milliseconds())
 		r.compare(expression, r.eval(wait), want)
 	}
 }

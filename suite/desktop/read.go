@@ -51,15 +51,18 @@ func found(selector string) step {
 
 func snapshots() []*behaviour {
 	return []*behaviour{
-		b("snapshot.windows", "the list of windows", "each with title, application, process and bounds; the active one is on top and focused", someForm,
+		b("snapshot.windows", "the list of windows", "each with title, application, process and bounds; the active one is on top and focused",
+			someForm,
 			call("snapshot", obj{}), among("windows", "{title}"), check(func(r *run, c *suite.Call) string {
 				e := r.entry("windows", "{title}")
-				if e["focused"] != true || suite.Number(e, "z") != 0 || suite.Number(e, "bounds.width") < 300 || suite.Number(e, "pid") == 0 || e["app"] == "" || e["app"] == nil {
+				if e["focused"] != true || suite.Number(e, "z") != 0 || suite.Number(e, "bounds.width") < 300 || suite.Number(e, "pid") == 0 ||
+					e["app"] == "" || e["app"] == nil {
 					return suite.Brief(e)
 				}
 				return ""
 			})),
-		b("snapshot.outline", "the elements as text", "one element a line, with role, name and ref", someForm, shows("button", "Save", "e"), shows("checkbox", "Wrap lines"),
+		b("snapshot.outline", "the elements as text", "one element a line, with role, name and ref", someForm, shows("button", "Save", "e"),
+			shows("checkbox", "Wrap lines"),
 			func(r *run) {
 				// A ref of the outline is one that query understands.
 				text, _ := r.Last().Result["outline"].(string)
@@ -88,7 +91,8 @@ func snapshots() []*behaviour {
 				}
 				return ""
 			}),
-			keep("id", "snapshot_id"), inPage("document.body.append(Object.assign(document.createElement('button'), { textContent: 'Fresh' }))"), found("role:button && name:Fresh"),
+			keep("id", "snapshot_id"), inPage("document.body.append(Object.assign(document.createElement('button'), { textContent: 'Fresh' }))"),
+			found("role:button && name:Fresh"),
 			outline(with("diff_since", known("id"))), field("diff_of", known("id")), field("outline", "Fresh"), noField("outline", "Wrap lines")),
 		b("snapshot.bounded", "at most twenty elements", "twenty, and it says that there are more", someForm, shows("Save as"),
 			outline(with("max_nodes", 20)), field("truncated", true), check(func(r *run, c *suite.Call) string {
@@ -113,7 +117,8 @@ func refIn(outline, text string) string {
 			continue
 		}
 		for word := range strings.FieldsFuncSeq(line, func(c rune) bool { return strings.ContainsRune(" []()=,:", c) }) {
-			if rest := strings.TrimLeft(word, "0123456789"); len(word) > 1 && word[0] == 'e' && strings.Trim(word[1:], "0123456789\n") == "" && rest == word {
+			if rest := strings.TrimLeft(word, "0123456789"); len(word) > 1 && word[0] == 'e' && strings.Trim(word[1:], "0123456789\n") == "" &&
+				rest == word {
 				return strings.TrimSpace(word)
 			}
 		}
@@ -154,7 +159,8 @@ func queries() []*behaviour {
 	one := func(want string) step { return field("matches.0.node.name", want) }
 	return []*behaviour{
 		b("query.chain", "a window, a role and a name", "that button only", someForm, found(ready),
-			query(in(`role:button && name:"Save"`), with("limit", 5)), field("matches.length", 1), one("Save"), keep("ref", "matches.0.element_ref"), query("{ref}"), one("Save")),
+			query(in(`role:button && name:"Save"`), with("limit", 5)), field("matches.length", 1), one("Save"), keep("ref", "matches.0.element_ref"),
+			query("{ref}"), one("Save")),
 		b("query.object", "the older form of a selector", "role and name as fields find the same", someForm, found(ready),
 			query(with("kind", "a11y", "role", "button", "name", "Save as"), with("limit", 5)), one("Save as")),
 		b("query.states", "by state", "checked and unchecked boxes are told apart", someForm, found(ready),
@@ -166,7 +172,8 @@ func queries() []*behaviour {
 		b("query.nth", "the second of several alike", "the second on the screen", someForm, found(ready),
 			query(in("role:button && name:Open && nth:2")), field("matches.length", 1), keep("ref", "matches.0.element_ref"),
 			act("{ref}", "click"), becomes("log.filter(e => e.t === 'click').length", 1),
-			becomes("(() => { const e = log.find(e => e.t === 'click'); return document.elementFromPoint(e.x, e.y)?.parentElement.innerText.trim() || '' })()", "two Open")),
+			becomes("(() => { const e = log.find(e => e.t === 'click'); return document.elementFromPoint(e.x, "+
+				"e.y)?.parentElement.innerText.trim() || '' })()", "two Open")),
 		b("query.near", "what stands right of a text", "the field that the text belongs to", someForm, found(ready),
 			query(in(`role:textbox && right-of:"Last name"`)), field("matches.length", 1), keep("ref", "matches.0.element_ref"),
 			act("{ref}", "set_value", with("value", "Lovelace")), becomes("el('last').value", "Lovelace")),
@@ -181,16 +188,19 @@ func queries() []*behaviour {
 			})),
 		b("query.bad", "a selector with a mistake", "invalid_arguments that shows where", someForm,
 			refused(capabilities.CodeInvalidArguments, "query", with("selector", `role:button && (name:`))),
-		b("query.bounds", "where an element is", "its bounds are where it is drawn", html(`<button class=m id=m style="left:40px;top:60px" aria-label=Square></button>`), found("name:Square"),
+		b("query.bounds", "where an element is", "its bounds are where it is drawn",
+			html(`<button class=m id=m style="left:40px;top:60px" aria-label=Square></button>`), found("name:Square"),
 			shot(), find("m", magenta), onDesktop("m", "at"), query(in("name:Square")), check(func(r *run, c *suite.Call) string {
 				b := suite.Pick(c.Result, "matches.0.node.bounds")
-				x, y := r.vars["at.x"].(float64)-suite.Number(b, "x")-suite.Number(b, "width")/2, r.vars["at.y"].(float64)-suite.Number(b, "y")-suite.Number(b, "height")/2
+				x, y := r.vars["at.x"].(float64)-suite.Number(b, "x")-suite.Number(b, "width")/2,
+					r.vars["at.y"].(float64)-suite.Number(b, "y")-suite.Number(b, "height")/2
 				if x < -2 || x > 2 || y < -2 || y > 2 {
 					return "its middle is off by " + suite.Brief([]float64{x, y})
 				}
 				return ""
 			})),
-		b("query.ocr", "text that only shows in pixels", "found where it is drawn", needsOCR, html(`<canvas id=c width=600 height=200></canvas><script>
+		b("query.ocr", "text that only shows in pixels", "found where it is drawn", needsOCR,
+			html(`<canvas id=c width=600 height=200></canvas><script>
 			const g = el('c').getContext('2d'); g.font = '48px sans-serif'; g.fillText('Elephant', 60, 100)</script>`),
 			func(r *run) {
 				if c := r.Made(r.Call("query", with("selector", with("kind", "ocr", "text", "Elephant")))); c.Code == capabilities.CodeNotSupported {

@@ -14,7 +14,8 @@ import (
 
 // twoSquares shows a magenta square of 80 by 60 at 40, 60 and a lime one at
 // 300, 200 of the window.
-const twoSquares = html(`<button class=m id=m style="left:40px;top:60px"></button><button class=l id=l style="left:300px;top:200px"></button>`)
+const twoSquares = html(
+	`<button class=m id=m style="left:40px;top:60px"></button><button class=l id=l style="left:300px;top:200px"></button>`)
 
 func shot(more ...obj) step {
 	args := with("display", "primary")
@@ -54,7 +55,8 @@ func squares(r *run) {
 	v := func(name string) float64 { f, _ := r.vars[name].(float64); return f }
 	scale := suite.Number(r.Last().Result, "frame.image_width") / suite.Number(r.Last().Result, "frame.width") * r.ratio()
 	off := max(2, 2/scale)
-	if math.Abs((v("l.x")-v("m.x"))/scale-260) > off || math.Abs((v("l.y")-v("m.y"))/scale-140) > off || math.Abs(v("m.height")/scale-60) > 2*off {
+	if math.Abs((v("l.x")-v("m.x"))/scale-260) > off || math.Abs((v("l.y")-v("m.y"))/scale-140) > off ||
+		math.Abs(v("m.height")/scale-60) > 2*off {
 		r.Fail("the squares are not where they were drawn: %v", r.vars)
 	}
 }
@@ -68,7 +70,9 @@ func (r *run) ratio() float64 {
 // struck wants the last click to have come to the middle of the square m, within
 // off of the page's pixels.
 func struck(off float64) step {
-	return becomes(fmt.Sprintf("log.filter(e => e.t === 'click' && e.id === 'm' && Math.abs(e.x - 80) <= %g && Math.abs(e.y - 90) <= %g).length", off, off), 1)
+	return becomes(
+		fmt.Sprintf("log.filter(e => e.t === 'click' && e.id === 'm' && Math.abs(e.x - 80) <= %g && Math.abs(e.y - 90) <= %g).length", off, off),
+		1)
 }
 
 var clickFrame = call("mouse", with("action", "click", "x", known("m.x"), "y", known("m.y"), "frame_id", known("frame")))
@@ -94,7 +98,8 @@ func screenshots() []*behaviour {
 					r.Fail("quality 20 has %d bytes and quality 90 %d", low, high)
 				}
 			}),
-		b("screenshot.max-width", "an image of at most 400 pixels' width", "the whole display, smaller, and the frame says by how much", twoSquares,
+		b("screenshot.max-width", "an image of at most 400 pixels' width", "the whole display, smaller, and the frame says by how much",
+			twoSquares,
 			shot(with("max_width", 400)), size, squares, check(func(r *run, c *suite.Call) string {
 				if w := suite.Number(c.Result, "width"); w > 400 || suite.Number(c.Result, "frame.width") < w {
 					return suite.Brief(c.Result)
@@ -106,7 +111,8 @@ func screenshots() []*behaviour {
 				w := *c
 				call("snapshot", obj{})(r)
 				e := r.entry("windows", "{title}")
-				if e == nil || suite.Number(e, "bounds.width") != suite.Number(w.Result, "frame.width") || suite.Number(e, "bounds.height") != suite.Number(w.Result, "frame.height") {
+				if e == nil || suite.Number(e, "bounds.width") != suite.Number(w.Result, "frame.width") ||
+					suite.Number(e, "bounds.height") != suite.Number(w.Result, "frame.height") {
 					return fmt.Sprintf("the image is of %s, and the window is %s", suite.Brief(w.Result["frame"]), suite.Brief(e))
 				}
 				return ""
@@ -130,7 +136,8 @@ func screenshots() []*behaviour {
 			}),
 		b("screenshot.all", "all displays in one image", "an image around every display", twoSquares,
 			shot(with("display", "all")), size, squares),
-		b("screenshot.unchanged", "the caller has the last frame, and nothing changed", "unchanged, and no image; after a change, the image", twoSquares,
+		b("screenshot.unchanged", "the caller has the last frame, and nothing changed", "unchanged, and no image; after a change, the image",
+			twoSquares,
 			becomes("new Promise(d => setTimeout(() => d(true), 300))", true), // the button's last shades of drawing
 			shot(with("window", "{title}")), shot(with("window", "{title}", "if_changed_since", known("frame"))),
 			func(r *run) {
@@ -147,7 +154,8 @@ func screenshots() []*behaviour {
 				}
 				return ""
 			}),
-			inPage("el('m').style.left = '140px'"), becomes("new Promise(d => requestAnimationFrame(() => requestAnimationFrame(() => d(true))))", true),
+			inPage("el('m').style.left = '140px'"),
+			becomes("new Promise(d => requestAnimationFrame(() => requestAnimationFrame(() => d(true))))", true),
 			soon(func(r *run) string {
 				shot(with("window", "{title}", "if_changed_since", known("frame")))(r)
 				if r.Last().Result["unchanged"] == true {
@@ -155,7 +163,8 @@ func screenshots() []*behaviour {
 				}
 				return ""
 			}), find("m", magenta)),
-		b("screenshot.cursor", "with the pointer's image", "the pointer is drawn where it is, and only when asked for (under Wayland, where a compositor may draw it into everything: when asked for)", twoSquares,
+		b("screenshot.cursor", "with the pointer's image", "the pointer is drawn where it is, and only when asked for (under Wayland, where a "+
+			"compositor may draw it into everything: when asked for)", twoSquares,
 			aside, shot(), find("m", magenta), func(r *run) {
 				_, without := patch(suite.Picture(r), magenta)
 				clickFrame(r)
@@ -168,8 +177,10 @@ func screenshots() []*behaviour {
 					r.Fail("the square has %d pixels with the pointer on it, and %d without", with, without)
 				}
 			}),
-		b("screenshot.display-id", "a display by its ID, and one that is not there", "the image names its display; an unknown one is refused", twoSquares,
-			shot(), keep("display", "frame.display"), shot(with("display", with("id", known("display")))), field("frame.display", known("display")), squares,
+		b("screenshot.display-id", "a display by its ID, and one that is not there", "the image names its display; an unknown one is refused",
+			twoSquares,
+			shot(), keep("display", "frame.display"), shot(with("display", with("id", known("display")))), field("frame.display", known("display")),
+			squares,
 			func(r *run) {
 				c := r.Made(r.Call("screenshot", with("display", with("id", "no such display"))))
 				if c.Code == "" || c.Message == "" || c.Hint == "" {
@@ -181,7 +192,8 @@ func screenshots() []*behaviour {
 
 func frames() []*behaviour {
 	return []*behaviour{
-		b("frame.click", "a click at a place in the image", "it comes to exactly that place", twoSquares, shot(), squaresStep, clickFrame, noField("unbound"), struck(1)),
+		b("frame.click", "a click at a place in the image", "it comes to exactly that place", twoSquares, shot(), squaresStep, clickFrame,
+			noField("unbound"), struck(1)),
 		b("frame.click-scaled", "a click in a smaller image", "it comes to that place of the desktop, within a pixel of the image", twoSquares,
 			shot(with("max_width", 500)), find("m", magenta), clickFrame, struck(4)),
 		b("frame.click-cropped", "a click in the image of an area", "the area's place counts in", twoSquares,
@@ -192,14 +204,17 @@ func frames() []*behaviour {
 		b("frame.click-window", "a click in the image of a window", "the window's place counts in", twoSquares,
 			shot(with("window", "{title}")), find("m", magenta), clickFrame, struck(1)),
 		b("frame.unknown", "a click that quotes an image nobody took", "stale_frame, and nothing is clicked", twoSquares,
-			refused(capabilities.CodeStaleFrame, "mouse", with("action", "click", "x", 100, "y", 100, "frame_id", "f0-none")), holds("had('mousedown')", 0)),
+			refused(capabilities.CodeStaleFrame, "mouse", with("action", "click", "x", 100, "y", 100, "frame_id", "f0-none")),
+			holds("had('mousedown')", 0)),
 		b("frame.outside", "a click outside of the image it quotes", "outside_desktop, and nothing is clicked", twoSquares,
-			shot(with("max_width", 300)), refused(capabilities.CodeOutsideDesktop, "mouse", with("action", "click", "x", 301, "y", 10, "frame_id", known("frame"))),
+			shot(with("max_width", 300)),
+			refused(capabilities.CodeOutsideDesktop, "mouse", with("action", "click", "x", 301, "y", 10, "frame_id", known("frame"))),
 			holds("had('mousedown')", 0)),
 		b("frame.unbound", "a click without a frame", "pixels of the whole desktop, and the result says unbound", twoSquares,
 			shot(), find("m", magenta), onDesktop("m", "at"),
 			call("mouse", with("action", "click", "x", known("at.x"), "y", known("at.y"))), field("unbound", true), struck(1)),
-		b("frame.layout-changed", "the displays are arranged anew after the image", "stale_frame, and nothing is clicked; a new image works", twoSquares, needsLayout,
+		b("frame.layout-changed", "the displays are arranged anew after the image", "stale_frame, and nothing is clicked; a new image works",
+			twoSquares, needsLayout,
 			shot(), find("m", magenta), func(r *run) {
 				undo, err := r.s.o.Relayout(r.ctx)
 				if err != nil {
@@ -213,7 +228,8 @@ func frames() []*behaviour {
 					}
 					return ""
 				})(r)
-				refused(capabilities.CodeStaleFrame, "mouse", with("action", "click", "x", known("m.x"), "y", known("m.y"), "frame_id", known("frame")))(r)
+				refused(capabilities.CodeStaleFrame,
+					"mouse", with("action", "click", "x", known("m.x"), "y", known("m.y"), "frame_id", known("frame")))(r)
 				holds("had('mousedown')", 0)(r)
 				shot(with("display", "all"))(r)
 				find("m", magenta)(r)

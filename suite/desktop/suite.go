@@ -217,7 +217,8 @@ func (r *run) do(b *behaviour) {
 func (r *run) look() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), 10*time.Second)
 	defer cancel()
-	if c, err := r.s.lane.Call(ctx, "screenshot", map[string]any{"display": "all", "format": "jpeg", "quality": 60}); err == nil && c.Code == "" {
+	if c, err := r.s.lane.Call(ctx,
+		"screenshot", map[string]any{"display": "all", "format": "jpeg", "quality": 60}); err == nil && c.Code == "" {
 		r.screen = c
 	}
 	if c, err := r.s.lane.Call(ctx, "snapshot", map[string]any{"outline": true, "max_nodes": 300}); err == nil && c.Code == "" {

@@ -135,7 +135,10 @@ func (b *bench) binary() error {
 	}
 	b.report.add(
 		row{Part: part, What: "gateway, from its start to its first answer", Value: figures.Median(later), Unit: "ms", Limit: 150},
-		row{Part: part, What: "the same with an empty data directory (keys, tables, policy are made)", Value: figures.Median(first), Unit: "ms", Limit: 150},
+		row{
+			Part: part, What: "the same with an empty data directory (keys, tables, policy are made)", Value: figures.Median(first), Unit: "ms",
+			Limit: 150,
+		},
 	)
 	rss, err := b.idleNode(program, data)
 	if err != nil {
@@ -258,8 +261,10 @@ func (b *bench) idle() error {
 		return nil // a system that does not tell
 	}
 	r := row{
-		Part: "Idle nodes", What: fmt.Sprintf("gateway with %d connected, idle nodes, resident memory", b.nodes), Value: float64(rss) / 1e6, Unit: "MB",
-		Note: fmt.Sprintf("%.0f MB without nodes; %.1f MB at the peak, while they joined", float64(alone)/1e6, float64(figures.PeakResident(g.cmd.Process.Pid))/1e6),
+		Part: "Idle nodes", What: fmt.Sprintf("gateway with %d connected, idle nodes, resident memory", b.nodes), Value: float64(rss) / 1e6,
+		Unit: "MB",
+		Note: fmt.Sprintf("%.0f MB without nodes; %.1f MB at the peak, while they joined", float64(alone)/1e6,
+			float64(figures.PeakResident(g.cmd.Process.Pid))/1e6),
 	}
 	if b.nodes == 1000 {
 		r.Limit = 160

@@ -90,8 +90,10 @@ func (b *bench) browser() error {
 			return err
 		}
 		b.report.add(row{
-			Part: "Chrome through MCP, gateway, QUIC and node, on a page of 27 elements", What: c.tool + ", p50", Value: figures.Median(through.rounds.of(p50)) / 1000, Unit: "ms", Limit: c.limit,
-			Note: fmt.Sprintf("the handler alone %.1f ms; p99 %.1f ms", figures.Median(handler.rounds.of(p50))/1000, figures.Median(through.rounds.of(p99))/1000),
+			Part: "Chrome through MCP, gateway, QUIC and node, on a page of 27 elements", What: c.tool + ", p50",
+			Value: figures.Median(through.rounds.of(p50)) / 1000, Unit: "ms", Limit: c.limit,
+			Note: fmt.Sprintf("the handler alone %.1f ms; p99 %.1f ms", figures.Median(handler.rounds.of(p50))/1000,
+				figures.Median(through.rounds.of(p99))/1000),
 		})
 	}
 	return nil

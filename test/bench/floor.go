@@ -131,7 +131,9 @@ func bareServer() http.Handler {
 	server := sdk.NewServer(&sdk.Implementation{Name: "bare", Version: "1"}, nil)
 	server.AddTool(&sdk.Tool{Name: "tool_fixture_echo", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(req.Params.Arguments)}}, StructuredContent: req.Params.Arguments}, nil
+			return &sdk.CallToolResult{
+				Content: []sdk.Content{&sdk.TextContent{Text: string(req.Params.Arguments)}}, StructuredContent: req.Params.Arguments,
+			}, nil
 		})
 	get := func(*http.Request) *sdk.Server { return server }
 	stateful := sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{JSONResponse: true})
@@ -220,7 +222,8 @@ func (c *commits) prepare(packets []packet) error {
 		if err != nil {
 			return err
 		}
-		drafts = append(drafts, ledger.Draft{Kind: p.Kind, Call: p.Call, Tool: p.Tool, Principal: p.Principal, Lane: p.Lane, Node: p.Node, Body: body})
+		drafts = append(drafts,
+			ledger.Draft{Kind: p.Kind, Call: p.Call, Tool: p.Tool, Principal: p.Principal, Lane: p.Lane, Node: p.Node, Body: body})
 	}
 	last := len(drafts) - 1
 	c.before, c.after = drafts[:last], drafts[last]
@@ -232,7 +235,8 @@ func (c *commits) prepare(packets []packet) error {
 	}
 	args := []byte(echoArgs)
 	c.ticket = wire.Ticket{
-		Tool: packets[0].Tool, Lane: packets[0].Lane, Node: packets[0].Node, Args: args, ArgsDigest: sha256.Sum256(args), Envelope: decision.Envelope,
+		Tool: packets[0].Tool, Lane: packets[0].Lane, Node: packets[0].Node, Args: args, ArgsDigest: sha256.Sum256(args),
+		Envelope: decision.Envelope,
 	}
 	return nil
 }

@@ -86,8 +86,8 @@ func run() error {
 		return err
 	}
 	b.report = report{
-		When: time.Now(), Machine: figures.Machine(), Cores: runtime.NumCPU(), Go: runtime.Version(), Load: figures.Load(), Rounds: b.rounds, Quick: *quick,
-		FsyncUS: float64(fsync.Microseconds()),
+		When: time.Now(), Machine: figures.Machine(), Cores: runtime.NumCPU(), Go: runtime.Version(), Load: figures.Load(), Rounds: b.rounds,
+		Quick: *quick, FsyncUS: float64(fsync.Microseconds()),
 	}
 	var errs []error
 	for _, p := range parts {

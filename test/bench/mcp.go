@@ -44,11 +44,15 @@ func (b *bench) mcp() error {
 				name  string
 				s     *subject
 				limit float64
-			}{{"answered by the gateway", empty, 0.55}, {"answered by the gateway with a list of 2 kB", house, 0}, {"the whole way to the node", routed, 0}} {
+			}{{
+				"answered by the gateway", empty, 0.55,
+			}, {"answered by the gateway with a list of 2 kB", house, 0}, {"the whole way to the node", routed, 0}} {
 				r := row{
-					Part: "MCP no-op tool call over the bare SDK server's rate",
-					What: fmt.Sprintf("%s (%s), %s, %s", revision, kind, plural(callers, "caller"), way.name), Value: figures.Median(ratios(way.s.rounds.of(rate), bare.rounds.of(rate))), Unit: "×",
-					Note: fmt.Sprintf("%.0f of %.0f calls/s; p50 %.2f against %.2f ms", figures.Median(way.s.rounds.of(rate)), figures.Median(bare.rounds.of(rate)),
+					Part:  "MCP no-op tool call over the bare SDK server's rate",
+					What:  fmt.Sprintf("%s (%s), %s, %s", revision, kind, plural(callers, "caller"), way.name),
+					Value: figures.Median(ratios(way.s.rounds.of(rate), bare.rounds.of(rate))), Unit: "×",
+					Note: fmt.Sprintf("%.0f of %.0f calls/s; p50 %.2f against %.2f ms", figures.Median(way.s.rounds.of(rate)),
+						figures.Median(bare.rounds.of(rate)),
 						figures.Median(way.s.rounds.of(p50))/1000, figures.Median(bare.rounds.of(p50))/1000),
 				}
 				if callers > 1 {

@@ -104,7 +104,8 @@ func gatewayRole(raw json.RawMessage) (any, func(json.RawMessage) (any, error), 
 	if err != nil {
 		return nil, nil, stop, err
 	}
-	_, paste, err := g.Nodes.Invite(ctx, nodes.InviteSpec{By: "admin", Label: "bench", Trust: "bench", AutoApprove: true, Allow: []string{"*"}})
+	_, paste, err := g.Nodes.Invite(ctx,
+		nodes.InviteSpec{By: "admin", Label: "bench", Trust: "bench", AutoApprove: true, Allow: []string{"*"}})
 	if err != nil {
 		return nil, nil, stop, err
 	}
@@ -123,7 +124,8 @@ func gatewayRole(raw json.RawMessage) (any, func(json.RawMessage) (any, error), 
 		}
 		return nil, profile(o)
 	}
-	return gatewayReady{HTTP: "http://" + g.HTTPAddr().String(), QUIC: g.QUICAddr().String(), Token: secret.Reveal(), Paste: text}, answer, stop, nil
+	return gatewayReady{HTTP: "http://" + g.HTTPAddr().
+		String(), QUIC: g.QUICAddr().String(), Token: secret.Reveal(), Paste: text}, answer, stop, nil
 }
 
 // packet is one packet of a real call, as the floor of the commits writes it.
@@ -177,16 +179,18 @@ func nodeRole(raw json.RawMessage) (any, func(json.RawMessage) (any, error), fun
 		return nil, nil, nil, err
 	}
 	hs := []capabilities.Handler{site.NewHandler()}
-	if _, err := link.Join(context.Background(), paste, link.JoinOptions{Dir: config.Dir, Profile: pairing.Profile{Host: "bench", Offers: agent.Offers(hs)}}); err != nil {
+	if _, err := link.Join(context.Background(), paste,
+		link.JoinOptions{Dir: config.Dir, Profile: pairing.Profile{Host: "bench", Offers: agent.Offers(hs)}}); err != nil {
 		return nil, nil, nil, err
 	}
 	connected := make(chan struct{})
 	once := sync.OnceFunc(func() { close(connected) })
-	a, err := agent.New(agent.Options{Dir: config.Dir, Handlers: hs, Catalog: cat, Version: "bench", Log: quiet(), OnState: func(s link.State) {
-		if s.Connected {
-			once()
-		}
-	}})
+	a, err := agent.New(agent.Options{Dir: config.Dir, Handlers: hs, Catalog: cat, Version: "bench", Log: quiet(),
+		OnState: func(s link.State) {
+			if s.Connected {
+				once()
+			}
+		}})
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -254,7 +258,9 @@ func crowdRole(raw json.RawMessage) (any, func(json.RawMessage) (any, error), fu
 		running.Go(func() {
 			dir := filepath.Join(config.Dir, fmt.Sprint(i))
 			slots <- struct{}{}
-			_, err := link.Join(ctx, paste, link.JoinOptions{Dir: dir, Profile: pairing.Profile{Host: fmt.Sprintf("desk-%04d", i), Platform: "linux", Arch: "amd64", Agent: "bench", Offers: offers}})
+			_, err := link.Join(ctx, paste, link.JoinOptions{
+				Dir: dir, Profile: pairing.Profile{Host: fmt.Sprintf("desk-%04d", i), Platform: "linux", Arch: "amd64", Agent: "bench", Offers: offers},
+			})
 			<-slots
 			if err != nil {
 				failed <- err

@@ -151,14 +151,23 @@ func (b *bench) routed() error {
 	b.report.add(
 		row{Part: part, What: "1 caller, p50", Value: ms(one, p50), Unit: "ms"},
 		row{Part: part, What: "1 caller, p50, over the sum of the floors' p50", Value: over, Unit: "×", Limit: 1.7, Note: note},
-		row{Part: part, What: "1 caller, p99", Value: ms(one, p99), Unit: "ms", Note: fmt.Sprintf("HTTP echo %.2f, QUIC echo %.2f, commits %.2f", ms(http1, p99), ms(quic1, p99), ms(commit1, p99))},
+		row{
+			Part: part, What: "1 caller, p99", Value: ms(one, p99), Unit: "ms",
+			Note: fmt.Sprintf("HTTP echo %.2f, QUIC echo %.2f, commits %.2f", ms(http1, p99), ms(quic1, p99), ms(commit1, p99)),
+		},
 		row{Part: part, What: "1 caller", Value: figures.Median(one.rounds.of(rate)), Unit: "calls/s",
 			Note: fmt.Sprintf("processor time per call: gateway %.0f, node %.0f, caller %.0f µs", cpu1[0], cpu1[1], cpu1[2])},
-		row{Part: part, What: "16 callers", Value: figures.Median(some.rounds.of(rate)), Unit: "calls/s", Note: fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", ms(some, p50), ms(some, p99))},
+		row{
+			Part: part, What: "16 callers", Value: figures.Median(some.rounds.of(rate)), Unit: "calls/s",
+			Note: fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", ms(some, p50), ms(some, p99)),
+		},
 		row{Part: part, What: "64 callers", Value: figures.Median(many.rounds.of(rate)), Unit: "calls/s", Limit: 4000, Least: true,
 			Note: fmt.Sprintf("p50 %.1f ms, p99 %.1f ms; HTTP echo %.0f/s, QUIC echo %.0f/s, commits %.0f/s", ms(many, p50), ms(many, p99),
 				figures.Median(http64.rounds.of(rate)), figures.Median(quic64.rounds.of(rate)), figures.Median(commit64.rounds.of(rate)))},
-		row{Part: part, What: "64 callers, time per call over the sum of the floors'", Value: figures.Median(ratios(many.rounds.of(per), http64.rounds.of(per), quic64.rounds.of(per), commit64.rounds.of(per))), Unit: "×"},
+		row{
+			Part: part, What: "64 callers, time per call over the sum of the floors'",
+			Value: figures.Median(ratios(many.rounds.of(per), http64.rounds.of(per), quic64.rounds.of(per), commit64.rounds.of(per))), Unit: "×",
+		},
 		row{Part: part, What: "64 callers, processor time per call", Value: cpu[0] + cpu[1] + cpu[2], Unit: "µs",
 			Note: fmt.Sprintf("gateway %.0f, node %.0f, caller %.0f", cpu[0], cpu[1], cpu[2])},
 	)

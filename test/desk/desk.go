@@ -80,7 +80,9 @@ func StartX(t TB, o Options) *Desk {
 		size = "1280x800"
 	}
 	d := open(t, o)
-	d.serve(append([]string{"Xvfb", freeDisplay(t), "-displayfd", "3", "-screen", "0", size + "x24", "-dpi", "96", "-nolisten", "tcp", "-noreset"}, o.Args...))
+	d.serve(append([]string{
+		"Xvfb", freeDisplay(t), "-displayfd", "3", "-screen", "0", size + "x24", "-dpi", "96", "-nolisten", "tcp", "-noreset",
+	}, o.Args...))
 	d.furnish(o)
 	return d
 }
@@ -98,7 +100,9 @@ func (d *Desk) StartXephyr(o Options) (inner *Desk, window string) {
 	before := ids(d.Windows())
 	inner = open(d.T, o)
 	inner.Env = setenv(inner.Env, "DISPLAY", d.Display)
-	inner.serve(append([]string{"Xephyr", freeDisplay(d.T), "-displayfd", "3", "-screen", size + "x24", "-dpi", "96", "-nolisten", "tcp", "-noreset", "-no-host-grab"}, o.Args...))
+	inner.serve(append([]string{
+		"Xephyr", freeDisplay(d.T), "-displayfd", "3", "-screen", size + "x24", "-dpi", "96", "-nolisten", "tcp", "-noreset", "-no-host-grab",
+	}, o.Args...))
 	inner.furnish(o)
 	w := d.newWindow(before, inner.Server, "")
 	return inner, w.ID
@@ -127,10 +131,11 @@ func Need(t TB, programs ...string) {
 
 // packages holds the Debian package of a program where it is not its name.
 var packages = map[string]string{
-	"Xvfb": "xvfb", "Xephyr": "xserver-xephyr", "xprop": "x11-utils", "xwininfo": "x11-utils", "xev": "x11-utils", "xrandr": "x11-xserver-utils",
-	"xset": "x11-xserver-utils", "xmodmap": "x11-xserver-utils", "dbus-daemon": "dbus", "dbus-send": "dbus", "gtk3-demo": "gtk-3-examples",
-	"gtk3-widget-factory": "gtk-3-examples", "gtk4-demo": "gtk-4-examples", "gtk4-widget-factory": "gtk-4-examples", "setxkbmap": "x11-xkb-utils",
-	"swaymsg": "sway", "wl-copy": "wl-clipboard", "wl-paste": "wl-clipboard", "setpriv": "util-linux",
+	"Xvfb": "xvfb", "Xephyr": "xserver-xephyr", "xprop": "x11-utils", "xwininfo": "x11-utils", "xev": "x11-utils",
+	"xrandr": "x11-xserver-utils", "xset": "x11-xserver-utils", "xmodmap": "x11-xserver-utils", "dbus-daemon": "dbus", "dbus-send": "dbus",
+	"gtk3-demo": "gtk-3-examples", "gtk3-widget-factory": "gtk-3-examples", "gtk4-demo": "gtk-4-examples",
+	"gtk4-widget-factory": "gtk-4-examples", "setxkbmap": "x11-xkb-utils", "swaymsg": "sway", "wl-copy": "wl-clipboard",
+	"wl-paste": "wl-clipboard", "setpriv": "util-linux",
 }
 
 // keep ends everything whose environment has the mark $1, and removes the folder
@@ -177,7 +182,8 @@ func open(t TB, o Options) *Desk {
 	}
 	t.Cleanup(d.Close)
 	d.Env = []string{
-		mark, "HOME=" + d.Home, "XDG_RUNTIME_DIR=" + d.Runtime, "PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "TMPDIR=" + d.Runtime, "LANG=C.UTF-8",
+		mark, "HOME=" + d.Home, "XDG_RUNTIME_DIR=" + d.Runtime, "PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"),
+		"TMPDIR=" + d.Runtime, "LANG=C.UTF-8",
 		"XDG_SESSION_TYPE=x11", "GDK_BACKEND=x11", "QT_QPA_PLATFORM=xcb", "GSETTINGS_BACKEND=memory", "GIO_USE_VFS=local", "GTK_USE_PORTAL=0",
 		// Drawing by the processor, without looking for a graphics card.
 		"GSK_RENDERER=cairo", "LIBGL_ALWAYS_SOFTWARE=1", "QT_XCB_GL_INTEGRATION=none",
@@ -220,7 +226,8 @@ func (d *Desk) furnish(o Options) {
 		d.SetMonitors(o.Monitors)
 	}
 	if !o.NoBus {
-		d.spawn(d.Command("dbus-daemon", "--session", "--nofork", "--nopidfile", "--print-address=3", "--address=unix:path="+filepath.Join(d.Runtime, "bus")),
+		d.spawn(d.Command("dbus-daemon", "--session", "--nofork", "--nopidfile",
+			"--print-address=3", "--address=unix:path="+filepath.Join(d.Runtime, "bus")),
 			func(line string) { d.Bus = line })
 		d.Env = setenv(d.Env, "DBUS_SESSION_BUS_ADDRESS", d.Bus)
 		answer := d.Run("dbus-send", "--session", "--print-reply=literal", "--dest=org.a11y.Bus", "/org/a11y/bus", "org.a11y.Bus.GetAddress")

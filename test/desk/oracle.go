@@ -101,9 +101,9 @@ func (d *Desk) Chromium(html string, args ...string) *App {
 		d.T.Fatalf("%v", err)
 	}
 	all := []string{
-		"--user-data-dir=" + filepath.Join(d.dir, fmt.Sprintf("chromium-%d", d.fixed)), "--no-first-run", "--no-default-browser-check", "--disable-gpu",
-		"--password-store=basic", "--disable-component-update", "--disable-sync", "--disable-background-networking", "--disable-dev-shm-usage",
-		"--no-sandbox", "--test-type", // the page is ours, and a container gives no sandbox
+		"--user-data-dir=" + filepath.Join(d.dir, fmt.Sprintf("chromium-%d", d.fixed)), "--no-first-run", "--no-default-browser-check",
+		"--disable-gpu", "--password-store=basic", "--disable-component-update", "--disable-sync", "--disable-background-networking",
+		"--disable-dev-shm-usage", "--no-sandbox", "--test-type", // the page is ours, and a container gives no sandbox
 	}
 	return d.App(program, append(append(all, args...), "--app=file://"+page)...)
 }

@@ -126,7 +126,9 @@ func (s *Sway) Windows() []SwayWindow {
 	var walk func(n swayNode)
 	walk = func(n swayNode) {
 		if n.PID != 0 {
-			all = append(all, SwayWindow{n.ID, n.Name, n.AppID, n.PID, n.Focused, n.Visible, n.Rect.X + n.Inside.X, n.Rect.Y + n.Inside.Y, n.Inside.Width, n.Inside.Height})
+			all = append(all, SwayWindow{
+				n.ID, n.Name, n.AppID, n.PID, n.Focused, n.Visible, n.Rect.X + n.Inside.X, n.Rect.Y + n.Inside.Y, n.Inside.Width, n.Inside.Height,
+			})
 		}
 		for _, child := range slices.Concat(n.Nodes, n.Floating) {
 			walk(child)

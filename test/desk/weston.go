@@ -12,7 +12,8 @@ func StartWeston(t TB) *Desk {
 	t.Helper()
 	Need(t, "weston")
 	d := open(t, Options{})
-	d.Server = d.Start("weston", "--backend=headless-backend.so", "--socket=weston-of-test", "--width=1024", "--height=600", "--no-config", "--idle-time=0")
+	d.Server = d.Start("weston", "--backend=headless-backend.so", "--socket=weston-of-test", "--width=1024", "--height=600", "--no-config",
+		"--idle-time=0")
 	Await(t, "weston", func() bool {
 		if d.Server.Ended() {
 			t.Fatalf("weston ended: %v: %s", d.Server.Err, tail(d.Server.out.String(), 4000))

@@ -146,7 +146,8 @@ func (d *Desk) newWindow(before []string, p *Process, title string) Window {
 			d.T.Fatalf("%s ended without a window (%v): %s", p.Name, p.Err, tail(p.out.String(), 4000))
 		}
 		if time.Now().After(deadline) {
-			d.T.Fatalf("%s shows no window titled %q on %s; there are %+v of\n%s", p.Name, title, d.Display, d.Windows(), d.Run("xwininfo", "-root", "-tree"))
+			d.T.Fatalf("%s shows no window titled %q on %s; there are %+v of\n%s", p.Name, title, d.Display, d.Windows(),
+				d.Run("xwininfo", "-root", "-tree"))
 		}
 	}
 }

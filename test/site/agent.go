@@ -34,7 +34,8 @@ func StartAgent(t testing.TB, program string, env []string, token string) *Agent
 	t.Helper()
 	bridge := exec.Command(program, "mcp")
 	bridge.Env = append(slices.Clone(env), "HANDRAIL_TOKEN="+token)
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "walk", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: bridge}, nil)
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "walk", Version: "1"}, nil).
+		Connect(t.Context(), &mcp.CommandTransport{Command: bridge}, nil)
 	must(t, err)
 	t.Cleanup(func() { _ = session.Close() })
 	return &Agent{t, session}

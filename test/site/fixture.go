@@ -84,7 +84,10 @@ func Content(text string, size int64) io.Reader {
 
 // Capabilities lists the fixture family.
 func (h *Handler) Capabilities() []capabilities.CapabilityID {
-	return []capabilities.CapabilityID{"tyrum.fixture.echo", "tyrum.fixture.slow", "tyrum.fixture.image", "tyrum.fixture.capture", "tyrum.fixture.fail", "tyrum.fixture.press", "tyrum.fixture.conduct"}
+	return []capabilities.CapabilityID{
+		"tyrum.fixture.echo", "tyrum.fixture.slow", "tyrum.fixture.image", "tyrum.fixture.capture", "tyrum.fixture.fail", "tyrum.fixture.press",
+		"tyrum.fixture.conduct",
+	}
 }
 
 // SetDegrade sets Degrade for a handler in use.

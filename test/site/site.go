@@ -61,7 +61,10 @@ type Options struct {
 // Start runs a gateway until the test ends.
 func Start(t testing.TB, o Options) *Site {
 	t.Helper()
-	s := &Site{T: t, Dir: t.TempDir(), wait: o.ApprovalWait, door: o.Door, logs: o.NodeLogs, Log: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	s := &Site{
+		T: t, Dir: t.TempDir(), wait: o.ApprovalWait, door: o.Door, logs: o.NodeLogs,
+		Log: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
 	if o.Log != nil {
 		s.Log = o.Log
 	}
@@ -146,7 +149,8 @@ func (s *Site) URL() string {
 // MustToken makes a token and returns its secret.
 func (s *Site) MustToken(p capabilities.PrincipalID, role principal.Role) string {
 	s.T.Helper()
-	_, secret, err := s.Tokens.Create(context.Background(), principal.Site, principal.Spec{Principal: p, Role: role, Lane: capabilities.LaneID(p)})
+	_, secret, err := s.Tokens.Create(context.Background(), principal.Site,
+		principal.Spec{Principal: p, Role: role, Lane: capabilities.LaneID(p)})
 	must(s.T, err)
 	return secret.Reveal()
 }
@@ -183,12 +187,14 @@ func (s *Site) AddNode(label string, hs ...capabilities.Handler) *Node {
 // AddNodeWith is AddNode for an agent that is made with more.
 func (s *Site) AddNodeWith(label string, more func(*agent.Options), hs ...capabilities.Handler) *Node {
 	s.T.Helper()
-	_, paste, err := s.Nodes.Invite(context.Background(), nodes.InviteSpec{By: "admin", Label: label, Trust: "test", AutoApprove: true, Allow: []string{"*"}})
+	_, paste, err := s.Nodes.Invite(context.Background(),
+		nodes.InviteSpec{By: "admin", Label: label, Trust: "test", AutoApprove: true, Allow: []string{"*"}})
 	must(s.T, err)
 	paste.Addrs = []string{s.quic}
 	n := &Node{Dir: s.T.TempDir(), More: more, site: s, hs: hs}
 	must(s.T, os.Chmod(n.Dir, 0o700))
-	id, err := link.Join(context.Background(), paste, link.JoinOptions{Dir: n.Dir, Profile: pairing.Profile{Host: label, Offers: agent.Offers(hs)}})
+	id, err := link.Join(context.Background(), paste,
+		link.JoinOptions{Dir: n.Dir, Profile: pairing.Profile{Host: label, Offers: agent.Offers(hs)}})
 	must(s.T, err)
 	n.ID = id.Node
 	n.Start()

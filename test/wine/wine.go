@@ -57,7 +57,8 @@ func Start(t testing.TB, command func(name string, args ...string) *exec.Cmd) *W
 			return cmd
 		}
 	}
-	w := &Wine{binary: binary, prefix: filepath.Join(t.TempDir(), "prefix"), overrides: "mscoree,mshtml=", command: command} // no Mono, no browser
+	// no Mono, no browser
+	w := &Wine{binary: binary, prefix: filepath.Join(t.TempDir(), "prefix"), overrides: "mscoree,mshtml=", command: command}
 	if out, err := w.Command("wineboot", "-i").CombinedOutput(); err != nil {
 		t.Fatalf("wineboot: %v\n%s", err, out)
 	}

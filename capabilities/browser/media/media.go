@@ -245,7 +245,8 @@ func (w *writing) take(m message) bool {
 }
 
 // pick returns the device with that ID, and Chrome's own name for it.
-func (b *Backend) pick(ctx context.Context, p *page, kind platform.SensorKind, want string, facing platform.Facing) (platform.SensorDevice, string, error) {
+func (b *Backend) pick(ctx context.Context, p *page, kind platform.SensorKind, want string,
+	facing platform.Facing) (platform.SensorDevice, string, error) {
 	var got []struct{ ID, Kind, Label string }
 	if err := p.ask(ctx, "devices", nil, &got); err != nil {
 		return platform.SensorDevice{}, "", err

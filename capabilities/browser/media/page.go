@@ -208,15 +208,16 @@ type object = map[string]any
 
 // load sets the page up and waits for it.
 func (p *page) load(ctx context.Context, loaded <-chan struct{}) error {
-	if err := p.browser.CallBrowser(ctx, "Browser.grantPermissions", object{"origin": origin, "permissions": []string{"videoCapture", "audioCapture"}}, nil); err != nil {
+	if err := p.browser.CallBrowser(ctx, "Browser.grantPermissions",
+		object{"origin": origin, "permissions": []string{"videoCapture", "audioCapture"}}, nil); err != nil {
 		return err
 	}
 	for _, step := range []struct {
 		method string
 		params any
 	}{
-		{"Inspector.enable", object{}}, {"Page.enable", object{}}, {"Runtime.enable", object{}}, {"Runtime.addBinding", object{"name": "handrailSay"}},
-		{"Fetch.enable", object{"patterns": []object{{"urlPattern": "*"}}}},
+		{"Inspector.enable", object{}}, {"Page.enable", object{}}, {"Runtime.enable", object{}},
+		{"Runtime.addBinding", object{"name": "handrailSay"}}, {"Fetch.enable", object{"patterns": []object{{"urlPattern": "*"}}}},
 		{"Page.navigate", object{"url": origin + "/"}},
 	} {
 		if step.method == "Page.navigate" { // its answer comes with the document

@@ -76,7 +76,9 @@ func (p *process) globals(tools []string) (drive quickjs.Value, err error) {
 	if err != nil {
 		return drive, err
 	}
-	for name, f := range map[string]quickjs.HostFunc{"handrailStep": p.step, "handrailLog": p.log, "handrailSleep": p.sleep, "handrailTell": p.tell} {
+	for name, f := range map[string]quickjs.HostFunc{
+		"handrailStep": p.step, "handrailLog": p.log, "handrailSleep": p.sleep, "handrailTell": p.tell,
+	} {
 		if err := p.vm.RegisterHostFunc(name, f); err != nil {
 			return drive, err
 		}

@@ -218,7 +218,8 @@ func (g *guest) done(d *done) error {
 	case f.Memory:
 		return g.tooMuchMemory()
 	case e != nil:
-		return capabilities.Wrap(e.Code, e, "page."+camel(g.names[f.Call])+where+": "+capabilities.Clip(e.PublicMessage(), maxMessage)).WithHint(e.PublicHint())
+		return capabilities.Wrap(e.Code, e, "page."+camel(g.names[f.Call])+where+": "+capabilities.Clip(e.PublicMessage(), maxMessage)).
+			WithHint(e.PublicHint())
 	}
 	message, _, _ := strings.Cut(f.Message, "\n")
 	return capabilities.Errorf(capabilities.CodeScriptFailed, "%s%s", capabilities.Clip(message, maxMessage), where).
@@ -238,7 +239,8 @@ func (g *guest) tooMuchMemory() error {
 // died words the end of a guest that did not say why.
 func (g *guest) died(err error) error {
 	g.proc.Close() // so that its last words are all there
-	if out := g.proc.Output(); strings.Contains(out, "out of memory") || strings.Contains(out, "cannot allocate memory") || strings.Contains(out, "address space") {
+	if out := g.proc.Output(); strings.Contains(out, "out of memory") || strings.Contains(out, "cannot allocate memory") ||
+		strings.Contains(out, "address space") {
 		return g.tooMuchMemory()
 	}
 	if errors.Is(err, errLine) {
@@ -248,7 +250,8 @@ func (g *guest) died(err error) error {
 	if g.result.Steps > 0 {
 		hint = "Steps of it were carried out: look at the page before you do them again."
 	}
-	return capabilities.Wrap(capabilities.CodeExecutionFailed, errors.Join(err, errors.New(g.proc.Output())), "The script's process ended unexpectedly.").
+	return capabilities.Wrap(capabilities.CodeExecutionFailed, errors.Join(err, errors.New(g.proc.Output())),
+		"The script's process ended unexpectedly.").
 		WithHint(hint)
 }
 

@@ -36,8 +36,9 @@ func JSON(text []byte) (json.RawMessage, error) {
 		}
 		err = errors.New(capabilities.AsError(err).PublicMessage())
 	}
-	return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the file is no YAML that is read here: %s", capabilities.Printable(err.Error())).
-		WithHint("Write one document without anchors, aliases and tags.")
+	return nil,
+		capabilities.Errorf(capabilities.CodeInvalidRequest, "the file is no YAML that is read here: %s", capabilities.Printable(err.Error())).
+			WithHint("Write one document without anchors, aliases and tags.")
 }
 
 func decode(text []byte) (any, error) {

@@ -125,14 +125,16 @@ func (p *Provider) Validate() error {
 		return bad("name", p.Name+" is the name of a built-in family")
 	case !slices.Contains(Kinds(), p.Kind):
 		return bad("kind", "command, openapi, mcp, macro or satellite")
-	case len(p.Command) > MaxCommand || slices.ContainsFunc(p.Command, func(s string) bool { return len(s) > MaxWord || strings.ContainsRune(s, 0) }):
+	case len(p.Command) > MaxCommand ||
+		slices.ContainsFunc(p.Command, func(s string) bool { return len(s) > MaxWord || strings.ContainsRune(s, 0) }):
 		return bad("command", "at most 64 words of 4096 bytes each")
 	case p.Kind == KindMCP && (len(p.Command) == 0) == (p.URL == ""):
 		return bad("command", "an MCP server has either a command or a URL")
 	case p.Kind != KindMCP && p.Kind != KindCommand && len(p.Command) > 0:
 		return bad("command", "only an MCP server is started by one, and only a command runs a module")
 	case p.Kind == KindCommand && len(p.Command) > 0 && !moduleFile(p.Command):
-		return bad("command", "a command's manifest names its programs; here stands a WebAssembly module alone, by its absolute path with .wasm at the end")
+		return bad(
+			"command", "a command's manifest names its programs; here stands a WebAssembly module alone, by its absolute path with .wasm at the end")
 	case p.Module() != "" && len(p.Read)+len(p.Write)+len(p.Net)+len(p.Env) > 0:
 		return bad("command", "a WebAssembly module has no folders, no network and no credentials")
 	case (p.Kind == KindCommand || p.Kind == KindMacro) && len(p.Manifest) == 0:
@@ -189,7 +191,8 @@ func (p *Provider) Validate() error {
 		format = serverHeader
 	}
 	for i, c := range p.Env {
-		if !format.MatchString(c.Name) || p.Kind != KindOpenAPI && slices.Contains(ownVariables, strings.ToUpper(c.Name)) || c.Secret == "" || len(c.Secret) > 256 {
+		if !format.MatchString(c.Name) || p.Kind != KindOpenAPI && slices.Contains(ownVariables, strings.ToUpper(c.Name)) || c.Secret == "" ||
+			len(c.Secret) > 256 {
 			return bad("env", "NAME=SECRET, where SECRET is a stored secret")
 		}
 		if slices.ContainsFunc(slices.Concat(p.Env[:i], p.Headers), func(o Credential) bool { return o.Name == c.Name }) {
@@ -214,7 +217,8 @@ func (p *Provider) Module() string {
 }
 
 func moduleFile(command []string) bool {
-	return len(command) == 1 && filepath.IsAbs(command[0]) && filepath.Clean(command[0]) == command[0] && strings.HasSuffix(command[0], ".wasm")
+	return len(command) == 1 && filepath.IsAbs(command[0]) && filepath.Clean(command[0]) == command[0] &&
+		strings.HasSuffix(command[0], ".wasm")
 }
 
 // Credentials are all that it is given, each by a name of its own.

@@ -73,8 +73,8 @@ var headerFormat = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,64}$`)
 
 // kept are headers that say where a request goes or ends, which nobody but the client writes.
 var kept = []string{
-	"accept-encoding", "connection", "content-encoding", "content-length", "content-type", "cookie", "expect", "forwarded", "host", "keep-alive",
-	"proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+	"accept-encoding", "connection", "content-encoding", "content-length", "content-type", "cookie", "expect", "forwarded", "host",
+	"keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 }
 
 // HeaderAllowed reports whether a parameter or credential may be a header of that name.

@@ -33,7 +33,9 @@ func FLAC(w io.Writer, samples []int16, rate int) error {
 			wide[i] = int32(s)
 		}
 		err := enc.WriteFrame(&frame.Frame{
-			Header: frame.Header{HasFixedBlockSize: true, BlockSize: uint16(len(part)), SampleRate: uint32(rate), Channels: frame.ChannelsMono, BitsPerSample: 16},
+			Header: frame.Header{
+				HasFixedBlockSize: true, BlockSize: uint16(len(part)), SampleRate: uint32(rate), Channels: frame.ChannelsMono, BitsPerSample: 16,
+			},
 			// The encoder tries the predictors of what is marked as verbatim.
 			Subframes: []*frame.Subframe{{SubHeader: frame.SubHeader{Pred: frame.PredVerbatim}, Samples: wide, NSamples: len(wide)}},
 		})

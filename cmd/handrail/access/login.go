@@ -37,7 +37,8 @@ func fromElsewhere(cmd *cobra.Command, c *remote.Gateway) (string, error) {
 		return c.Base.String(), nil
 	}
 	if listens.IsLoopback() {
-		return "", terminal.UsageHint("Start the gateway with an --http that other devices reach, such as 'handrail gateway --http :7480 --tls-generated', or name its address with --url.",
+		return "", terminal.UsageHint("Start the gateway with an --http that other devices reach, such as 'handrail gateway --http :7480 "+
+			"--tls-generated', or name its address with --url.",
 			"a phone cannot reach this gateway: it listens on %s alone", at)
 	}
 	if listens.IsUnspecified() {
@@ -47,7 +48,8 @@ func fromElsewhere(cmd *cobra.Command, c *remote.Gateway) (string, error) {
 		}
 		found := datadir.Reachable(own)
 		if len(found) == 0 {
-			return "", terminal.UsageHint("Connect this machine to a network, or name an address with --url.", "this machine has no address that a phone could reach")
+			return "", terminal.UsageHint("Connect this machine to a network, or name an address with --url.",
+				"this machine has no address that a phone could reach")
 		}
 		at = found[0]
 	}
@@ -116,7 +118,8 @@ func NewLoginCmd() *cobra.Command {
 		fmt.Fprintln(cmd.OutOrStdout(), terminal.Plain(link))
 		if *qr {
 			qrterminal.GenerateWithConfig(link, qrterminal.Config{Level: qrterminal.L, Writer: os.Stderr, HalfBlocks: true, QuietZone: 1,
-				BlackChar: qrterminal.BLACK_BLACK, WhiteChar: qrterminal.WHITE_WHITE, BlackWhiteChar: qrterminal.BLACK_WHITE, WhiteBlackChar: qrterminal.WHITE_BLACK})
+				BlackChar: qrterminal.BLACK_BLACK, WhiteChar: qrterminal.WHITE_WHITE, BlackWhiteChar: qrterminal.BLACK_WHITE,
+				WhiteBlackChar: qrterminal.WHITE_BLACK})
 		}
 		return nil
 	}

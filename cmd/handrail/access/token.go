@@ -55,7 +55,8 @@ func newTokenCreateCmd() *cobra.Command {
 			return err
 		}
 		var raw json.RawMessage
-		request := remote.Body("principal", args[0], "role", *role, "lane", *lane, "ttl_s", int(ttl.Seconds()), "face", strings.TrimPrefix(*face, "all"))
+		request := remote.Body("principal", args[0], "role", *role, "lane", *lane, "ttl_s", int(ttl.Seconds()),
+			"face", strings.TrimPrefix(*face, "all"))
 		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("tokens"), request, &raw); err != nil {
 			return err
 		}
@@ -135,12 +136,14 @@ func newTokenRevokeCmd() *cobra.Command {
 			after = "Afterwards no command on this data directory works, until the gateway starts again and makes a new one."
 		}
 		if !*yes {
-			fmt.Fprintf(cmd.ErrOrStderr(), "This is the token of %s, which this command itself uses. %s\n", terminal.Plain(string(own.Principal)), after)
+			fmt.Fprintf(cmd.ErrOrStderr(), "This is the token of %s, which this command itself uses. %s\n", terminal.Plain(string(own.Principal)),
+				after)
 			if err := terminal.Confirm(cmd, "Revoke it?", "nothing was revoked"); err != nil {
 				return err
 			}
 		}
-		return c.Change(cmd, http.MethodDelete, remote.Path("tokens", id), nil, "token %s is revoked. %s", id, strings.Replace(after, "Afterwards", "Now", 1))
+		return c.Change(cmd, http.MethodDelete, remote.Path("tokens", id), nil, "token %s is revoked. %s", id,
+			strings.Replace(after, "Afterwards", "Now", 1))
 	}
 	return cmd
 }

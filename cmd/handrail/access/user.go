@@ -26,7 +26,8 @@ func NewUserCmd() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newUserAddCmd(), newUserLinkCmd(), newUserListCmd(), newUserPasswordCmd(), newUserRoleCmd(), newUserRemoveCmd(), newUserSignOutCmd())
+	cmd.AddCommand(newUserAddCmd(), newUserLinkCmd(), newUserListCmd(), newUserPasswordCmd(), newUserRoleCmd(), newUserRemoveCmd(),
+		newUserSignOutCmd())
 	return cmd
 }
 
@@ -69,7 +70,8 @@ func newUserAddCmd() *cobra.Command {
 			return err
 		}
 		if *link {
-			if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("users"), map[string]string{"principal": args[0], "role": *role}, nil); err != nil {
+			if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("users"), map[string]string{"principal": args[0], "role": *role},
+				nil); err != nil {
 				return err
 			}
 			return printWelcome(cmd, c, args[0])
@@ -79,7 +81,8 @@ func newUserAddCmd() *cobra.Command {
 			return err
 		}
 		var raw json.RawMessage
-		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("users"), map[string]string{"principal": args[0], "role": *role, "password": password}, &raw); err != nil {
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("users"),
+			map[string]string{"principal": args[0], "role": *role, "password": password}, &raw); err != nil {
 			return err
 		}
 		return remote.Confirmed(cmd, raw, "%s signs in at %s/console/", args[0], c.Base)
@@ -120,7 +123,8 @@ func printWelcome(cmd *cobra.Command, c *remote.Gateway, name string) error {
 	if terminal.FlagsOf(cmd).JSON {
 		return terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"url": link, "expires_at": made.Expires})
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "Whoever opens this first is %s. It is good once, until %s or until the gateway starts anew:\n", terminal.Plain(name), made.Expires.Local().Format(terminal.DayClock))
+	fmt.Fprintf(cmd.ErrOrStderr(), "Whoever opens this first is %s. It is good once, until %s or until the gateway starts anew:\n",
+		terminal.Plain(name), made.Expires.Local().Format(terminal.DayClock))
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), terminal.Plain(link))
 	return err
 }
@@ -172,7 +176,8 @@ func newUserPasswordCmd() *cobra.Command {
 				return err
 			}
 			var raw json.RawMessage
-			if err := c.Ask(cmd.Context(), http.MethodPut, remote.Path("users", args[0], "password"), map[string]string{"password": password}, &raw); err != nil {
+			if err := c.Ask(cmd.Context(), http.MethodPut, remote.Path("users", args[0], "password"), map[string]string{"password": password},
+				&raw); err != nil {
 				return err
 			}
 			return remote.Confirmed(cmd, raw, "%s has another password", args[0])
@@ -193,7 +198,8 @@ func newUserRoleCmd() *cobra.Command {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return remote.Change(cmd, http.MethodPut, remote.Path("users", args[0], "role"), map[string]string{"role": args[1]}, "%s is %s now", args[0], args[1])
+			return remote.Change(cmd, http.MethodPut, remote.Path("users", args[0], "role"), map[string]string{"role": args[1]}, "%s is %s now",
+				args[0], args[1])
 		},
 	}
 }

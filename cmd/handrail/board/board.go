@@ -158,7 +158,8 @@ func (b *board) key(name string) *deed {
 			b.notice = "select a question first"
 			return nil
 		}
-		if b.open && b.whole != nil && name != "d" && slices.ContainsFunc(b.together(), func(q api.Approval) bool { return q.Longest == "call" }) {
+		if b.open && b.whole != nil && name != "d" &&
+			slices.ContainsFunc(b.together(), func(q api.Approval) bool { return q.Longest == "call" }) {
 			b.notice = "one of them is asked about at each call: Esc, and allow them one by one"
 			return nil
 		}

@@ -53,7 +53,8 @@ func (d *deed) do(ctx context.Context, g Gateway, w Words) string {
 		_, err = g.Answer(ctx, d.approval.ID, client.Answer{Allow: true, Acknowledged: d.acknowledges, Kind: "lease", For: 5 * time.Minute})
 	case "family":
 		done = "allowed all " + w.Family(string(d.approval.Tool)) + " tools for five minutes"
-		_, err = g.Answer(ctx, d.approval.ID, client.Answer{Allow: true, Acknowledged: d.acknowledges, Kind: "lease", Family: true, For: 5 * time.Minute})
+		_, err = g.Answer(ctx, d.approval.ID,
+			client.Answer{Allow: true, Acknowledged: d.acknowledges, Kind: "lease", Family: true, For: 5 * time.Minute})
 	case "deny":
 		done = "denied " + d.approval.ID
 		_, err = g.Answer(ctx, d.approval.ID, client.Answer{})
@@ -79,7 +80,9 @@ func (d *deed) doTogether(ctx context.Context, g Gateway, w Words) string {
 	case "allow":
 		a, done = client.Answer{Allow: true, Acknowledged: d.acknowledges, Kind: "call"}, "allowed once: "
 	case "lease", "family":
-		a, done = client.Answer{Allow: true, Acknowledged: d.acknowledges, Kind: "lease", Family: d.what == "family", For: 5 * time.Minute}, "allowed for five minutes: "
+		a, done = client.Answer{
+			Allow: true, Acknowledged: d.acknowledges, Kind: "lease", Family: d.what == "family", For: 5 * time.Minute,
+		}, "allowed for five minutes: "
 	}
 	answered, err := g.AnswerTogether(ctx, d.together, a)
 	done += w.Count(len(answered), "question")

@@ -47,7 +47,9 @@ func Run(ctx context.Context, g Gateway, w Words, in, out *os.File) error {
 	if first.err != nil {
 		return first.err
 	}
-	m := &model{ctx: ctx, gateway: g, board: board{address: g.Address(), words: w}, now: time.Now(), width: 80, height: 24, look: make(chan struct{}, 1)}
+	m := &model{
+		ctx: ctx, gateway: g, board: board{address: g.Address(), words: w}, now: time.Now(), width: 80, height: 24, look: make(chan struct{}, 1),
+	}
 	m.board.news(first.approvals, first.calls, first.stop)
 	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	go followEvents(ctx, g, m.look, func(n news) { p.Send(n) })

@@ -129,7 +129,8 @@ func (b *board) lists(now time.Time, room int) []string {
 		first = []string{"  Nothing. A call that policy wants you to confirm appears here."}
 	}
 	for _, c := range b.calls {
-		second = append(second, fmt.Sprintf("%s %-10s %s by %s, %s", marker(b.pane == 1 && string(c.ID) == b.call), outcome(c), did(c), plain(string(c.Principal)), b.words.Ago(now, c.StartedAt)))
+		second = append(second, fmt.Sprintf("%s %-10s %s by %s, %s", marker(b.pane == 1 && string(c.ID) == b.call), outcome(c), did(c),
+			plain(string(c.Principal)), b.words.Ago(now, c.StartedAt)))
 	}
 	if len(second) == 0 {
 		second = []string{"  None yet. 'handrail connect CLIENT' connects an agent."}
@@ -233,10 +234,12 @@ func (b *board) asked(now time.Time, a api.Approval, width int) []string {
 	lines := []string{
 		headOf(&a),
 		fmt.Sprintf("%s wants %s (%s)", plain(string(a.Principal)), plain(string(a.Tool)), plain(a.Title)),
-		fmt.Sprintf("on %s, lane %s, asked %s, open until %s", plain(where), plain(string(a.Lane)), b.words.Ago(now, a.Created), a.Expires.Local().Format(b.words.Clock)),
+		fmt.Sprintf("on %s, lane %s, asked %s, open until %s", plain(where), plain(string(a.Lane)), b.words.Ago(now, a.Created),
+			a.Expires.Local().Format(b.words.Clock)),
 	}
 	if a.Wants != "" {
-		lines[1] = fmt.Sprintf("a call of %s's that runs %s (%s); an answer is for this call and this host alone", plain(string(a.Principal)), plain(string(a.Tool)), plain(a.Title))
+		lines[1] = fmt.Sprintf("a call of %s's that runs %s (%s); an answer is for this call and this host alone", plain(string(a.Principal)),
+			plain(string(a.Tool)), plain(a.Title))
 	}
 	if a.Form != nil {
 		for _, line := range b.words.Form(a.Form) {
@@ -258,7 +261,9 @@ func (b *board) asked(now time.Time, a api.Approval, width int) []string {
 	for _, part := range []struct {
 		name string
 		list []string
-	}{{"mode", a.Surface.Words()}, {"hosts", a.Hosts}, {"paths", a.Paths}, {"touches", a.Keys}, {"because", slices.Concat(a.Why, a.Policies)}} {
+	}{
+		{"mode", a.Surface.Words()}, {"hosts", a.Hosts}, {"paths", a.Paths}, {"touches", a.Keys}, {"because", slices.Concat(a.Why, a.Policies)},
+	} {
 		if text := strings.Join(part.list, ", "); text != "" {
 			lines = append(lines, folded("  "+part.name+": "+plain(text), width)...)
 		}

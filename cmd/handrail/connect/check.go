@@ -184,12 +184,14 @@ func (s Site) checkGateway(ctx context.Context, r *Report, g Gateway, known Conn
 		return nil
 	}
 	if string(health.SiteID) != known.Site {
-		r.add(problemURL, again, "the gateway at %s is another one: site %s, and the client was connected to %s", g.Base, health.SiteID, known.Site)
+		r.add(problemURL, again, "the gateway at %s is another one: site %s, and the client was connected to %s", g.Base, health.SiteID,
+			known.Site)
 		return nil
 	}
 	if _, err := g.Tools(ctx, ""); err != nil {
 		if capabilities.CodeOf(err) == capabilities.CodeUnauthenticated {
-			r.add(problemToken, again+" It gets a new token.", "the gateway refuses token %s: %s", known.TokenID, capabilities.AsError(err).PublicMessage())
+			r.add(problemToken, again+" It gets a new token.", "the gateway refuses token %s: %s", known.TokenID, capabilities.AsError(err).
+				PublicMessage())
 			return nil
 		}
 		r.addError(problemGateway, err)
@@ -213,7 +215,8 @@ func (r *Report) checkAddress(g Gateway, entry map[string]any, client Client) {
 		header.Set(k, v)
 	}
 	if header.Get("Authorization") != "Bearer "+g.Token.Reveal() {
-		r.add(problemToken, "Run 'handrail connect "+client.Name+" --http' again.", "the file holds another token than the one that was made for the client")
+		r.add(problemToken, "Run 'handrail connect "+client.Name+" --http' again.",
+			"the file holds another token than the one that was made for the client")
 	}
 }
 

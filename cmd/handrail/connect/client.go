@@ -87,7 +87,9 @@ func Clients() []Client { return slices.Clone(clients) }
 
 // Form is how its file is written.
 func (c Client) Form() clientfile.Format {
-	return map[mcpclient.Format]clientfile.Format{mcpclient.JSON: clientfile.JSON, mcpclient.JSONC: clientfile.JSONC, mcpclient.TOML: clientfile.TOML}[c.Format]
+	return map[mcpclient.Format]clientfile.Format{
+		mcpclient.JSON: clientfile.JSON, mcpclient.JSONC: clientfile.JSONC, mcpclient.TOML: clientfile.TOML,
+	}[c.Format]
 }
 
 // http returns the fields of an entry that calls an address.

@@ -102,8 +102,10 @@ func (s Site) othersTrust(ctx context.Context, g Gateway, kind Client) error {
 	if _, err := at(g.Base, g.Token, client.Pin{}).Health(ctx); !client.Untrusted(err) {
 		return s.Told(err)
 	}
-	return capabilities.Errorf(capabilities.CodeInvalidRequest, "%s would not take the certificate of %s, which is known by its fingerprint only", kind.Title, g.Base).
-		WithHint("Leave --http out: 'handrail mcp', which the client then starts, pins the fingerprint. Or set HANDRAIL_URL and HANDRAIL_TOKEN to the name that the gateway's certificate is for.")
+	return capabilities.Errorf(capabilities.CodeInvalidRequest,
+		"%s would not take the certificate of %s, which is known by its fingerprint only", kind.Title, g.Base).
+		WithHint("Leave --http out: 'handrail mcp', which the client then starts, pins the fingerprint. Or set HANDRAIL_URL and HANDRAIL_TOKEN " +
+			"to the name that the gateway's certificate is for.")
 }
 
 // Editable is a plan whose client is on this machine, with a file that can be edited.
@@ -299,8 +301,9 @@ func (p *Plan) Entry(show bool) (Entry, error) {
 	}
 	now.Transport = p.request.transport()
 	if show && !p.had {
-		return Entry{}, command.Advise(capabilities.Errorf(capabilities.CodeNotFound, "%s has no token yet, and --print makes none", client.Title),
-			command.Here("token", "create", now.Principal), " makes one and prints it; put it where TOKEN stands.")
+		return Entry{},
+			command.Advise(capabilities.Errorf(capabilities.CodeNotFound, "%s has no token yet, and --print makes none", client.Title),
+				command.Here("token", "create", now.Principal), " makes one and prints it; put it where TOKEN stands.")
 	}
 	e := Entry{Principal: now.Principal, Hidden: p.request.HTTP && !show}
 	if p.had {
@@ -344,7 +347,8 @@ func (s Site) Remove(ctx context.Context, r Request) (Removed, error) {
 		return gone, fileProblem(client, gone.File, err)
 	}
 	if !had && !there {
-		return gone, capabilities.Errorf(capabilities.CodeNotFound, "%s is not connected", client.Title).WithHint("Name its file with --file if it is not " + gone.File + ".")
+		return gone, capabilities.Errorf(capabilities.CodeNotFound, "%s is not connected", client.Title).
+			WithHint("Name its file with --file if it is not " + gone.File + ".")
 	}
 	if there {
 		gone.Backup, err = clientfile.Edit(gone.File, clientfile.Options{Private: known.Transport == "http"}, func(old []byte) ([]byte, error) {

@@ -58,7 +58,8 @@ func (s Site) try(ctx context.Context, entry map[string]any) (tools int, err err
 func tryFailure(err error, said *tail) error {
 	if text := said.String(); text != "" {
 		message, hint, _ := strings.Cut(text, "\n  -> ")
-		return capabilities.Errorf(capabilities.CodeExecutionFailed, "the client's own command does not work: %s", strings.TrimPrefix(strings.TrimSpace(message), "handrail: ")).
+		return capabilities.Errorf(capabilities.CodeExecutionFailed, "the client's own command does not work: %s",
+			strings.TrimPrefix(strings.TrimSpace(message), "handrail: ")).
 			WithHint(strings.TrimSpace(hint))
 	}
 	return command.Advise(capabilities.Errorf(capabilities.CodeExecutionFailed, "the client's way to the gateway does not work: %v", err),

@@ -134,7 +134,8 @@ func printTask(out io.Writer, all []approvalView) {
 		ids = append(ids, terminal.Plain(a.ID))
 		bound, own = bound || a.Longest == "call", own || a.cannot() != ""
 	}
-	fmt.Fprintf(out, "-- %d questions of %s in lane %s\n", len(task), terminal.Plain(string(last.Principal)), terminal.Plain(string(last.Lane)))
+	fmt.Fprintf(out, "-- %d questions of %s in lane %s\n", len(task), terminal.Plain(string(last.Principal)),
+		terminal.Plain(string(last.Lane)))
 	if own {
 		fmt.Fprintf(out, "    handrail deny %s\n", strings.Join(ids, " "))
 		return
@@ -178,11 +179,15 @@ func (a *approvalView) print(out io.Writer, rules, whole bool) {
 		return
 	}
 	if a.Wants != "" {
-		fmt.Fprintf(out, "%s  %s risk: a call of %s's wants %s\n    it runs %s (%s); an answer is for this call and this host alone\n", terminal.Plain(a.ID), terminal.Plain(a.Risk), terminal.Plain(string(a.Principal)), terminal.Plain(a.Wants), terminal.Plain(string(a.Tool)), terminal.Plain(a.Title))
+		fmt.Fprintf(out, "%s  %s risk: a call of %s's wants %s\n    it runs %s (%s); an answer is for this call and this host alone\n",
+			terminal.Plain(a.ID), terminal.Plain(a.Risk), terminal.Plain(string(a.Principal)), terminal.Plain(a.Wants),
+			terminal.Plain(string(a.Tool)), terminal.Plain(a.Title))
 	} else {
-		fmt.Fprintf(out, "%s  %s risk: %s wants %s (%s)\n", terminal.Plain(a.ID), terminal.Plain(a.Risk), terminal.Plain(string(a.Principal)), terminal.Plain(string(a.Tool)), terminal.Plain(a.Title))
+		fmt.Fprintf(out, "%s  %s risk: %s wants %s (%s)\n", terminal.Plain(a.ID), terminal.Plain(a.Risk), terminal.Plain(string(a.Principal)),
+			terminal.Plain(string(a.Tool)), terminal.Plain(a.Title))
 	}
-	fmt.Fprintf(out, "    on %s, lane %s, asked %s, open until %s\n", terminal.Plain(where), terminal.Plain(string(a.Lane)), terminal.Ago(time.Now(), a.Created), a.Expires.Local().Format(terminal.Clock))
+	fmt.Fprintf(out, "    on %s, lane %s, asked %s, open until %s\n", terminal.Plain(where), terminal.Plain(string(a.Lane)),
+		terminal.Ago(time.Now(), a.Created), a.Expires.Local().Format(terminal.Clock))
 	if a.State != "" && a.State != "pending" {
 		fmt.Fprintf(out, "    %s\n", terminal.Plain(strings.TrimSuffix(a.State+": "+a.Closed, ": ")))
 		return
@@ -208,7 +213,9 @@ func (a *approvalView) print(out io.Writer, rules, whole bool) {
 	for _, part := range []struct {
 		name string
 		list []string
-	}{{"mode", a.Surface.Words()}, {"hosts", a.Hosts}, {"paths", a.Paths}, {"touches", a.Keys}, {"only with your approval, this once", a.Escalated}, {"because", append(a.Why, a.Policies...)}} {
+	}{{"mode", a.Surface.Words()}, {"hosts", a.Hosts}, {
+		"paths", a.Paths,
+	}, {"touches", a.Keys}, {"only with your approval, this once", a.Escalated}, {"because", append(a.Why, a.Policies...)}} {
 		if text := strings.Join(part.list, ", "); text != "" {
 			fmt.Fprintf(out, "    %s: %s\n", part.name, terminal.Plain(text))
 		}
@@ -235,7 +242,10 @@ func (a *approvalView) print(out io.Writer, rules, whole bool) {
 // printAnswers writes the commands that answer it.
 func (a *approvalView) printAnswers(out io.Writer, where string) {
 	choices := "once"
-	for _, c := range []struct{ least, text string }{{"lease", "--for 5m"}, {"lease", "--for 5m --family for all " + familyOf(string(a.Tool)) + " tools"}, {"session", "--session"}, {"always", "--always"}} {
+	for _, c := range []struct{ least, text string }{
+		{"lease", "--for 5m"}, {"lease", "--for 5m --family for all " + familyOf(string(a.Tool)) + " tools"}, {"session", "--session"},
+		{"always", "--always"},
+	} {
 		if order := []string{"call", "lease", "session", "always"}; slices.Index(order, a.Longest) >= slices.Index(order, c.least) {
 			choices += ", " + c.text
 		}

@@ -104,7 +104,8 @@ func NewApproveCmd() *cobra.Command {
 	session := cmd.Flags().Bool("session", false, "allow the tool until the grant is revoked, at most 12h")
 	reason := cmd.Flags().String("reason", "", "why; it is recorded")
 	always := cmd.Flags().Bool("always", false, "allow the tool in every lane of the caller's, while the present policy is in force")
-	acknowledge := cmd.Flags().Bool("acknowledge", false, "say that you know what is privileged or may destroy something; else it is asked at a terminal")
+	acknowledge := cmd.Flags().Bool("acknowledge", false,
+		"say that you know what is privileged or may destroy something; else it is asked at a terminal")
 	fill := cmd.Flags().StringArray("set", nil, "fill in a field of what a provider asks, as NAME=VALUE; repeated for each")
 	narrow := addScopeFlags(cmd)
 	cmd.MarkFlagsMutuallyExclusive("for", "session", "always", "set")
@@ -145,7 +146,10 @@ func NewApproveCmd() *cobra.Command {
 		if narrow.into(request) && kind == "call" {
 			return terminal.UsageError("one call is as narrow as can be; --domain, --app, --path and --uses go with --for, --session or --always")
 		}
-		terms := map[string]string{"call": "once", "lease": "for " + capabilities.Spoken(*lasts), "session": "until you revoke it", "always": "while this policy is in force"}[kind]
+		terms := map[string]string{
+			"call": "once", "lease": "for " + capabilities.Spoken(*lasts), "session": "until you revoke it",
+			"always": "while this policy is in force",
+		}[kind]
 		return answerApproval(cmd, args, request, "allowed", terms)
 	}
 	return cmd
@@ -309,7 +313,8 @@ func newGrantListCmd() *cobra.Command {
 				if time.Until(g.Expires) > 24*time.Hour {
 					until = time.DateOnly
 				}
-				t.Row(g.ID, g.Kind, string(g.Principal), strings.Join(g.Tools, ", "), cmp.Or(names[string(g.Node)], string(g.Node)), lane, only, used, g.Expires.Local().Format(until))
+				t.Row(g.ID, g.Kind, string(g.Principal), strings.Join(g.Tools, ", "), cmp.Or(names[string(g.Node)], string(g.Node)), lane, only, used,
+					g.Expires.Local().Format(until))
 			}
 			t.Flush()
 			return nil
@@ -374,7 +379,8 @@ func newGrantGiveCmd() *cobra.Command {
 		if made.Lane != "" {
 			where = "in lane " + string(made.Lane)
 		}
-		if err := remote.Confirmed(cmd, raw, "grant %s: %s may use %s on %s %s for %s", made.ID, args[0], strings.Join(args[1:], ", "), cmp.Or(c.NodeNames(cmd)[on], on), where, capabilities.Spoken(*lasts)); err != nil {
+		if err := remote.Confirmed(cmd, raw, "grant %s: %s may use %s on %s %s for %s", made.ID, args[0], strings.Join(args[1:], ", "),
+			cmp.Or(c.NodeNames(cmd)[on], on), where, capabilities.Spoken(*lasts)); err != nil {
 			return err
 		}
 		if made.Lane != "" && *lane == "" {
@@ -401,7 +407,9 @@ func noteOtherLane(cmd *cobra.Command, c *remote.Gateway, principal string, lane
 		}
 	}
 	if latest != "" && latest != lane {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s last worked in lane %s, which this grant is not for: --lane names it, --any-lane covers every lane of the caller.\n", terminal.Plain(principal), terminal.Plain(string(latest)))
+		fmt.Fprintf(cmd.ErrOrStderr(),
+			"%s last worked in lane %s, which this grant is not for: --lane names it, --any-lane covers every lane of the caller.\n",
+			terminal.Plain(principal), terminal.Plain(string(latest)))
 	}
 }
 

@@ -123,7 +123,8 @@ func formLines(f *api.Form) []string {
 // printForm writes what a provider's program asks, and the commands that answer it.
 func (a *approvalView) printForm(out io.Writer, where string) {
 	fmt.Fprintf(out, "%s  the provider %s asks you something\n", terminal.Plain(a.ID), terminal.Plain(a.Form.Provider))
-	fmt.Fprintf(out, "    its tool %s on %s, in a call of %s, lane %s, asked %s, open until %s\n", terminal.Plain(string(a.Tool)), terminal.Plain(where), terminal.Plain(string(a.Principal)), terminal.Plain(string(a.Lane)),
+	fmt.Fprintf(out, "    its tool %s on %s, in a call of %s, lane %s, asked %s, open until %s\n", terminal.Plain(string(a.Tool)),
+		terminal.Plain(where), terminal.Plain(string(a.Principal)), terminal.Plain(string(a.Lane)),
 		terminal.Ago(time.Now(), a.Created), a.Expires.Local().Format(terminal.Clock))
 	if a.State != "" && a.State != "pending" {
 		fmt.Fprintf(out, "    %s\n", terminal.Plain(strings.TrimSuffix(a.State+": "+a.Closed, ": ")))

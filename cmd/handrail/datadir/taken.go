@@ -46,8 +46,10 @@ func (d Dir) up(ctx context.Context) error {
 	if err != nil || !answers(ctx, base, pin) {
 		return nil
 	}
-	return command.Advise(capabilities.Errorf(capabilities.CodeConflict, "it is up already: %s/console/ (process %d, data directory %s)", r.Page(Reach{}), r.PID, d),
-		command.Here("status"), " says more. To start it anew, end that process first; to run a second one, give it --data, --http and --quic of its own.")
+	return command.Advise(capabilities.Errorf(capabilities.CodeConflict, "it is up already: %s/console/ (process %d, data directory %s)",
+		r.Page(Reach{}), r.PID, d),
+		command.Here("status"),
+		" says more. To start it anew, end that process first; to run a second one, give it --data, --http and --quic of its own.")
 }
 
 // answers reports whether a Handrail gateway answers at base.

@@ -52,7 +52,8 @@ func newArtifactsListCmd() *cobra.Command {
 		}
 		t := terminal.NewTable(out, "ARTIFACT", "NAME", "TYPE", "BYTES", "TOOL", "PRINCIPAL", "UNTIL")
 		for _, v := range all {
-			t.Row(string(v.ID), v.Name, v.MIME, fmt.Sprint(v.Size), string(v.Tool), string(v.Principal), v.ExpiresAt.Local().Format(terminal.DayClock))
+			t.Row(string(v.ID), v.Name, v.MIME, fmt.Sprint(v.Size), string(v.Tool), string(v.Principal), v.ExpiresAt.Local().
+				Format(terminal.DayClock))
 		}
 		t.Flush()
 		return nil

@@ -100,7 +100,8 @@ func runCall(cmd *cobra.Command, tool string, o Options) error {
 			cancelRequest(cmd, c, o.requestID)
 		}
 		if cmd.Context().Err() != nil && !terminal.FlagsOf(cmd).JSON {
-			fmt.Fprintln(cmd.ErrOrStderr(), "The call is cancelled. If it had started, its effect may have happened: 'handrail calls' says how it ended.")
+			fmt.Fprintln(cmd.ErrOrStderr(),
+				"The call is cancelled. If it had started, its effect may have happened: 'handrail calls' says how it ended.")
 		}
 		return err
 	}

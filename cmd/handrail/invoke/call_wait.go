@@ -81,12 +81,16 @@ func sayQuestion(cmd *cobra.Command, asker *remote.Gateway, a api.Approval, own 
 	}
 	until := a.Expires.Local().Format(terminal.Clock)
 	if own && a.Own != nil && a.Own.Owner {
-		fmt.Fprintf(w, "%sWaiting for you, open until %s: the device is yours, so allow it in the console, %s/console/approvals/%s (sign in: %s).\n", clear, until, datadir.ForBrowser(asker.Base.String()), terminal.Plain(a.ID), data.Command("login"))
+		fmt.Fprintf(w,
+			"%sWaiting for you, open until %s: the device is yours, so allow it in the console, %s/console/approvals/%s (sign in: %s).\n", clear,
+			until, datadir.ForBrowser(asker.Base.String()), terminal.Plain(a.ID), data.Command("login"))
 		return
 	}
 	if own {
-		fmt.Fprintf(w, "%sWaiting for a person: question %s, open until %s. Nobody answers their own; another person does with 'handrail approve %s' or in the console.\n", clear, terminal.Plain(a.ID), until, terminal.Plain(a.ID))
+		fmt.Fprintf(w, "%sWaiting for a person: question %s, open until %s. Nobody answers their own; another person does with 'handrail "+
+			"approve %s' or in the console.\n", clear, terminal.Plain(a.ID), until, terminal.Plain(a.ID))
 		return
 	}
-	fmt.Fprintf(w, "%sWaiting for your answer to question %s, open until %s: %s (or deny).\n", clear, terminal.Plain(a.ID), until, data.Command("approve", terminal.Plain(a.ID)))
+	fmt.Fprintf(w, "%sWaiting for your answer to question %s, open until %s: %s (or deny).\n", clear, terminal.Plain(a.ID), until,
+		data.Command("approve", terminal.Plain(a.ID)))
 }

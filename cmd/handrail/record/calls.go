@@ -62,7 +62,10 @@ func NewCallsCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		narrow := []string{"node", id, "tool", *tool, "lane", *lane, "principal", *who, "state", *state, "q", *search, "profile", *profile, "snapshot", *snapshot, "isolation", *isolation, "limit", strconv.Itoa(*limit)}
+		narrow := []string{
+			"node", id, "tool", *tool, "lane", *lane, "principal", *who, "state", *state, "q", *search, "profile", *profile, "snapshot", *snapshot,
+			"isolation", *isolation, "limit", strconv.Itoa(*limit),
+		}
 		if *before > 0 {
 			narrow = append(narrow, "before", strconv.FormatUint(*before, 10))
 		}
@@ -102,7 +105,8 @@ func printCalls(cmd *cobra.Command, list callList) error {
 		t := terminal.NewTable(cmd.OutOrStdout(), "WHEN", "WHO", "NODE", "WHAT", "OUTCOME", "CALL")
 		now := time.Now()
 		for _, v := range calls {
-			t.Row(terminal.Ago(now, v.StartedAt), string(v.Principal), cmp.Or(v.NodeLabel, string(v.Node)), cmp.Or(v.Phrase, string(v.Tool)), outcomeOf(v), string(v.ID))
+			t.Row(terminal.Ago(now, v.StartedAt), string(v.Principal), cmp.Or(v.NodeLabel, string(v.Node)), cmp.Or(v.Phrase, string(v.Tool)),
+				outcomeOf(v), string(v.ID))
 		}
 		t.Flush()
 	}

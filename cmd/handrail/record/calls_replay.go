@@ -19,7 +19,8 @@ func newCallsReplayCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay CALL",
 		Short: "Decide a recorded call again, and say what differs and by which rule",
-		Long: "Decides a recorded call again, by the policy in force now and by the one in force at that time, where that is kept. The grants that people gave are left out.\n" +
+		Long: "Decides a recorded call again, by the policy in force now and by the one in force at that time, where that is kept. The grants " +
+			"that people gave are left out.\n" +
 			"With --run it runs again, too, as a call of your own: only where it leaves nothing behind, and while its arguments are kept.",
 		Args: cobra.ExactArgs(1),
 	}
@@ -39,7 +40,8 @@ func newCallsReplayCmd() *cobra.Command {
 			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
 		}
 		var raw json.RawMessage
-		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("calls", string(call.ID), "replay"), map[string]any{"run": *run}, &raw); err != nil {
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("calls", string(call.ID), "replay"), map[string]any{"run": *run},
+			&raw); err != nil {
 			return err
 		}
 		if terminal.FlagsOf(cmd).JSON {
@@ -70,7 +72,8 @@ func printReplay(cmd *cobra.Command, r *rules.CallReplay) {
 		}
 		return strings.Join(rules, ", ")
 	}
-	fmt.Fprintf(out, "call                   %s\ntool                   %s\nrecorded               %s, by %s\n", terminal.Plain(string(r.Call)), terminal.Plain(string(r.Tool)), r.Was, terminal.Plain(by(r.Rules)))
+	fmt.Fprintf(out, "call                   %s\ntool                   %s\nrecorded               %s, by %s\n",
+		terminal.Plain(string(r.Call)), terminal.Plain(string(r.Tool)), r.Was, terminal.Plain(by(r.Rules)))
 	line := func(name string, v *rules.Verdict) {
 		same := "the same"
 		if v.Differs {

@@ -32,7 +32,8 @@ func NewDriftCmd() *cobra.Command {
 	return cmd
 }
 
-func driftOf(ctx context.Context, c *remote.Gateway, open bool, tool string, limit int) (list api.DriftList, raw json.RawMessage, err error) {
+func driftOf(ctx context.Context, c *remote.Gateway, open bool, tool string,
+	limit int) (list api.DriftList, raw json.RawMessage, err error) {
 	only := ""
 	if open {
 		only = "1"
@@ -171,7 +172,8 @@ func Restricted(ctx context.Context, c *remote.Gateway, tool string) *api.Restri
 // again.
 func ReviewTool(cmd *cobra.Command, c *remote.Gateway, r *api.RestrictedTool, reason string, yes bool) error {
 	if strings.TrimSpace(reason) == "" {
-		return terminal.UsageError("--reason is required: %s was restricted by %s, and its review goes into the ledger", terminal.Plain(string(r.Tool)), terminal.Plain(r.Event))
+		return terminal.UsageError("--reason is required: %s was restricted by %s, and its review goes into the ledger",
+			terminal.Plain(string(r.Tool)), terminal.Plain(r.Event))
 	}
 	if !yes {
 		if terminal.FlagsOf(cmd).JSON || !terminal.Interactive(cmd.InOrStdin()) {
@@ -183,7 +185,8 @@ func ReviewTool(cmd *cobra.Command, c *remote.Gateway, r *api.RestrictedTool, re
 		}
 		said := cmd.ErrOrStderr()
 		printDrift(said, &api.DriftList{Events: events.Events}, false)
-		fmt.Fprintf(said, "\n%s declares: %s\nmanifest  %s\n", terminal.Plain(string(r.Tool)), terminal.OrDash(strings.Join(r.Keys, ", ")), terminal.Plain(r.ManifestHash))
+		fmt.Fprintf(said, "\n%s declares: %s\nmanifest  %s\n", terminal.Plain(string(r.Tool)), terminal.OrDash(strings.Join(r.Keys, ", ")),
+			terminal.Plain(r.ManifestHash))
 		if r.ManifestHash != r.ManifestThen {
 			fmt.Fprintf(said, "It changed since: it was %s\n", terminal.Plain(r.ManifestThen))
 		}
@@ -194,7 +197,8 @@ func ReviewTool(cmd *cobra.Command, c *remote.Gateway, r *api.RestrictedTool, re
 		}
 	}
 	var raw json.RawMessage
-	if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("tools", string(r.Tool), "review"), api.ReviewTool{ManifestHash: r.ManifestHash, Reason: reason}, &raw); err != nil {
+	if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("tools", string(r.Tool), "review"),
+		api.ReviewTool{ManifestHash: r.ManifestHash, Reason: reason}, &raw); err != nil {
 		return err
 	}
 	return remote.Confirmed(cmd, raw, "%s is reviewed and can be called again", r.Tool)

@@ -55,7 +55,8 @@ func newLedgerShowCmd() *cobra.Command {
 		if cmd.Flags().Changed("after") {
 			from = strconv.FormatUint(*after, 10)
 		}
-		raw, err := c.List(cmd, remote.Query(remote.Path("ledger", "packets"), "call", *call, "kind", *kind, "after", from, "limit", strconv.Itoa(*limit)), "packets")
+		raw, err := c.List(cmd,
+			remote.Query(remote.Path("ledger", "packets"), "call", *call, "kind", *kind, "after", from, "limit", strconv.Itoa(*limit)), "packets")
 		if err != nil {
 			return err
 		}
@@ -106,7 +107,8 @@ func printPackets(w io.Writer, raw []json.RawMessage, full bool) error {
 	if !full {
 		t := terminal.NewTable(w, "SEQ", "TIME", "KIND", "TOOL", "WHO", "NODE", "OUTCOME", "CALL")
 		for _, p := range packets {
-			t.Row(strconv.FormatUint(p.Seq, 10), p.Time().Local().Format(terminal.DayClock), p.Kind, cmp.Or(string(p.Tool), p.named("tool")), string(p.Principal),
+			t.Row(strconv.FormatUint(p.Seq, 10), p.Time().Local().
+				Format(terminal.DayClock), p.Kind, cmp.Or(string(p.Tool), p.named("tool")), string(p.Principal),
 				cmp.Or(string(p.Node), p.named("node")), p.outcome(), cmp.Or(string(p.Call), p.named("call")))
 		}
 		t.Flush()
@@ -114,7 +116,9 @@ func printPackets(w io.Writer, raw []json.RawMessage, full bool) error {
 	}
 	for _, p := range packets {
 		fmt.Fprintf(w, "%d  %s  %s\n", p.Seq, p.Time().Local().Format("2006-01-02 15:04:05.000000"), terminal.Plain(p.Kind))
-		for _, field := range [][2]string{{"tool", string(p.Tool)}, {"who", string(p.Principal)}, {"lane", string(p.Lane)}, {"node", string(p.Node)}, {"call", string(p.Call)}} {
+		for _, field := range [][2]string{
+			{"tool", string(p.Tool)}, {"who", string(p.Principal)}, {"lane", string(p.Lane)}, {"node", string(p.Node)}, {"call", string(p.Call)},
+		} {
 			if field[1] != "" {
 				fmt.Fprintf(w, "    %s: %s\n", field[0], terminal.Plain(field[1]))
 			}

@@ -130,7 +130,9 @@ func ReadNodeLog(r io.Reader) (ledger.NodeLog, chain.Key, error) {
 
 // nodeLogOf returns the gateway's side of the house what it compares.
 func nodeLogOf(l *journal.Log, taken time.Time) ledger.NodeLog {
-	kinds := map[string]ledger.NodeKind{journal.KindStarted: ledger.NodeStarted, journal.KindFinished: ledger.NodeFinished, journal.KindRefused: ledger.NodeRefused}
+	kinds := map[string]ledger.NodeKind{
+		journal.KindStarted: ledger.NodeStarted, journal.KindFinished: ledger.NodeFinished, journal.KindRefused: ledger.NodeRefused,
+	}
 	out := ledger.NodeLog{Node: capabilities.NodeID(l.Chain), First: l.First, Seen: l.Peers, Taken: taken}
 	for i := range l.Records {
 		r := &l.Records[i]
@@ -160,12 +162,15 @@ func printComparison(w io.Writer, c ledger.Comparison) {
 	if n := len(c.Differences); n > 0 {
 		verdict = fmt.Sprintf("The two ledgers differ: %s.", terminal.Count(n, "difference"))
 	}
-	fmt.Fprintf(w, "%s\n  gateway  %s, seen by the node up to entry %d\n  node     %s, %d entries, seen by the gateway up to entry %d\n  calls    %d in both",
+	fmt.Fprintf(w, "%s\n  gateway  %s, seen by the node up to entry %d\n  node     %s, %d entries, seen by the gateway up to entry %d\n  "+
+		"calls    %d in both",
 		verdict, terminal.Plain(c.Chain), c.SeenByNode, terminal.Plain(string(c.Node)), c.NodeEntries, c.Witnessed, c.Calls)
 	for _, part := range []struct {
 		n    int
 		text string
-	}{{c.Refused, "refused by the node"}, {c.GatewayOnly, "never begun there"}, {c.Unsettled, "too new for one of the two"}, {c.Pruned, "kept no longer by one of the two"}} {
+	}{{
+		c.Refused, "refused by the node",
+	}, {c.GatewayOnly, "never begun there"}, {c.Unsettled, "too new for one of the two"}, {c.Pruned, "kept no longer by one of the two"}} {
 		if part.n > 0 {
 			fmt.Fprintf(w, ", %d %s", part.n, part.text)
 		}

@@ -69,7 +69,8 @@ func newLedgerVerifyCmd() *cobra.Command {
 }
 
 func printReport(w io.Writer, r ledger.Report) {
-	fmt.Fprintf(w, "The ledger verifies.\n  chain    %s\n  entries  %d to %d, %s\n", terminal.Plain(r.Chain), r.First, r.Last, terminal.Count(r.Packets, "packet"))
+	fmt.Fprintf(w, "The ledger verifies.\n  chain    %s\n  entries  %d to %d, %s\n", terminal.Plain(r.Chain), r.First, r.Last,
+		terminal.Count(r.Packets, "packet"))
 	if r.Pruned > 0 {
 		fmt.Fprintf(w, "  pruned   %d, with proof\n", r.Pruned)
 	}

@@ -47,7 +47,8 @@ func FindFor(cmd *cobra.Command, agent bool) (*Gateway, error) {
 		return Find(cmd)
 	}
 	if os.Getenv("HANDRAIL_TOKEN") != "" || os.Getenv("HANDRAIL_URL") != "" {
-		return nil, terminal.UsageError("--agent takes the token of the data directory; HANDRAIL_TOKEN and HANDRAIL_URL already say who calls where")
+		return nil,
+			terminal.UsageError("--agent takes the token of the data directory; HANDRAIL_TOKEN and HANDRAIL_URL already say who calls where")
 	}
 	return FindWith(cmd, datadir.Dir.AgentTokenPath)
 }
@@ -148,7 +149,8 @@ func (c *Gateway) Ask(ctx context.Context, method, path string, in, out any) err
 // Told is the same as the function, and says where a data directory's own token comes from.
 func (c *Gateway) Told(err error) error {
 	if coded := (*capabilities.Error)(nil); c.Keeps && errors.As(err, &coded) && coded.Code == capabilities.CodeUnauthenticated {
-		return command.Advise(coded, "The gateway makes this data directory's token anew when it starts: end ", command.Here("up"), " or ", command.Here("gateway"), " and start it again.")
+		return command.Advise(coded, "The gateway makes this data directory's token anew when it starts: end ", command.Here("up"), " or ",
+			command.Here("gateway"), " and start it again.")
 	}
 	return Told(err)
 }
@@ -196,8 +198,10 @@ func Told(err error) error {
 	}
 	if client.Untrusted(err) {
 		return &terminal.ExitError{Code: terminal.ExitUnreachable, Err: capabilities.Errorf(capabilities.CodeUnauthenticated, "%s", err.Error()).
-			WithHint("If that is your gateway, compare the fingerprint that 'handrail login' shows on its machine, and put it into HANDRAIL_FINGERPRINT. If it changed by itself, somebody may be in between.")}
+			WithHint("If that is your gateway, compare the fingerprint that 'handrail login' shows on its machine, and put it into " +
+				"HANDRAIL_FINGERPRINT. If it changed by itself, somebody may be in between.")}
 	}
-	return &terminal.ExitError{Code: terminal.ExitUnreachable, Err: command.Advise(capabilities.Errorf(capabilities.CodeNotFound, "%s", err.Error()),
-		"Start it with ", command.Here("up"), " or ", command.Here("gateway"), ", or correct --data or HANDRAIL_URL.")}
+	return &terminal.ExitError{Code: terminal.ExitUnreachable,
+		Err: command.Advise(capabilities.Errorf(capabilities.CodeNotFound, "%s", err.Error()),
+			"Start it with ", command.Here("up"), " or ", command.Here("gateway"), ", or correct --data or HANDRAIL_URL.")}
 }

@@ -52,7 +52,8 @@ func like(what, text string, all []Named) string {
 	case len(all) <= 8:
 		return "There is: " + list(all) + "."
 	}
-	return map[string]string{"node": "'handrail nodes' lists them.", "approval": "'handrail approvals' lists them.", "grant": "'handrail grant list' lists them.",
+	return map[string]string{"node": "'handrail nodes' lists them.", "approval": "'handrail approvals' lists them.",
+		"grant": "'handrail grant list' lists them.",
 		"token": "'handrail token list' lists them.", "file": "'handrail artifacts list' lists them."}[what]
 }
 
@@ -196,7 +197,8 @@ func (c *Gateway) SoleNode(cmd *cobra.Command) (string, error) {
 	case 1:
 		return all[0].ID, nil
 	case 0:
-		return "", capabilities.Errorf(capabilities.CodeNodeNotFound, "no node is paired").WithAction(capabilities.Action{Key: capabilities.ActionPairNode}, "Have one paired.")
+		return "", capabilities.Errorf(capabilities.CodeNodeNotFound, "no node is paired").
+			WithAction(capabilities.Action{Key: capabilities.ActionPairNode}, "Have one paired.")
 	}
 	return "", terminal.UsageHint("Name it with --node: "+list(all)+".", "there are %d nodes", len(all))
 }

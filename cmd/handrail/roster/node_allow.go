@@ -106,8 +106,9 @@ func changedAllow(node *remote.Node, names []string, remove, set bool) ([]string
 			if near != "" {
 				return nil, terminal.UsageHint("Did you mean "+near+"?", "no tool is named %q", name)
 			}
-			return nil, &terminal.ExitError{Code: terminal.ExitUsage, Err: command.Advise(capabilities.Errorf(capabilities.CodeInvalidRequest, "no tool is named %q", name),
-				command.Here("nodes", string(node.ID)), " lists the tools of this node.")}
+			return nil, &terminal.ExitError{Code: terminal.ExitUsage,
+				Err: command.Advise(capabilities.Errorf(capabilities.CodeInvalidRequest, "no tool is named %q", name),
+					command.Here("nodes", string(node.ID)), " lists the tools of this node.")}
 		}
 		want = append(want, c)
 	}
@@ -119,8 +120,9 @@ func changedAllow(node *remote.Node, names []string, remove, set bool) ([]string
 		for _, c := range want {
 			var missing bool
 			if have, missing = without(have, c, offered); missing {
-				return nil, &terminal.ExitError{Code: terminal.ExitUsage, Err: command.Advise(capabilities.Errorf(capabilities.CodeInvalidRequest, "%s is not in the list", asTool(c)),
-					command.Here("node", "allow", string(node.ID)), " prints the list.")}
+				return nil, &terminal.ExitError{Code: terminal.ExitUsage,
+					Err: command.Advise(capabilities.Errorf(capabilities.CodeInvalidRequest, "%s is not in the list", asTool(c)),
+						command.Here("node", "allow", string(node.ID)), " prints the list.")}
 			}
 		}
 	default:

@@ -71,8 +71,8 @@ var showNode = remote.WithNode(func(cmd *cobra.Command, c *remote.Gateway, id st
 func printNode(cmd *cobra.Command, n remote.Node) {
 	out := cmd.OutOrStdout()
 	for _, line := range [][2]string{
-		{"node", string(n.ID)}, {"label", n.Label}, {"state", n.State}, {"reason", n.Reason}, {"seen", n.Seen()}, {"trust", n.Trust}, {"owner", string(n.Owner)},
-		{"host", n.Host}, {"platform", n.System()}, {"key", n.Fingerprint}, {"version", n.Agent},
+		{"node", string(n.ID)}, {"label", n.Label}, {"state", n.State}, {"reason", n.Reason}, {"seen", n.Seen()}, {"trust", n.Trust},
+		{"owner", string(n.Owner)}, {"host", n.Host}, {"platform", n.System()}, {"key", n.Fingerprint}, {"version", n.Agent},
 		{"labels", strings.Join(n.Labels, ", ")}, {"allowed", asTools(n.Allow)}, {"wants", asTools(n.Wants)},
 	} {
 		if line[1] != "" {
@@ -80,7 +80,8 @@ func printNode(cmd *cobra.Command, n remote.Node) {
 		}
 	}
 	if len(n.Wants) > 0 {
-		fmt.Fprintf(out, "          It offers more than it may do here: 'handrail node allow %s TOOL…' allows it.\n", terminal.Plain(string(n.ID)))
+		fmt.Fprintf(out, "          It offers more than it may do here: 'handrail node allow %s TOOL…' allows it.\n",
+			terminal.Plain(string(n.ID)))
 	}
 	if len(n.Capabilities) == 0 {
 		return
@@ -113,7 +114,8 @@ func AddNodeAdminCmds(parent *cobra.Command) {
 
 	revoke := &cobra.Command{Use: "revoke NODE", Short: "End a node's pairing at once and for good"}
 	reason := revoke.Flags().String("reason", "", "why, for the record")
-	nodeAction(revoke, "revoke", "is revoked; its connection is closed", func() (map[string]any, error) { return remote.Body("reason", *reason), nil })
+	nodeAction(revoke, "revoke", "is revoked; its connection is closed",
+		func() (map[string]any, error) { return remote.Body("reason", *reason), nil })
 
 	parent.AddCommand(list, approve, deny, revoke, newNodeAllowCmd(),
 		newNodePatchCmd("label NODE LABEL", "Name a node for people", "label"),
@@ -140,7 +142,8 @@ func newNodePatchCmd(use, short, field string) *cobra.Command {
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: remote.CompleteNodes(1),
 		RunE: remote.WithNode(func(cmd *cobra.Command, c *remote.Gateway, id string, args []string) error {
-			return c.Change(cmd, http.MethodPatch, remote.Path("nodes", id), map[string]any{field: args[1]}, "node %s: %s is now %q", id, field, args[1])
+			return c.Change(cmd, http.MethodPatch, remote.Path("nodes", id), map[string]any{field: args[1]}, "node %s: %s is now %q", id, field,
+				args[1])
 		}),
 	}
 }

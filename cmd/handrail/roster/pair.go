@@ -80,7 +80,10 @@ func runPair(cmd *cobra.Command, o pairOptions) error {
 	said := out // what is told beside the paste
 	switch {
 	case asJSON:
-		if err := terminal.PrintJSON(out, map[string]any{"event": "paste", "invite_id": invite.ID, "paste": invite.Paste, "expires_at": invite.ExpiresAt, "uses": invite.Uses, "fingerprint": c.Pin.String(), "this_machine_only": local}); err != nil {
+		if err := terminal.PrintJSON(out, map[string]any{
+			"event": "paste", "invite_id": invite.ID, "paste": invite.Paste, "expires_at": invite.ExpiresAt, "uses": invite.Uses,
+			"fingerprint": c.Pin.String(), "this_machine_only": local,
+		}); err != nil {
 			return err
 		}
 	default:
@@ -89,7 +92,8 @@ func runPair(cmd *cobra.Command, o pairOptions) error {
 		}
 		printInvite(out, said, invite, !o.noQR && terminal.Interactive(out))
 		if !c.Pin.IsZero() {
-			fmt.Fprintf(said, "The code carries the gateway's certificate to clients on the device. For a browser there, check that it matches:\n%s\n\n", c.Pin)
+			fmt.Fprintf(said,
+				"The code carries the gateway's certificate to clients on the device. For a browser there, check that it matches:\n%s\n\n", c.Pin)
 		}
 		if local {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Only this machine can use this code: the gateway takes devices on 127.0.0.1 alone.\n"+
@@ -115,7 +119,8 @@ func onlyHere(text string) bool {
 }
 
 func printInvite(w, said io.Writer, invite api.Invited, qr bool) {
-	fmt.Fprintf(said, "On the device, run 'handrail node join' and enter this code (valid until %s):\n\n", invite.ExpiresAt.Local().Format(terminal.Clock))
+	fmt.Fprintf(said, "On the device, run 'handrail node join' and enter this code (valid until %s):\n\n", invite.ExpiresAt.Local().
+		Format(terminal.Clock))
 	fmt.Fprintln(w, terminal.Plain(invite.Paste))
 	fmt.Fprintln(said)
 	if qr {
@@ -217,7 +222,8 @@ func (p admission) meet(ctx context.Context, id string) error {
 		}
 	} else {
 		fmt.Fprintf(p.said, "Joined: %s\n  host      %s\n  platform  %s\n  key       %s\n  offers    %s\n",
-			terminal.Plain(id), terminal.Plain(n.Host), terminal.Plain(n.System()), terminal.Plain(n.Fingerprint), terminal.Plain(remote.ByFamily(n.Offers)))
+			terminal.Plain(id), terminal.Plain(n.Host), terminal.Plain(n.System()), terminal.Plain(n.Fingerprint),
+			terminal.Plain(remote.ByFamily(n.Offers)))
 	}
 	if n.State != "pending" {
 		return p.settled(id, n.State)
@@ -252,7 +258,9 @@ func (p admission) settled(id, state string) error {
 		fmt.Fprintf(p.said, "Node %s is %s.\n", terminal.Plain(id), terminal.Plain(state))
 	}
 	if state != "approved" {
-		return &terminal.ExitError{Code: terminal.ExitDenied, Silent: true, Err: capabilities.Errorf(capabilities.CodePairingDenied, "node %s is %s", id, state)}
+		return &terminal.ExitError{
+			Code: terminal.ExitDenied, Silent: true, Err: capabilities.Errorf(capabilities.CodePairingDenied, "node %s is %s", id, state),
+		}
 	}
 	return nil
 }

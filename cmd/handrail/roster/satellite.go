@@ -60,19 +60,22 @@ func newSatelliteAddCmd() *cobra.Command {
 			return err
 		}
 		var i api.InvitedSatellite
-		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("satellites"), api.InviteSatellite{Service: args[0], AutoApprove: *yes, TTLS: int(ttl.Seconds())}, &i); err != nil {
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("satellites"),
+			api.InviteSatellite{Service: args[0], AutoApprove: *yes, TTLS: int(ttl.Seconds())}, &i); err != nil {
 			return err
 		}
 		out, said := cmd.OutOrStdout(), cmd.OutOrStdout()
 		if terminal.FlagsOf(cmd).JSON {
-			if err := terminal.PrintJSON(out, map[string]any{"event": "paste", "service": i.Service, "paste": i.Paste, "expires_at": i.Expires}); err != nil {
+			if err := terminal.PrintJSON(out,
+				map[string]any{"event": "paste", "service": i.Service, "paste": i.Paste, "expires_at": i.Expires}); err != nil {
 				return err
 			}
 		} else {
 			if !terminal.Interactive(out) { // a file or a pipe is to hold what 'handrail satellite join' takes
 				said = cmd.ErrOrStderr()
 			}
-			fmt.Fprintf(said, "On the satellite's machine, run 'handrail satellite join %s' and enter this code (valid until %s):\n\n", terminal.Plain(args[0]), i.Expires.Local().Format(terminal.Clock))
+			fmt.Fprintf(said, "On the satellite's machine, run 'handrail satellite join %s' and enter this code (valid until %s):\n\n",
+				terminal.Plain(args[0]), i.Expires.Local().Format(terminal.Clock))
 			fmt.Fprintln(out, terminal.Plain(i.Paste))
 			fmt.Fprintln(said)
 		}
@@ -85,7 +88,8 @@ func newSatelliteAddCmd() *cobra.Command {
 }
 
 // awaitSatellite shows who came with a code, and settles whether it is let in.
-func awaitSatellite(cmd *cobra.Command, c *remote.Gateway, said io.Writer, i api.InvitedSatellite, before map[capabilities.NodeID]api.Satellite) error {
+func awaitSatellite(cmd *cobra.Command, c *remote.Gateway, said io.Writer, i api.InvitedSatellite,
+	before map[capabilities.NodeID]api.Satellite) error {
 	ctx := cmd.Context()
 	stop := terminal.ShowWaiting(cmd, "waiting for the satellite")
 	defer func() { stop() }()
@@ -109,7 +113,8 @@ func awaitSatellite(cmd *cobra.Command, c *remote.Gateway, said io.Writer, i api
 			return meetSatellite(cmd, c, said, &s)
 		}
 		if time.Now().After(i.Expires) {
-			return capabilities.Errorf(capabilities.CodePasteExpired, "nobody used the code in its time").WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: i.Service}, "")
+			return capabilities.Errorf(capabilities.CodePasteExpired, "nobody used the code in its time").
+				WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: i.Service}, "")
 		}
 	}
 }
@@ -121,13 +126,15 @@ func meetSatellite(cmd *cobra.Command, c *remote.Gateway, said io.Writer, s *api
 			return err
 		}
 	} else {
-		fmt.Fprintf(said, "Joined: %s\n  service   %s\n  host      %s\n  platform  %s\n  key       %s\n", terminal.Plain(string(s.ID)), terminal.Plain(s.Service), terminal.Plain(s.Host), terminal.Plain(s.Platform), terminal.Plain(s.Key))
+		fmt.Fprintf(said, "Joined: %s\n  service   %s\n  host      %s\n  platform  %s\n  key       %s\n", terminal.Plain(string(s.ID)),
+			terminal.Plain(s.Service), terminal.Plain(s.Host), terminal.Plain(s.Platform), terminal.Plain(s.Key))
 	}
 	if s.State == "pending" {
 		p := admission{cmd: cmd, client: c, said: said, answers: bufio.NewReader(cmd.InOrStdin())}
 		answer, err := p.ask(cmd.Context(), "Compare the key with what the satellite shows. Let it in? [y/N] ")
 		if err == io.EOF {
-			return command.Advise(capabilities.Errorf(capabilities.CodePairingPending, "satellite %s waits for a decision", s.ID), command.Here("satellite", "approve", string(s.ID)), " lets it in.")
+			return command.Advise(capabilities.Errorf(capabilities.CodePairingPending, "satellite %s waits for a decision", s.ID),
+				command.Here("satellite", "approve", string(s.ID)), " lets it in.")
 		}
 		if err != nil {
 			return err
@@ -151,7 +158,9 @@ func meetSatellite(cmd *cobra.Command, c *remote.Gateway, said io.Writer, s *api
 		}
 	}
 	if s.State != "approved" {
-		return &terminal.ExitError{Code: terminal.ExitDenied, Silent: true, Err: capabilities.Errorf(capabilities.CodePairingDenied, "satellite %s is %s", s.ID, s.State)}
+		return &terminal.ExitError{
+			Code: terminal.ExitDenied, Silent: true, Err: capabilities.Errorf(capabilities.CodePairingDenied, "satellite %s is %s", s.ID, s.State),
+		}
 	}
 	return nil
 }
@@ -235,12 +244,14 @@ func onSatellite(cmd *cobra.Command, method, at string, in any) error {
 	if terminal.FlagsOf(cmd).JSON {
 		return terminal.PrintJSON(out, s)
 	}
-	fmt.Fprintf(out, "%s of %s: %s\n  host      %s (%s)\n  key       %s\n", terminal.Plain(string(s.ID)), terminal.Plain(s.Service), terminal.Plain(s.State), terminal.Plain(s.Host), terminal.Plain(s.Platform), terminal.Plain(s.Key))
+	fmt.Fprintf(out, "%s of %s: %s\n  host      %s (%s)\n  key       %s\n", terminal.Plain(string(s.ID)), terminal.Plain(s.Service),
+		terminal.Plain(s.State), terminal.Plain(s.Host), terminal.Plain(s.Platform), terminal.Plain(s.Key))
 	if s.Health != "" {
 		fmt.Fprintf(out, "  health    %s\n", terminal.Plain(strings.TrimSpace(s.Health+" "+s.Why)))
 	}
 	if s.SeenAt != nil {
-		fmt.Fprintf(out, "  seen      %s, up for %s, %d running, load %.2f\n", terminal.Ago(time.Now(), *s.SeenAt), capabilities.Spoken(time.Duration(s.UptimeS)*time.Second), s.Active, s.Load)
+		fmt.Fprintf(out, "  seen      %s, up for %s, %d running, load %.2f\n", terminal.Ago(time.Now(), *s.SeenAt),
+			capabilities.Spoken(time.Duration(s.UptimeS)*time.Second), s.Active, s.Load)
 	}
 	if s.Problem != "" {
 		fmt.Fprintf(out, "  problem   %s\n", terminal.Plain(s.Problem))

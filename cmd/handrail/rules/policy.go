@@ -35,7 +35,8 @@ func NewPolicyCmd() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPolicyCheckCmd(), newPolicyTestCmd(), newPolicyExplainCmd(), newPolicyDiffCmd(), newPolicyActivateCmd(), newPolicyReplayCmd(), newPolicyHistoryCmd())
+	cmd.AddCommand(newPolicyCheckCmd(), newPolicyTestCmd(), newPolicyExplainCmd(), newPolicyDiffCmd(), newPolicyActivateCmd(),
+		newPolicyReplayCmd(), newPolicyHistoryCmd())
 	return cmd
 }
 
@@ -211,7 +212,8 @@ func runPolicyCase(cmd *cobra.Command, engine *policy.Engine, text string, line 
 	dec.DisallowUnknownFields()
 	c := policyCase{Role: policy.RoleAgent}
 	if err := dec.Decode(&c); err != nil {
-		return false, terminal.UsageHint("'handrail policy test --help' shows a case.", "line %d: %s", line, strings.TrimPrefix(err.Error(), "json: "))
+		return false, terminal.UsageHint("'handrail policy test --help' shows a case.", "line %d: %s", line,
+			strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if c.Given == "" {
 		c.Given = string(engine.Profile(capabilities.ToolID(c.Tool)).Class())
@@ -223,14 +225,16 @@ func runPolicyCase(cmd *cobra.Command, engine *policy.Engine, text string, line 
 	d := engine.Decide(q)
 	ok := d.Effect == c.Expect.Effect
 	if terminal.FlagsOf(cmd).JSON {
-		return ok, terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"line": line, "name": c.Name, "ok": ok, "expect": c.Expect, "decision": d})
+		return ok, terminal.PrintJSON(cmd.OutOrStdout(),
+			map[string]any{"line": line, "name": c.Name, "ok": ok, "expect": c.Expect, "decision": d})
 	}
 	if !ok {
 		name := c.Name
 		if name == "" {
 			name = c.Tool
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "FAIL line %d %s: %s, not %s (%s) by %s\n", line, terminal.Plain(name), d.Effect, c.Expect, d.Reason, strings.Join(d.Determining, ", "))
+		fmt.Fprintf(cmd.OutOrStdout(), "FAIL line %d %s: %s, not %s (%s) by %s\n", line, terminal.Plain(name), d.Effect, c.Expect, d.Reason,
+			strings.Join(d.Determining, ", "))
 	}
 	return ok, nil
 }

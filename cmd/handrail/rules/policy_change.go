@@ -42,8 +42,11 @@ func (c *policyCase) request(engine *policy.Engine) (policy.Request, error) {
 	}
 	q := policy.Request{
 		Principal: capabilities.PrincipalID(c.Principal), User: policy.IsUser(c.Role), Role: c.Role, Taint: c.Taint, Tool: d.Tool,
-		Lane: capabilities.LaneID(c.Lane), Args: args.Canonical, Given: capabilities.IsolationClass(c.Given), Degraded: c.Degraded, Raised: c.Raised, Time: time.Now(),
-		Node: policy.Node{ID: capabilities.NodeID(c.Node.ID), Label: c.Node.Label, Platform: c.Node.Platform, Trust: c.Node.Trust, Labels: c.Node.Labels},
+		Lane: capabilities.LaneID(c.Lane), Args: args.Canonical, Given: capabilities.IsolationClass(c.Given), Degraded: c.Degraded,
+		Raised: c.Raised, Time: time.Now(),
+		Node: policy.Node{
+			ID: capabilities.NodeID(c.Node.ID), Label: c.Node.Label, Platform: c.Node.Platform, Trust: c.Node.Trust, Labels: c.Node.Labels,
+		},
 	}
 	if q.Args == nil {
 		q.Args = c.Args
@@ -55,8 +58,9 @@ func newPolicyDiffCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff [FROM [TO]]",
 		Short: "Show what another policy would change",
-		Long:  "Compares the policy in force with the staged files, or the two that are named: active, staged,\nor the beginning of a hash from 'handrail policy history'.",
-		Args:  cobra.MaximumNArgs(2),
+		Long: "Compares the policy in force with the staged files, or the two that are named: active, staged,\nor the beginning of a hash " +
+			"from 'handrail policy history'.",
+		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from, to := rules.Active, rules.Staged
 			if len(args) > 0 {
@@ -78,7 +82,9 @@ func newPolicyDiffCmd() *cobra.Command {
 				return err
 			}
 			if terminal.FlagsOf(cmd).JSON {
-				return terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"from": a.Snapshot, "to": b.Snapshot, "same": a.Snapshot == b.Snapshot, "diff": rules.Diff(rules.FilesOf(a), rules.FilesOf(b))})
+				return terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{
+					"from": a.Snapshot, "to": b.Snapshot, "same": a.Snapshot == b.Snapshot, "diff": rules.Diff(rules.FilesOf(a), rules.FilesOf(b)),
+				})
 			}
 			return showDiff(cmd.OutOrStdout(), a, b)
 		},

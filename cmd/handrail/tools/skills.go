@@ -128,7 +128,8 @@ func newSkillsShowCmd() *cobra.Command {
 				fmt.Fprintln(out, terminal.Plain(strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "    ")))
 			}
 			for _, f := range s.Files {
-				fmt.Fprintf(out, "%s (%d bytes): handrail skills show %s %s\n", terminal.Plain(f.Path), f.Bytes, terminal.Plain(s.Name), command.Word(runtime.GOOS, terminal.Plain(f.Path)))
+				fmt.Fprintf(out, "%s (%d bytes): handrail skills show %s %s\n", terminal.Plain(f.Path), f.Bytes, terminal.Plain(s.Name),
+					command.Word(runtime.GOOS, terminal.Plain(f.Path)))
 			}
 			return nil
 		},

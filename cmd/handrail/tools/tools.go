@@ -22,7 +22,8 @@ func NewToolsCmd() *cobra.Command {
 		Short: "List the tools this token may call, or show one with its arguments",
 		Args:  cobra.MaximumNArgs(1),
 	}
-	cmd.AddCommand(newToolsShowCmd(), newToolsDiffCmd(), newToolsApproveCmd(), newToolsRestrictCmd(), newToolsDeprecateCmd(), newToolsRetireCmd(), newToolsListCmd(), newToolsValidateCmd(), newToolsSelectCmd())
+	cmd.AddCommand(newToolsShowCmd(), newToolsDiffCmd(), newToolsApproveCmd(), newToolsRestrictCmd(), newToolsDeprecateCmd(),
+		newToolsRetireCmd(), newToolsListCmd(), newToolsValidateCmd(), newToolsSelectCmd())
 	cmd.ValidArgsFunction = remote.CompleteTools
 	cmd.RunE = listTools(cmd)
 	return cmd
@@ -50,7 +51,8 @@ func listTools(cmd *cobra.Command) func(*cobra.Command, []string) error {
 		if *all {
 			everything = "1"
 		}
-		raw, err := c.List(cmd, remote.Query(remote.Path("tools"), "lane", *lane, "all", everything, "tag", strings.Join(*tags, ","), "side_effects", *effects), "tools")
+		raw, err := c.List(cmd,
+			remote.Query(remote.Path("tools"), "lane", *lane, "all", everything, "tag", strings.Join(*tags, ","), "side_effects", *effects), "tools")
 		if err != nil {
 			return err
 		}
@@ -73,7 +75,8 @@ func listTools(cmd *cobra.Command) func(*cobra.Command, []string) error {
 			if near := remote.NearTool(args[0], tools); near != "" {
 				return none.WithHint("Did you mean " + near + "?")
 			}
-			return command.Advise(none, command.Here("tools"), " lists those it may call, ", command.Here("nodes", "NODE"), " says what keeps others from being ready.")
+			return command.Advise(none, command.Here("tools"), " lists those it may call, ", command.Here("nodes", "NODE"),
+				" says what keeps others from being ready.")
 		}
 		if asJSON {
 			return terminal.PrintItems(out, raw)

@@ -36,7 +36,8 @@ func newToolsShowCmd() *cobra.Command {
 				return terminal.PrintJSON(out, d)
 			case err == nil:
 				return showProviderTool(out, &d)
-			case !slices.Contains([]capabilities.Code{capabilities.CodeUnknownTool, capabilities.CodeForbidden, capabilities.CodeNotFound}, capabilities.CodeOf(err)):
+			case !slices.Contains([]capabilities.Code{capabilities.CodeUnknownTool, capabilities.CodeForbidden, capabilities.CodeNotFound},
+				capabilities.CodeOf(err)):
 				return err
 			}
 			return showRegistered(cmd, c, c.ToolName(cmd, args[0]))

@@ -124,7 +124,8 @@ func newToolsSelectCmd() *cobra.Command {
 		if err := json.Unmarshal(raw, &s); err != nil {
 			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
 		}
-		fmt.Fprintf(out, "%s (%.0f %%)\n%s\nSide effects: %s. %s\n", terminal.Plain(string(s.SelectedTool)), 100*s.Confidence, terminal.Plain(s.WhySelected),
+		fmt.Fprintf(out, "%s (%.0f %%)\n%s\nSide effects: %s. %s\n", terminal.Plain(string(s.SelectedTool)), 100*s.Confidence,
+			terminal.Plain(s.WhySelected),
 			terminal.Plain(s.ExpectedSideEffects), terminal.Plain(s.RollbackPlan))
 		for _, other := range s.CandidateTools[min(len(s.CandidateTools), 1):min(len(s.CandidateTools), 5)] {
 			fmt.Fprintf(out, "or %s\n", terminal.Plain(string(other)))

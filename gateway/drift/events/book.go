@@ -201,21 +201,23 @@ func (b *Book) Load(ctx context.Context) error {
 		return each(rows, err, row)
 	}
 	err := errors.Join(
-		scan("SELECT tool, node, SUM(raises) FROM drift_event WHERE raises > 0 AND resolved_us = 0 GROUP BY tool, node", func(rows *sql.Rows) error {
-			var at place
-			var levels int
-			err := rows.Scan(&at.tool, &at.node, &levels)
-			s.raised[at] = min(levels, MaxRaise)
-			return err
-		}),
-		scan("SELECT runner, at_us, node, class, walls, program, tool, drift_id FROM drift_quarantine WHERE lifted_us = 0", func(rows *sql.Rows) error {
-			var q Quarantine
-			var at int64
-			err := rows.Scan(&q.Fingerprint, &at, &q.Host, &q.Class, &q.Walls, &q.Program, &q.Tool, &q.Event)
-			q.Since = time.UnixMicro(at).UTC()
-			s.quarantined[q.Fingerprint] = q
-			return err
-		}),
+		scan("SELECT tool, node, SUM(raises) FROM drift_event WHERE raises > 0 AND resolved_us = 0 GROUP BY tool, node",
+			func(rows *sql.Rows) error {
+				var at place
+				var levels int
+				err := rows.Scan(&at.tool, &at.node, &levels)
+				s.raised[at] = min(levels, MaxRaise)
+				return err
+			}),
+		scan("SELECT runner, at_us, node, class, walls, program, tool, drift_id FROM drift_quarantine WHERE lifted_us = 0",
+			func(rows *sql.Rows) error {
+				var q Quarantine
+				var at int64
+				err := rows.Scan(&q.Fingerprint, &at, &q.Host, &q.Class, &q.Walls, &q.Program, &q.Tool, &q.Event)
+				q.Since = time.UnixMicro(at).UTC()
+				s.quarantined[q.Fingerprint] = q
+				return err
+			}),
 		scan("SELECT tool, at_us, manifest, drift_id FROM drift_restricted", func(rows *sql.Rows) error {
 			var r Restriction
 			var at int64
@@ -316,11 +318,13 @@ type Filter struct {
 	Limit  int    // 1 to 500; default 100
 }
 
-const eventColumns = "n, drift_id, at_us, call_id, tool, principal, lane, node, signal, severity, key, declared, runner, evidence, times, response, envelope, profile, snapshot, raises, resolved_us, resolved_by, reason"
+const eventColumns = "n, drift_id, at_us, call_id, tool, principal, lane, node, signal, severity, key, declared, runner, evidence, " +
+	"times, response, envelope, profile, snapshot, raises, resolved_us, resolved_by, reason"
 
 func (e *Event) scan(row interface{ Scan(...any) error }) error {
 	var at, resolved int64
-	err := row.Scan(&e.n, &e.ID, &at, &e.Call, &e.Tool, &e.Principal, &e.Lane, &e.Node, &e.Signal, &e.Severity, &e.Key, &e.Declared, &e.Runner, &e.Evidence, &e.Count,
+	err := row.Scan(&e.n, &e.ID, &at, &e.Call, &e.Tool, &e.Principal, &e.Lane, &e.Node, &e.Signal, &e.Severity, &e.Key, &e.Declared, &e.Runner,
+		&e.Evidence, &e.Count,
 		&e.Response, &e.EnvelopeHash, &e.Profile, &e.Snapshot, &e.Raises, &resolved, &e.By, &e.Reason)
 	e.Seq, e.At = uint64(e.n/perPacket), time.UnixMicro(at).UTC()
 	if resolved != 0 {
@@ -380,7 +384,8 @@ func (b *Book) Holding(ctx context.Context) (quarantines []Quarantine, restricti
 	}
 	b.mu.RUnlock()
 	for i := range raises {
-		err := b.opts.Store.Read().QueryRowContext(ctx, "SELECT calls FROM drift_clean WHERE tool = $1 AND node = $2", string(raises[i].Tool), string(raises[i].Node)).Scan(&raises[i].Clean)
+		err := b.opts.Store.Read().QueryRowContext(ctx, "SELECT calls FROM drift_clean WHERE tool = $1 AND node = $2", string(raises[i].Tool),
+			string(raises[i].Node)).Scan(&raises[i].Clean)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return nil, nil, nil, fmt.Errorf("drift: %w", err)
 		}
@@ -477,15 +482,17 @@ func (b *Book) Resolve(ctx context.Context, by capabilities.PrincipalID, id, rea
 		case !e.Resolved.IsZero():
 			return ledger.Draft{}, capabilities.Errorf(capabilities.CodeConflict, "%s is resolved already, by %s", e.ID, e.By)
 		}
-		return ledger.Draft{Kind: ledger.KindDriftResolved, Call: e.Call, Tool: e.Tool, Principal: by, Lane: e.Lane, Node: e.Node, Body: packet.DriftResolved{
-			ID: e.ID, Signal: e.Signal, Severity: e.Severity, OpenedUS: e.At.UnixMicro(), Reason: reason,
-		}}, nil
+		return ledger.Draft{Kind: ledger.KindDriftResolved, Call: e.Call, Tool: e.Tool, Principal: by, Lane: e.Lane, Node: e.Node,
+			Body: packet.DriftResolved{
+				ID: e.ID, Signal: e.Signal, Severity: e.Severity, OpenedUS: e.At.UnixMicro(), Reason: reason,
+			}}, nil
 	})
 	if err != nil {
 		return e, err
 	}
 	var now Event
-	if err := now.scan(b.opts.Store.Read().QueryRowContext(ctx, "SELECT "+eventColumns+" FROM drift_event WHERE drift_id = $1", id)); err != nil {
+	if err := now.scan(
+		b.opts.Store.Read().QueryRowContext(ctx, "SELECT "+eventColumns+" FROM drift_event WHERE drift_id = $1", id)); err != nil {
 		return e, fmt.Errorf("drift: %w", err)
 	}
 	return now, nil

@@ -114,7 +114,8 @@ func (b *Book) violations(tx *store.Tx, runner string) (n int, held bool, err er
 	default:
 		since = max(since, lifted)
 	}
-	err = tx.QueryRow("SELECT COUNT(*) FROM drift_event WHERE runner = $1 AND at_us > $2 AND severity = $3", runner, since, string(drift.Violation)).Scan(&n)
+	err = tx.QueryRow("SELECT COUNT(*) FROM drift_event WHERE runner = $1 AND at_us > $2 AND severity = $3", runner, since,
+		string(drift.Violation)).Scan(&n)
 	return n, false, err
 }
 
@@ -134,7 +135,8 @@ func (b *Book) watch(at place) {
 // cleanIn ends the raise of risk at a place where enough calls showed nothing.
 func (b *Book) cleanIn(tx *store.Tx, at place) error {
 	var enough bool
-	if err := tx.QueryRow("SELECT EXISTS (SELECT 1 FROM drift_clean WHERE tool = $1 AND node = $2 AND calls >= $3)", string(at.tool), string(at.node), clean).Scan(&enough); err != nil || !enough {
+	if err := tx.QueryRow("SELECT EXISTS (SELECT 1 FROM drift_clean WHERE tool = $1 AND node = $2 AND calls >= $3)", string(at.tool),
+		string(at.node), clean).Scan(&enough); err != nil || !enough {
 		return err
 	}
 	_, err := b.append(tx, ledger.Draft{Kind: ledger.KindRiskCleared, Tool: at.tool, Node: at.node, Body: packet.DriftCleared{Calls: clean}})
@@ -149,8 +151,11 @@ func (b *Book) Refuses(tool capabilities.ToolID, runner func() drift.Runner) *ca
 	some := len(b.quarantined) > 0
 	b.mu.RUnlock()
 	if restricted {
-		return capabilities.Errorf(capabilities.CodeToolRestricted, "A call of %s did something privileged that it was never granted (%s), and nobody has reviewed the tool since.", tool, r.Event).
-			WithAction(capabilities.Action{Key: capabilities.ActionReviewDrift, Tool: tool}, "An admin reviews its manifest and lets it be called again.").
+		return capabilities.Errorf(capabilities.CodeToolRestricted,
+			"A call of %s did something privileged that it was never granted (%s), and nobody has reviewed the tool since.", tool, r.Event).
+			WithAction(capabilities.Action{
+				Key: capabilities.ActionReviewDrift, Tool: tool,
+			}, "An admin reviews its manifest and lets it be called again.").
 			WithDetails(map[string]any{"drift_id": r.Event, "since": r.Since})
 	}
 	if !some {
@@ -163,8 +168,11 @@ func (b *Book) Refuses(tool capabilities.ToolID, runner func() drift.Runner) *ca
 	if !held {
 		return nil
 	}
-	return capabilities.Errorf(capabilities.CodeRunnerQuarantined, "The runner of %s on %s did %d times within an hour what it was not granted, and takes no calls.", tool, q.Host, third).
-		WithAction(capabilities.Action{Key: capabilities.ActionLiftQuarantine, Name: fingerprint}, "An admin looks at the drift events and lifts the quarantine.").
+	return capabilities.Errorf(capabilities.CodeRunnerQuarantined,
+		"The runner of %s on %s did %d times within an hour what it was not granted, and takes no calls.", tool, q.Host, third).
+		WithAction(capabilities.Action{
+			Key: capabilities.ActionLiftQuarantine, Name: fingerprint,
+		}, "An admin looks at the drift events and lifts the quarantine.").
 		WithDetails(map[string]any{"drift_id": q.Event, "runner": fingerprint, "since": q.Since})
 }
 
@@ -181,9 +189,13 @@ func (b *Book) Lift(ctx context.Context, by capabilities.PrincipalID, fingerprin
 		var node, tool string
 		err := tx.QueryRow("SELECT node, tool FROM drift_quarantine WHERE runner = $1 AND lifted_us = 0", fingerprint).Scan(&node, &tool)
 		if errors.Is(err, sql.ErrNoRows) {
-			err = capabilities.Errorf(capabilities.CodeNotFound, "no runner %.32q is in quarantine", fingerprint).WithAction(capabilities.Action{Key: capabilities.ActionListDrift}, "Name one that is.")
+			err = capabilities.Errorf(capabilities.CodeNotFound, "no runner %.32q is in quarantine", fingerprint).
+				WithAction(capabilities.Action{Key: capabilities.ActionListDrift}, "Name one that is.")
 		}
-		return ledger.Draft{Kind: ledger.KindLifted, Principal: by, Node: capabilities.NodeID(node), Tool: capabilities.ToolID(tool), Body: packet.DriftLifted{Runner: fingerprint, Reason: reason}}, err
+		return ledger.Draft{
+			Kind: ledger.KindLifted, Principal: by, Node: capabilities.NodeID(node), Tool: capabilities.ToolID(tool),
+			Body: packet.DriftLifted{Runner: fingerprint, Reason: reason},
+		}, err
 	})
 }
 
@@ -196,12 +208,16 @@ func (b *Book) Review(ctx context.Context, by capabilities.PrincipalID, tool cap
 		now := b.opts.Manifest(tool)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			err = capabilities.Errorf(capabilities.CodeNotFound, "%.128q is not restricted by drift", tool).WithAction(capabilities.Action{Key: capabilities.ActionListDrift}, "Name a tool that is.")
+			err = capabilities.Errorf(capabilities.CodeNotFound, "%.128q is not restricted by drift", tool).
+				WithAction(capabilities.Action{Key: capabilities.ActionListDrift}, "Name a tool that is.")
 		case err == nil && now == "":
 			err = capabilities.Errorf(capabilities.CodeUnknownTool, "there is no tool %.128q now, so there is nothing to review", tool)
 		case err == nil && now != manifest:
-			err = capabilities.Errorf(capabilities.CodeConflict, "the manifest of %s is not the one that you looked at", tool).WithAction(capabilities.Action{Key: capabilities.ActionReviewDrift, Tool: tool}, "Look at it again.")
+			err = capabilities.Errorf(capabilities.CodeConflict, "the manifest of %s is not the one that you looked at", tool).
+				WithAction(capabilities.Action{Key: capabilities.ActionReviewDrift, Tool: tool}, "Look at it again.")
 		}
-		return ledger.Draft{Kind: ledger.KindReviewed, Principal: by, Tool: tool, Body: packet.DriftReviewed{Manifest: manifest, Reason: reason}}, err
+		return ledger.Draft{
+			Kind: ledger.KindReviewed, Principal: by, Tool: tool, Body: packet.DriftReviewed{Manifest: manifest, Reason: reason},
+		}, err
 	})
 }

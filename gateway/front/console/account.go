@@ -23,7 +23,9 @@ func (v *visit) showAccount(problem error) {
 	if v.get(v1("account", "push"), &b) == nil && b.Key != "" {
 		b.visit, a.Notices = v, &b
 	}
-	v.show(page{name: "account", title: "Your account", here: "/console/account", fault: problem, modules: []string{"passkey", "push"}, data: a})
+	v.show(page{
+		name: "account", title: "Your account", here: "/console/account", fault: problem, modules: []string{"passkey", "push"}, data: a,
+	})
 }
 
 type accountPage struct {
@@ -41,7 +43,8 @@ func (a accountPage) Fresh() bool { return a.con.opts.Now().Before(a.FreshUntil)
 // keyboard.
 func (v *visit) offerPasskey() bool {
 	a := accountPage{visit: v}
-	return v.who.Role != principal.RoleViewer && passkeysAt(v.r) == nil && v.get(v1("account"), &a.Account) == nil && len(a.Passkeys) == 0 && a.Fresh()
+	return v.who.Role != principal.RoleViewer && passkeysAt(v.r) == nil && v.get(v1("account"), &a.Account) == nil && len(a.Passkeys) == 0 &&
+		a.Fresh()
 }
 
 func (c *Console) setPassword(v *visit) {

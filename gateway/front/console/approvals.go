@@ -28,7 +28,8 @@ func (v *visit) showApprovals(problem error) {
 		v.show(page{name: "problem", title: "Approvals", here: "/console/approvals", fault: err})
 		return
 	}
-	v.show(page{name: "approvals", title: "Approvals", here: "/console/approvals", live: "approval grant call", fault: problem, remedy: v.byPasskey(problem), modules: []string{"passkey"},
+	v.show(page{name: "approvals", title: "Approvals", here: "/console/approvals", live: "approval grant call", fault: problem,
+		remedy: v.byPasskey(problem), modules: []string{"passkey"},
 		data: approvalsPage{v, v.tasks(list.Approvals), v.offerPasskey()}})
 }
 
@@ -70,7 +71,8 @@ func (q question) Answers() []answerButton {
 		case consent.KindCall:
 			all = append(all, answerButton{"main", ch.Kind, "Allow once", "a"})
 		case consent.KindLease:
-			all = append(all, answerButton{"plain", ch.Kind, "Allow " + lasts, "f"}, answerButton{"plain", familyAnswer, "All " + q.Family() + " tools, " + lasts, "g"})
+			all = append(all, answerButton{"plain", ch.Kind, "Allow " + lasts, "f"},
+				answerButton{"plain", familyAnswer, "All " + q.Family() + " tools, " + lasts, "g"})
 		case consent.KindSession:
 			all = append(all, answerButton{"plain", ch.Kind, "Allow for this session", ""})
 		case consent.KindAlways:
@@ -194,7 +196,10 @@ func riskOf(level string) *risk {
 	if level == "" {
 		return nil
 	}
-	return &risk{known(level, "low", "medium", "high", "critical"), map[string]string{"low": "○", "medium": "◐", "high": "●", "critical": "▲"}[level], level}
+	return &risk{
+		known(level, "low", "medium", "high", "critical"), map[string]string{"low": "○", "medium": "◐", "high": "●", "critical": "▲"}[level],
+		level,
+	}
 }
 
 // known returns s if it is one of those that the stylesheet knows, else nothing: the

@@ -87,7 +87,9 @@ func (v *visit) showCall(problem error) {
 		v.show(pg)
 		return
 	}
-	v.show(page{name: "call", title: string(list.Packets[0].Tool), here: "/console/calls", live: "call", fault: problem, data: v.callOf(list.Packets)})
+	v.show(page{
+		name: "call", title: string(list.Packets[0].Tool), here: "/console/calls", live: "call", fault: problem, data: v.callOf(list.Packets),
+	})
 }
 
 // callPage is what a page says of one call.
@@ -120,8 +122,8 @@ type stepOf struct {
 func (v *visit) callOf(packets []api.Packet) callPage {
 	t, first := retold(packets), &packets[0]
 	p := callPage{
-		visit: v, ID: first.Call, First: first, Device: t.device(), Step: stepOf{t.req.Step, t.req.Parent}, Running: t.running(), Verdict: t.verdict(),
-		Signals: t.signals(first.Call), Hops: t.hops(), Steps: v.stepsOf(first.Call), Saw: t.saw(), Envelope: t.envelope(),
+		visit: v, ID: first.Call, First: first, Device: t.device(), Step: stepOf{t.req.Step, t.req.Parent}, Running: t.running(),
+		Verdict: t.verdict(), Signals: t.signals(first.Call), Hops: t.hops(), Steps: v.stepsOf(first.Call), Saw: t.saw(), Envelope: t.envelope(),
 	}
 	p.Delivered = t.fin.Status == capabilities.StatusOK && t.env != nil && front.Surface(nil, t.env.Grants).Secret
 	p.MoreSteps = len(p.Steps) == maxSteps
@@ -144,7 +146,8 @@ func (t told) verdict() *verdict {
 		return nil
 	}
 	mood, says := "no", map[capabilities.Status]string{
-		capabilities.StatusOK: "Done", capabilities.StatusDenied: "Denied", capabilities.StatusPending: "Waits for a person", capabilities.StatusError: "Failed",
+		capabilities.StatusOK: "Done", capabilities.StatusDenied: "Denied", capabilities.StatusPending: "Waits for a person",
+		capabilities.StatusError: "Failed",
 	}[t.fin.Status]
 	switch {
 	case t.fin.EndedBy != "":
@@ -159,8 +162,8 @@ func (t told) verdict() *verdict {
 
 // walls says what an isolation class keeps in.
 var walls = map[string]string{
-	"t0": "t0: only its input, no files, no network", "t1": "t1: some files, no network", "t2": "t2: a network, by one way that is watched", "t3": "t3: what the grant lists",
-	"session": "session: works in the person's own session", "": "",
+	"t0": "t0: only its input, no files, no network", "t1": "t1: some files, no network", "t2": "t2: a network, by one way that is watched",
+	"t3": "t3: what the grant lists", "session": "session: works in the person's own session", "": "",
 }
 
 // running says that a call runs.
@@ -184,7 +187,9 @@ func moodOf(m api.Mode) mood {
 	return mood{
 		Class: known(string(m), "safe", "connected", "elevated", "restricted"),
 		Mark:  map[api.Mode]string{api.ModeSafe: "○", api.ModeConnected: "◐", api.ModeElevated: "▲", api.ModeRestricted: "◇"}[m],
-		Word:  map[api.Mode]string{api.ModeSafe: "Safe", api.ModeConnected: "Connected", api.ModeElevated: "Elevated", api.ModeRestricted: "Restricted"}[m],
+		Word: map[api.Mode]string{
+			api.ModeSafe: "Safe", api.ModeConnected: "Connected", api.ModeElevated: "Elevated", api.ModeRestricted: "Restricted",
+		}[m],
 	}
 }
 
@@ -202,7 +207,8 @@ type signals struct {
 // reaches says what a state of S1-32 is.
 var reaches = map[api.Mode]string{
 	api.ModeSafe: "It reaches no network and has nothing privileged.", api.ModeConnected: "It reaches a network.",
-	api.ModeElevated: "It can control what belongs to a person: mouse and keyboard, secrets or settings.", api.ModeRestricted: "Policy gave it less than the tool declares.",
+	api.ModeElevated:   "It can control what belongs to a person: mouse and keyboard, secrets or settings.",
+	api.ModeRestricted: "Policy gave it less than the tool declares.",
 }
 
 func (t told) signals(id capabilities.CallID) *signals {
@@ -212,8 +218,8 @@ func (t told) signals(id capabilities.CallID) *signals {
 	}
 	s := front.Surface(e.Capabilities.Keys(), e.Grants)
 	return &signals{
-		Surface: s, Call: id, Mood: moodOf(s.Mode), Local: s.Mode == api.ModeSafe && e.Risk != policy.RiskLow, Risk: riskOf(string(e.Risk)), Grants: e.Grants,
-		Reach: reaches[s.Mode],
+		Surface: s, Call: id, Mood: moodOf(s.Mode), Local: s.Mode == api.ModeSafe && e.Risk != policy.RiskLow, Risk: riskOf(string(e.Risk)),
+		Grants: e.Grants, Reach: reaches[s.Mode],
 	}
 }
 
@@ -308,16 +314,29 @@ func (t told) hops() []hop {
 	node := t.dec.Routing != nil && t.dec.Routing.Selected != ""
 	all := []hop{
 		{Name: "Asked", Says: "through " + orElse(t.req.Surface, "a surface"), At: timeOf(t.request), Reached: t.request != nil},
-		{Name: "Arguments", Says: "checked against the tool's schema", At: timeOf(t.request), Args: argumentsOf(t.req.Evidence), Reached: t.req.Digest != ""},
+		{
+			Name: "Arguments", Says: "checked against the tool's schema", At: timeOf(t.request), Args: argumentsOf(t.req.Evidence),
+			Reached: t.req.Digest != "",
+		},
 		{Name: "Node", Reached: node},
-		{Name: "Policy", Says: decided, At: timeOf(t.decision), Facts: []detail{{Name: "Rules", Codes: t.dec.Policies}, {Name: "Policy", Codes: some(t.dec.Snapshot)}, {Name: "Code", Text: string(t.dec.Code)}}, Reached: t.decision != nil},
+		{Name: "Policy", Says: decided, At: timeOf(t.decision), Facts: []detail{
+			{Name: "Rules", Codes: t.dec.Policies}, {Name: "Policy", Codes: some(t.dec.Snapshot)}, {Name: "Code", Text: string(t.dec.Code)},
+		}, Reached: t.decision != nil},
 		{Name: "Repeated", Says: "no: a repeated call returns the first result", Reached: t.decision != nil},
-		{Name: "Person", Says: orElse(iff(t.dec.Grant != "", "allowed by a grant"), "nobody had to be asked"), Grant: t.dec.Grant, Reached: ran || t.dec.Grant != ""},
+		{
+			Name: "Person", Says: orElse(iff(t.dec.Grant != "", "allowed by a grant"), "nobody had to be asked"), Grant: t.dec.Grant,
+			Reached: ran || t.dec.Grant != "",
+		},
 		{Name: "Written down", Says: "request, decision and intent in one commit", At: timeOf(t.dispatch), Reached: ran},
-		{Name: "Sent", Says: "to the " + orElse(t.dis.Target, "node"), At: timeOf(t.dispatch), Facts: []detail{{Name: "Deadline", Text: took(float64(t.dis.DeadlineMS))}}, Reached: ran},
+		{
+			Name: "Sent", Says: "to the " + orElse(t.dis.Target, "node"), At: timeOf(t.dispatch),
+			Facts: []detail{{Name: "Deadline", Text: took(float64(t.dis.DeadlineMS))}}, Reached: ran,
+		},
 		{Name: "The device's word", Says: "the device checked it anew", Reached: ran && t.dis.Target == "node"},
 		{Name: "Ran", Says: "isolation " + orElse(string(t.dis.Given), "unknown"), Reached: ran},
-		{Name: "Recorded", Says: orElse(t.ended(), "not yet"), At: timeOf(t.end), Facts: []detail{{Name: "Took", Text: took(t.fin.DurationMS)}, {Name: "Code", Text: string(t.fin.Code)}, {Name: "Effect", Text: string(t.fin.Effect)}}, Reached: t.end != nil},
+		{Name: "Recorded", Says: orElse(t.ended(), "not yet"), At: timeOf(t.end), Facts: []detail{
+			{Name: "Took", Text: took(t.fin.DurationMS)}, {Name: "Code", Text: string(t.fin.Code)}, {Name: "Effect", Text: string(t.fin.Effect)},
+		}, Reached: t.end != nil},
 		{Name: "Answered", Says: orElse(t.ended(), "not yet"), At: timeOf(t.end), Reached: t.end != nil},
 	}
 	if ran && t.dis.Target == "node" && t.fin.Status != capabilities.StatusOK { // whether it ran then is in the device's journal

@@ -18,7 +18,9 @@ func (c call) Word() string { return c.Outcome }
 
 // Mood is the class of its word.
 func (c call) Mood() string {
-	return map[string]string{"done": "good", "denied": "no", "failed": "bad", "running": "busy", "waits": "busy", "over": "no", "ended": "no"}[c.Outcome]
+	return map[string]string{
+		"done": "good", "denied": "no", "failed": "bad", "running": "busy", "waits": "busy", "over": "no", "ended": "no",
+	}[c.Outcome]
 }
 
 // Why says more of how it ended: who ended it on purpose, else its code.
@@ -71,7 +73,8 @@ func (v *visit) showCalls(problem error) {
 			shown.Narrowed = shown.Narrowed || name != "before"
 		}
 	}
-	shown.Typed = typedFilters{Q: in.Get("q"), Principal: in.Get("principal"), Tool: in.Get("tool"), Node: in.Get("node"), Lane: in.Get("lane"), Device: q.Get("node"),
+	shown.Typed = typedFilters{Q: in.Get("q"), Principal: in.Get("principal"), Tool: in.Get("tool"), Node: in.Get("node"),
+		Lane: in.Get("lane"), Device: q.Get("node"),
 		Profile: in.Get("profile"), Snapshot: in.Get("snapshot"), Isolation: in.Get("isolation")}
 	states := []string{"", "any"}
 	for _, state := range api.Outcomes() {

@@ -91,7 +91,8 @@ func (v *visit) remedy(problem error, route, options string) *remedy {
 
 // confirmed are the fields of such forms that a person is shown again before they confirm.
 var confirmed = []struct{ name, label string }{
-	{"principal", "For"}, {"client", "Client"}, {"role", "Role"}, {"tools", "Tools"}, {"lane", "Lane"}, {"days", "Days"}, {"answer", "Answer"}, {"minutes", "Minutes"}, {"to", "Policy"}, {"reason", "Reason"},
+	{"principal", "For"}, {"client", "Client"}, {"role", "Role"}, {"tools", "Tools"}, {"lane", "Lane"}, {"days", "Days"}, {"answer", "Answer"},
+	{"minutes", "Minutes"}, {"to", "Policy"}, {"reason", "Reason"},
 }
 
 // byPasskey is remedy for answers to questions.
@@ -122,7 +123,10 @@ func tokenWanted(f url.Values) (request, error) {
 	if err != nil || days < 0 || days > 3650 {
 		return request{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "days must be a number from 0 to 3650")
 	}
-	return request{v1("tokens"), map[string]any{"principal": strings.TrimSpace(f.Get("principal")), "role": f.Get("role"), "lane": strings.TrimSpace(f.Get("lane")), "ttl_s": int64(days) * 24 * 3600}}, nil
+	return request{v1("tokens"), map[string]any{
+		"principal": strings.TrimSpace(f.Get("principal")), "role": f.Get("role"), "lane": strings.TrimSpace(f.Get("lane")),
+		"ttl_s": int64(days) * 24 * 3600,
+	}}, nil
 }
 
 func grantWanted(f url.Values) (request, error) {
@@ -130,7 +134,8 @@ func grantWanted(f url.Values) (request, error) {
 	if err != nil || minutes < 1 || minutes > 60 {
 		return request{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "minutes must be a number from 1 to 60")
 	}
-	return request{v1("grants"), map[string]any{"principal": strings.TrimSpace(f.Get("principal")), "tools": fields(f.Get("tools")), "node": f.Get("node"), "lane": strings.TrimSpace(f.Get("lane")),
+	return request{v1("grants"), map[string]any{"principal": strings.TrimSpace(f.Get("principal")), "tools": fields(f.Get("tools")),
+		"node": f.Get("node"), "lane": strings.TrimSpace(f.Get("lane")),
 		"seconds": minutes * 60, "reason": f.Get("reason")}}, nil
 }
 

@@ -77,7 +77,11 @@ func (v *visit) governance(name string) {
 		q.Set("tool", s)
 	}
 	key := strings.TrimSpace(in.Get("key"))
-	g := governed{visit: v, Tool: in.Get("tool"), Key: key, Keys: askedKeys, Now: now, Range: choose("f-days", "days", "Time", strconv.Itoa(days), ranges...), CSV: "?" + query("days", strconv.Itoa(days), "tool", in.Get("tool"), "key", key)}
+	g := governed{
+		visit: v, Tool: in.Get("tool"), Key: key, Keys: askedKeys, Now: now,
+		Range: choose("f-days", "days", "Time", strconv.Itoa(days), ranges...),
+		CSV:   "?" + query("days", strconv.Itoa(days), "tool", in.Get("tool"), "key", key),
+	}
 	var coverage api.Coverage
 	var isolation api.Isolation
 	var drift api.DriftMonitor
@@ -88,7 +92,9 @@ func (v *visit) governance(name string) {
 	for _, part := range [...]struct {
 		view string
 		into any
-	}{{"kpis", &kpis}, {"coverage", &coverage}, {"isolation", &isolation}, {"drift", &drift}, {"privilege", &privilege}, {"friction", &friction}, {"changes", &g.Changes}, {"profiles", &profiles}, {"compliance", &g.Compliance}} {
+	}{{"kpis", &kpis}, {"coverage", &coverage}, {"isolation", &isolation}, {
+		"drift", &drift,
+	}, {"privilege", &privilege}, {"friction", &friction}, {"changes", &g.Changes}, {"profiles", &profiles}, {"compliance", &g.Compliance}} {
 		if part.view == "compliance" && name != "report" {
 			continue
 		}
@@ -120,7 +126,8 @@ func (v *visit) governance(name string) {
 
 // askedKeys are offered where a key is asked for.
 var askedKeys = []string{
-	"data.capture.audio", "data.capture.camera", "data.read.clipboard", "data.read.location", "data.read.screen", "execution.proc.spawn", "privileged.input.inject", "privileged.secret.read",
+	"data.capture.audio", "data.capture.camera", "data.read.clipboard", "data.read.location", "data.read.screen",
+	"execution.proc.spawn", "privileged.input.inject", "privileged.secret.read",
 }
 
 // usedRow is who used a key, with the way to the calls.
@@ -221,7 +228,8 @@ func byUse(rows []api.PrivilegeRow) []api.PrivilegeRow {
 		list = append(list, r)
 	}
 	slices.SortFunc(list, func(a, b api.PrivilegeRow) int {
-		return cmp.Or(cmp.Compare(b.Executions, a.Executions), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Principal, b.Principal), cmp.Compare(a.Node, b.Node))
+		return cmp.Or(cmp.Compare(b.Executions, a.Executions), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Key, b.Key),
+			cmp.Compare(a.Principal, b.Principal), cmp.Compare(a.Node, b.Node))
 	})
 	return list
 }
@@ -230,8 +238,9 @@ func byUse(rows []api.PrivilegeRow) []api.PrivilegeRow {
 type shownKPI struct{ api.KPI }
 
 var kpiTitles = map[string]string{
-	"declaration_completeness": "Declaration completeness", "grant_reduction_ratio": "Grant reduction", "drift_per_1000": "Drift per 1,000 calls",
-	"privileged_share": "Privileged share", "isolation_mismatches": "Isolation mismatches", "mean_time_to_remediate_s": "Mean time to remediate",
+	"declaration_completeness": "Declaration completeness", "grant_reduction_ratio": "Grant reduction",
+	"drift_per_1000": "Drift per 1,000 calls", "privileged_share": "Privileged share", "isolation_mismatches": "Isolation mismatches",
+	"mean_time_to_remediate_s": "Mean time to remediate",
 }
 
 // Title is its name in words.
@@ -350,7 +359,10 @@ func barsOf(d *api.DriftMonitor) bars {
 			}
 			high := max(1, 116*float64(count)/float64(out.Most))
 			y -= high
-			out.Bars = append(out.Bars, bar{fixed(float64(i) * wide), fixed(y), fixed(max(1, wide-1)), fixed(high), severity, fmt.Sprintf("%s: %d %s", stampOf(t, d.Grain), count, severity)})
+			out.Bars = append(out.Bars, bar{
+				fixed(float64(i) * wide), fixed(y), fixed(max(1, wide-1)), fixed(high), severity,
+				fmt.Sprintf("%s: %d %s", stampOf(t, d.Grain), count, severity),
+			})
 		}
 	}
 	return out
@@ -423,11 +435,17 @@ func heatmapOf(i *api.Isolation) heatmap {
 		if where == "" {
 			where = "the gateway"
 		}
-		row := heatRow{Name: fmt.Sprintf("%s on %s", cmp.Or(string(p.given), string(p.class)), where), Y: strconv.Itoa(k * heatRowHigh), Calls: sums[p], Class: p.class, Given: p.given, Node: p.node}
+		row := heatRow{
+			Name: fmt.Sprintf("%s on %s", cmp.Or(string(p.given), string(p.class)), where), Y: strconv.Itoa(k * heatRowHigh), Calls: sums[p],
+			Class: p.class, Given: p.given, Node: p.node,
+		}
 		for j, t := range times {
 			if count := n[p][t.UTC()]; count > 0 {
 				heat := 1 + int(3*float64(count)/float64(most))
-				row.Cells = append(row.Cells, bar{fixed(float64(j) * wide), strconv.Itoa(k * heatRowHigh), fixed(max(1, wide-1)), strconv.Itoa(heatRowHigh - 2), "heat" + strconv.Itoa(min(heat, 4)), fmt.Sprintf("%s, %s: %d", row.Name, stampOf(t, i.Grain), count)})
+				row.Cells = append(row.Cells, bar{
+					fixed(float64(j) * wide), strconv.Itoa(k * heatRowHigh), fixed(max(1, wide-1)), strconv.Itoa(heatRowHigh - 2),
+					"heat" + strconv.Itoa(min(heat, 4)), fmt.Sprintf("%s, %s: %d", row.Name, stampOf(t, i.Grain), count),
+				})
 			}
 		}
 		out.Rows = append(out.Rows, row)

@@ -36,7 +36,10 @@ func (v *visit) showGrants(problem error) {
 	for _, g := range list.Grants {
 		shown.Grants = append(shown.Grants, grant{v, g, names[g.Node]})
 	}
-	v.show(page{name: "grants", title: "Grants", here: "/console/grants", live: "grant call", fault: problem, remedy: v.remedy(problem, "POST /v1/grants", "/console/confirm/grant"), modules: []string{"passkey"}, data: shown})
+	v.show(page{
+		name: "grants", title: "Grants", here: "/console/grants", live: "grant call", fault: problem,
+		remedy: v.remedy(problem, "POST /v1/grants", "/console/confirm/grant"), modules: []string{"passkey"}, data: shown,
+	})
 }
 
 // grantsPage is what people allowed, and the form that grants more ahead of any call.

@@ -21,8 +21,9 @@ import (
 
 // kinds are what the list of packets can be narrowed to.
 var kinds = []string{
-	"", "everything", "tool.call.", "calls", "gateway.approval.", "questions and answers", "gateway.grant.", "grants", "gateway.policy.", "policies",
-	"token.", "tokens and sessions", "secret.", "secrets", "node.", "devices", "gateway.drift.", "drift", "gateway.", "the gateway itself",
+	"", "everything", "tool.call.", "calls", "gateway.approval.", "questions and answers", "gateway.grant.", "grants", "gateway.policy.",
+	"policies", "token.", "tokens and sessions", "secret.", "secrets", "node.", "devices", "gateway.drift.", "drift", "gateway.",
+	"the gateway itself",
 }
 
 // ledgerPage shows where the ledger stands, checks it, compares it and exports it.
@@ -73,11 +74,14 @@ func (v *visit) showLedger(problem error, shown ledgerPage) {
 		shown.Packets = append(shown.Packets, rowOf(&list.Packets[i]))
 	}
 	if len(list.Packets) >= 40 { // the list is in order; its first one is the oldest
-		shown.Older = "/console/ledger?" + query("kind", in.Get("kind"), "lane", in.Get("lane"), "before", strconv.FormatUint(list.Packets[0].Seq, 10))
+		shown.Older = "/console/ledger?" + query("kind", in.Get("kind"), "lane", in.Get("lane"),
+			"before", strconv.FormatUint(list.Packets[0].Seq, 10))
 	}
 	shown.Drift, shown.Lane = v.drifted(), in.Get("lane")
 	shown.Kind = choose("f-kind", "kind", "Kind", in.Get("kind"), kinds...)
-	v.show(page{name: "ledger", title: "Ledger", here: "/console/ledger", live: "packet call approval grant node", fault: problem, data: shown})
+	v.show(page{
+		name: "ledger", title: "Ledger", here: "/console/ledger", live: "packet call approval grant node", fault: problem, data: shown,
+	})
 }
 
 // packetRow is a packet as pages show it.

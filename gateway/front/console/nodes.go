@@ -150,7 +150,8 @@ func (d device) Idle() []string {
 	for _, a := range d.Allow {
 		base, all := strings.CutSuffix(a, "*")
 		if len(d.Capabilities) > 0 && !slices.ContainsFunc(d.Capabilities, func(c api.Capability) bool {
-			return c.Reason != capabilities.ReasonNotAdvertised && (string(c.Capability) == a || all && strings.HasPrefix(string(c.Capability), base))
+			return c.Reason != capabilities.ReasonNotAdvertised &&
+				(string(c.Capability) == a || all && strings.HasPrefix(string(c.Capability), base))
 		}) {
 			idle = append(idle, toolName(a))
 		}
@@ -181,8 +182,8 @@ func (c *Console) pair(v *visit) {
 	}
 	_ = v.get(v1("status"), &site) // without it the paste is as good
 	v.showNodes(nil, &madePaste{
-		Expires: made.ExpiresAt, Code: once{"paste-code", "Pairing code", made.Paste}, HereOnly: onlyHere(made.Paste), Fingerprint: site.Fingerprint,
-		QR: qrOf(strings.ToUpper(made.Paste)), // it packs capitals denser; case does not matter
+		Expires: made.ExpiresAt, Code: once{"paste-code", "Pairing code", made.Paste}, HereOnly: onlyHere(made.Paste),
+		Fingerprint: site.Fingerprint, QR: qrOf(strings.ToUpper(made.Paste)), // it packs capitals denser; case does not matter
 	})
 }
 

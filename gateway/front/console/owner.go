@@ -39,7 +39,8 @@ func (v *visit) persons() []string {
 	}
 	now := v.con.opts.Now()
 	for _, t := range list.Tokens {
-		if role, err := principal.ParseRole(t.Role); err == nil && v.who.As(t.Principal, role).May(principal.ActApprove) && t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt)) {
+		if role, err := principal.ParseRole(t.Role); err == nil && v.who.As(t.Principal, role).
+			May(principal.ActApprove) && t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt)) {
 			names = append(names, string(t.Principal))
 		}
 	}

@@ -56,7 +56,8 @@ func (p person) Ways() string {
 
 // Roles are those that they can have.
 func (p person) Roles() choice {
-	return choose("u-"+p.TokenID+"-role-new", "role", "Role", p.Role, "viewer", "viewer: looks", "operator", "operator: answers and stops", "admin", "admin: everything")
+	return choose("u-"+p.TokenID+"-role-new", "role", "Role", p.Role, "viewer", "viewer: looks", "operator", "operator: answers and stops",
+		"admin", "admin: everything")
 }
 
 // Me reports whether it is the visitor.

@@ -138,11 +138,15 @@ func (p *policiesPage) explainable() {
 
 func (c *Console) explain(v *visit) {
 	f := v.r.PostForm
-	x := explained{Principal: f.Get("principal"), Role: f.Get("role"), Tool: strings.TrimSpace(f.Get("tool")), Node: f.Get("node"), Lane: f.Get("lane"), Args: f.Get("args")}
+	x := explained{
+		Principal: f.Get("principal"), Role: f.Get("role"), Tool: strings.TrimSpace(f.Get("tool")), Node: f.Get("node"), Lane: f.Get("lane"),
+		Args: f.Get("args"),
+	}
 	in := map[string]any{"principal": x.Principal, "role": x.Role, "tool": x.Tool, "node": x.Node, "lane": x.Lane}
 	if strings.TrimSpace(x.Args) != "" {
 		if !json.Valid([]byte(x.Args)) {
-			v.showPolicies(capabilities.Errorf(capabilities.CodeInvalidRequest, "the arguments are no JSON").WithHint(`Write an object, such as {"url": "https://example.com/"}.`), nil, x)
+			v.showPolicies(capabilities.Errorf(capabilities.CodeInvalidRequest, "the arguments are no JSON").
+				WithHint(`Write an object, such as {"url": "https://example.com/"}.`), nil, x)
 			return
 		}
 		in["args"] = json.RawMessage(x.Args)
@@ -163,7 +167,9 @@ type explanation struct {
 
 // Verdict is the answer in words.
 func (x explanation) Verdict() string {
-	return map[string]string{"allow": "It would run", "ask": "A person would be asked", "deny": "It would be denied"}[x.Decision.Effect.String()]
+	return map[string]string{
+		"allow": "It would run", "ask": "A person would be asked", "deny": "It would be denied",
+	}[x.Decision.Effect.String()]
 }
 
 // Class is the class of the answer.
@@ -194,7 +200,10 @@ func (l changed) Added() bool { return strings.HasPrefix(l.Text, "+ ") }
 func (l changed) Removed() bool { return strings.HasPrefix(l.Text, "- ") }
 
 func (v *visit) showSet(problem error, found *replayed) {
-	pg := page{name: "policy", here: "/console/policies", fault: problem, remedy: v.remedy(problem, "POST /v1/policy/activate", "/console/confirm/activate"), modules: []string{"passkey"}}
+	pg := page{
+		name: "policy", here: "/console/policies", fault: problem,
+		remedy: v.remedy(problem, "POST /v1/policy/activate", "/console/confirm/activate"), modules: []string{"passkey"},
+	}
 	active, err := v.set(rules.Active)
 	next := api.PolicySet{}
 	if err == nil {
@@ -227,7 +236,8 @@ func (c *Console) changePolicy(v *visit) {
 		v.seeOther("/console/policies", "activated")
 	case "replay":
 		var r api.PolicyReplay
-		if err := v.ask(http.MethodPost, v1("policy", "replay"), map[string]any{"set": v.r.PathValue("set"), "days": replayedDays(f.Get("days"))}, &r); err != nil {
+		if err := v.ask(http.MethodPost, v1("policy", "replay"), map[string]any{"set": v.r.PathValue("set"), "days": replayedDays(f.Get("days"))},
+			&r); err != nil {
 			v.showSet(err, nil)
 			return
 		}
@@ -317,7 +327,8 @@ func (c *Console) draft(v *visit) {
 		id := "f" + itoa(i+1)
 		switch typed := unixLines(f.Get(id)); {
 		case f.Get(id+"-name") != s.Name: // the form is not of this set
-			v.showEdit(capabilities.Errorf(capabilities.CodeConflict, "the form does not fit the policy it was made from").WithHint("Open the page again."), url.Values{})
+			v.showEdit(capabilities.Errorf(capabilities.CodeConflict, "the form does not fit the policy it was made from").
+				WithHint("Open the page again."), url.Values{})
 			return
 		case f.Get(id+"-gone") == "1":
 			in.Remove = append(in.Remove, s.Name)
@@ -376,7 +387,9 @@ func (c *Console) override(v *visit) {
 			}
 		}
 		var made api.PolicySet
-		in := map[string]any{"base": active.Snapshot, "files": []api.PolicyFile{{Name: overrideFile, Text: before + "// Answers " + id + " for good.\n" + o.Cedar}}}
+		in := map[string]any{
+			"base": active.Snapshot, "files": []api.PolicyFile{{Name: overrideFile, Text: before + "// Answers " + id + " for good.\n" + o.Cedar}},
+		}
 		if err := v.ask(http.MethodPost, v1("policy", "drafts"), in, &made); err != nil {
 			v.showApprovals(err)
 			return

@@ -19,7 +19,8 @@ func (c *Console) subscribe(v *visit) {
 	f := v.r.PostForm
 	err := error(nil)
 	if f.Get("endpoint") == "" {
-		err = capabilities.Errorf(capabilities.CodeInvalidRequest, "the form holds no subscription").WithHint("The page needs script for notices.")
+		err = capabilities.Errorf(capabilities.CodeInvalidRequest, "the form holds no subscription").
+			WithHint("The page needs script for notices.")
 	} else {
 		err = v.ask(http.MethodPost, v1("account", "push"), map[string]any{
 			"name": f.Get("name"), "endpoint": f.Get("endpoint"), "keys": map[string]string{"p256dh": f.Get("p256dh"), "auth": f.Get("auth")},

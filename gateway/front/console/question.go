@@ -147,7 +147,11 @@ func (c *Console) oneApproval(v *visit) {
 	case string(consent.StatePending):
 		shown.Open, shown.Card.Before = true, v.soFar(q.Approval)
 	case string(consent.StateClosed):
-		shown.Closed = map[consent.Closure]string{consent.ClosedCancelled: "its call was cancelled", consent.ClosedLane: "its lane has ended", consent.ClosedToken: "the token of its caller was revoked", consent.ClosedStopped: "everything, or its device, was stopped", consent.ClosedRestarted: "the gateway restarted, and asks again with the same call"}[consent.Closure(q.Closed)]
+		shown.Closed = map[consent.Closure]string{
+			consent.ClosedCancelled: "its call was cancelled", consent.ClosedLane: "its lane has ended",
+			consent.ClosedToken: "the token of its caller was revoked", consent.ClosedStopped: "everything, or its device, was stopped",
+			consent.ClosedRestarted: "the gateway restarted, and asks again with the same call",
+		}[consent.Closure(q.Closed)]
 	}
 	v.show(page{name: "approval", title: "Approval", here: "/console/approvals", live: "approval", modules: []string{"passkey"}, data: shown})
 }

@@ -38,7 +38,10 @@ type secret struct {
 
 // Where says where the value is.
 func (s secret) Where() string {
-	where := map[string]string{"stored": "sealed in the gateway's store", "env": "in the gateway's environment", "file": "in a file of the gateway's machine", "exec": "in another program"}[s.Source]
+	where := map[string]string{
+		"stored": "sealed in the gateway's store", "env": "in the gateway's environment", "file": "in a file of the gateway's machine",
+		"exec": "in another program",
+	}[s.Source]
 	return orElse(where, s.Source)
 }
 
@@ -47,7 +50,8 @@ func (c *Console) changeSecret(v *visit) {
 	var err error
 	switch f.Get("do") {
 	case "allow":
-		err = v.ask(http.MethodPost, v1("secrets", what, "references"), map[string]string{"principal": f.Get("principal"), "secret_alias": f.Get("alias"), "display_name": f.Get("display")}, nil)
+		err = v.ask(http.MethodPost, v1("secrets", what, "references"),
+			map[string]string{"principal": f.Get("principal"), "secret_alias": f.Get("alias"), "display_name": f.Get("display")}, nil)
 	case "remove":
 		err = v.ask(http.MethodDelete, v1("secrets", what), nil, nil)
 	default:

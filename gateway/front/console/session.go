@@ -22,7 +22,10 @@ func (c *Console) showLogin(w http.ResponseWriter, r *http.Request, problem erro
 	if problem != nil {
 		status = capabilities.AsError(problem).Code.Info().HTTP
 	}
-	c.write(w, r, status, "login", signIn{con: c, Title: "Sign in", Modules: []string{"login", "passkey"}, Fault: faultOf(problem), Some: c.somePasskey(r), NoPasskeys: noPasskeys(r)})
+	c.write(w, r, status, "login", signIn{
+		con: c, Title: "Sign in", Modules: []string{"login", "passkey"}, Fault: faultOf(problem), Some: c.somePasskey(r),
+		NoPasskeys: noPasskeys(r),
+	})
 }
 
 // signIn is the page for signing in.
@@ -96,7 +99,8 @@ func (c *Console) loginPassword(w http.ResponseWriter, r *http.Request) {
 	if !c.entering(w, r) {
 		return
 	}
-	session, secret, err := c.opts.Sessions.SignIn(r.Context(), strings.TrimSpace(r.PostForm.Get("name")), principal.TypedPassword(r.PostForm.Get("password")))
+	session, secret, err := c.opts.Sessions.SignIn(r.Context(), strings.TrimSpace(r.PostForm.Get("name")),
+		principal.TypedPassword(r.PostForm.Get("password")))
 	if err != nil {
 		c.showLogin(w, r, c.front.Failed(r, err))
 		return
@@ -162,7 +166,8 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 func (c *Console) signedOut(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if r.Method != http.MethodGet || r.Header.Get("Sec-Fetch-Dest") == "empty" {
-		front.WriteError(w, capabilities.Errorf(capabilities.CodeUnauthenticated, "nobody is signed in here").WithHint("Sign in with 'handrail login'."))
+		front.WriteError(w, capabilities.Errorf(capabilities.CodeUnauthenticated, "nobody is signed in here").
+			WithHint("Sign in with 'handrail login'."))
 		return
 	}
 	http.Redirect(w, r, "/console/login", http.StatusSeeOther)

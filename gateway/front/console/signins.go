@@ -26,7 +26,9 @@ type leaving struct {
 // (form-action of pagePolicy): the page that answers does, and says where.
 func (c *Console) beginSignIn(v *visit) {
 	f := v.r.PostForm
-	in := api.BeginSignIn{Name: strings.TrimSpace(f.Get("name")), Server: strings.TrimSpace(f.Get("server")), Client: strings.TrimSpace(f.Get("client"))}
+	in := api.BeginSignIn{
+		Name: strings.TrimSpace(f.Get("name")), Server: strings.TrimSpace(f.Get("server")), Client: strings.TrimSpace(f.Get("client")),
+	}
 	in.Net = strings.FieldsFunc(f.Get("net"), func(r rune) bool { return r == ',' || r == ' ' })
 	var started api.StartedSignIn
 	if err := v.ask(http.MethodPost, v1("sign-ins"), in, &started); err != nil {
@@ -57,7 +59,9 @@ func (c *Console) sentBack(w http.ResponseWriter, r *http.Request) {
 // finishSignIn takes what the authorization server sent, as the session that began.
 func (c *Console) finishSignIn(v *visit) {
 	q := v.r.URL.Query()
-	in := api.FinishSignIn{Place: v.r.PathValue("place"), State: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss"), Error: q.Get("error")}
+	in := api.FinishSignIn{
+		Place: v.r.PathValue("place"), State: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss"), Error: q.Get("error"),
+	}
 	if err := v.ask(http.MethodPost, v1("sign-ins", "finish"), in, &api.SignIn{}); err != nil {
 		v.showProviders(err)
 		return

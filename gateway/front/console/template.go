@@ -224,7 +224,8 @@ func (r *reader) action(pipe *parse.PipeNode, p *spot) {
 	case last != "" || wants != "show":
 		r.refuse("%s has to end with %s where it stands", pipe, wants)
 	default:
-		pipe.Cmds = append(pipe.Cmds, &parse.CommandNode{NodeType: parse.NodeCommand, Pos: pipe.Pos, Args: []parse.Node{parse.NewIdentifier("show").SetPos(pipe.Pos)}})
+		pipe.Cmds = append(pipe.Cmds,
+			&parse.CommandNode{NodeType: parse.NodeCommand, Pos: pipe.Pos, Args: []parse.Node{parse.NewIdentifier("show").SetPos(pipe.Pos)}})
 	}
 }
 
@@ -336,4 +337,5 @@ func (c *Console) write(w http.ResponseWriter, r *http.Request, status int, name
 }
 
 // broken is what there is in place of a page that cannot be made.
-const broken = "<!doctype html>\n<html lang=\"en\"><title>Handrail</title><h1>This page cannot be shown</h1><p>The gateway’s log says why. <a href=\"/console/stop\">Stop switch</a></p></html>"
+const broken = "<!doctype html>\n<html lang=\"en\"><title>Handrail</title><h1>This page cannot be shown</h1><p>The gateway’s log says " +
+	"why. <a href=\"/console/stop\">Stop switch</a></p></html>"

@@ -76,7 +76,9 @@ func (v *visit) showTokens(problem error, shown tokensPage) {
 	}
 	shown.visit = v
 	shown.Agents = tokenPart{Name: "Agents", Says: "They call tools, as far as policy and people let them. They can never approve."}
-	shown.People = tokenPart{Name: "People", Says: "They use the command line, and sign in by its links. A role does what the one before it does, and more."}
+	shown.People = tokenPart{
+		Name: "People", Says: "They use the command line, and sign in by its links. A role does what the one before it does, and more.",
+	}
 	shown.Sessions = tokenPart{Name: "Signed-in browsers", Says: "Sessions of these pages. Each ends with the token that opened it."}
 	shown.Ended = tokenPart{Name: "Tokens that are over"}
 	slices.SortFunc(list.Tokens, func(a, b api.Token) int {
@@ -96,7 +98,10 @@ func (v *visit) showTokens(problem error, shown tokensPage) {
 		part.Tokens = append(part.Tokens, t)
 	}
 	shown.connectable()
-	v.show(page{name: "tokens", title: "Agents and tokens", here: "/console/tokens", live: "packet", fault: problem, remedy: v.remedy(problem, "POST /v1/tokens", "/console/confirm/"+confirms), modules: []string{"passkey"}, data: shown})
+	v.show(page{
+		name: "tokens", title: "Agents and tokens", here: "/console/tokens", live: "packet", fault: problem,
+		remedy: v.remedy(problem, "POST /v1/tokens", "/console/confirm/"+confirms), modules: []string{"passkey"}, data: shown,
+	})
 }
 
 func (c *Console) newTokenMade(v *visit) {

@@ -122,6 +122,7 @@ func (v *visit) writes(typed typedFile) (result capabilities.Result, _ error) {
 	if err != nil {
 		return result, err
 	}
-	err = v.ask(http.MethodPost, v1("calls"), map[string]any{"tool": t.ID, "args": json.RawMessage(args), "shown": []string{"ui.input.file_upload"}}, &result)
+	err = v.ask(http.MethodPost, v1("calls"),
+		map[string]any{"tool": t.ID, "args": json.RawMessage(args), "shown": []string{"ui.input.file_upload"}}, &result)
 	return result, err
 }

@@ -42,7 +42,10 @@ func (v *visit) showWatch(node capabilities.NodeID, problem error) {
 		}
 	}
 	shown.Screen, shown.Picture = shown.Source.Name == "screen", shown.Source.Name != "microphone"
-	pg := page{name: "live", title: "Live: " + d.Called(), here: "/console/nodes", live: "node approval", fault: problem, remedy: v.byPasskey(problem), modules: []string{"passkey"}}
+	pg := page{
+		name: "live", title: "Live: " + d.Called(), here: "/console/nodes", live: "node approval", fault: problem, remedy: v.byPasskey(problem),
+		modules: []string{"passkey"},
+	}
 	ready, why := d.can(shown.Source.capability, shown.Source.none)
 	switch {
 	case !v.Offers(watchRoute): // the page says so

@@ -77,7 +77,8 @@ func Prepare(t testing.TB) *Front {
 	}
 	db, err := store.Open(ctx, store.Options{
 		Path: filepath.Join(t.TempDir(), "store.db"), ReserveBytes: -1,
-		Migrations: slices.Concat(principal.Migrations(), lane.Migrations(), ledger.Migrations, consent.Migrations(), admin.Migrations(), rules.Migrations(), outcome.Migrations),
+		Migrations: slices.Concat(principal.Migrations(), lane.Migrations(), ledger.Migrations, consent.Migrations(), admin.Migrations(),
+			rules.Migrations(), outcome.Migrations),
 	})
 	if err != nil {
 		t.Fatal(err)

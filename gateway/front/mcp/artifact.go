@@ -43,7 +43,8 @@ func (v *view) readArtifact(ctx context.Context, req *sdk.ReadResourceRequest) (
 	}
 	defer content.Close()
 	if k.Size > maxResource {
-		return nil, capabilities.Errorf(capabilities.CodeResultTooLarge, "the file has %d bytes; at most %d are given here, so fetch it by REST: GET /v1/artifacts/%s", k.Size, maxResource, k.ID)
+		return nil, capabilities.Errorf(capabilities.CodeResultTooLarge,
+			"the file has %d bytes; at most %d are given here, so fetch it by REST: GET /v1/artifacts/%s", k.Size, maxResource, k.ID)
 	}
 	data := make([]byte, k.Size)
 	if _, err := io.ReadFull(content, data); err != nil {

@@ -50,7 +50,8 @@ func (v *view) unbatched(r *http.Request) error {
 	for _, message := range batch.Items {
 		for _, name := range called(message) {
 			if d, ok := v.resolve(name); ok && len(d.Manifest.Privileged) > 0 {
-				return refuse(d.Tool, capabilities.Errorf(capabilities.CodeInvalidRequest, "%s is privileged, so no batch may hold a call of it; nothing of the batch was done", d.Tool).
+				return refuse(d.Tool, capabilities.Errorf(capabilities.CodeInvalidRequest,
+					"%s is privileged, so no batch may hold a call of it; nothing of the batch was done", d.Tool).
 					WithHint("Send each call as a request of its own."))
 			}
 		}
@@ -96,7 +97,8 @@ func writeRefusal(w http.ResponseWriter, err error) {
 		data = nil
 	}
 	body, failed := json.Marshal(map[string]any{
-		"jsonrpc": "2.0", "id": nil, "error": &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: strings.TrimSpace(view.Message + " " + view.Hint), Data: data},
+		"jsonrpc": "2.0", "id": nil,
+		"error": &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: strings.TrimSpace(view.Message + " " + view.Hint), Data: data},
 	})
 	if failed != nil {
 		front.WriteError(w, errors.Join(err, failed))

@@ -21,7 +21,8 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 	// a defect that one caller's input meets must not end everybody's gateway.
 	defer func() {
 		if p := recover(); p != nil {
-			v.s.opts.Log.Error("mcp.panic", "tool", d.Tool, "principal", v.who.Principal, "lane", v.caller.Lane, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			v.s.opts.Log.Error("mcp.panic", "tool", d.Tool, "principal", v.who.Principal, "lane", v.caller.Lane, "panic", fmt.Sprint(p),
+				"stack", string(debug.Stack()))
 			out, err = v.failure(d.Tool, &capabilities.Error{Code: capabilities.CodeInternal}), nil
 		}
 	}()

@@ -40,7 +40,8 @@ const (
 
 // answerSchema is what the person at the client fills in. Nothing is filled in
 // for them but the no.
-var answerSchema = json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string","title":"Your answer","enum":["deny","allow"],"enumNames":["Deny","Allow this one call"],"default":"deny"}},"required":["answer"]}`)
+var answerSchema = json.RawMessage(
+	`{"type":"object","properties":{"answer":{"type":"string","title":"Your answer","enum":["deny","allow"],"enumNames":["Deny","Allow this one call"],"default":"deny"}},"required":["answer"]}`)
 
 // elicits reports whether the person at this client can be asked, now or in a moment
 // (see handsOff).
@@ -107,7 +108,8 @@ func questionText(a *consent.Approval) string {
 	if where == "" {
 		where = "the gateway"
 	}
-	fmt.Fprintf(&b, "Risk %s: %s wants %s (%s) on %s.\n", a.Risk, consent.Plain(string(a.Principal)), a.Tool, consent.Plain(a.Title), consent.Plain(where))
+	fmt.Fprintf(&b, "Risk %s: %s wants %s (%s) on %s.\n", a.Risk, consent.Plain(string(a.Principal)), a.Tool, consent.Plain(a.Title),
+		consent.Plain(where))
 	if len(a.Through) > 0 {
 		fmt.Fprintf(&b, "Through: %s\n", strings.Join(a.Through, "; "))
 	}
@@ -137,7 +139,8 @@ func (v *view) answered(ctx context.Context, req *sdk.CallToolRequest, d *catalo
 		return err
 	}
 	if !v.handsOff(ctx) {
-		return capabilities.Errorf(capabilities.CodeForbidden, "an agent holds a device's mouse and keyboard, so nobody can be asked at this client")
+		return capabilities.Errorf(capabilities.CodeForbidden,
+			"an agent holds a device's mouse and keyboard, so nobody can be asked at this client")
 	}
 	said, ok := req.Params.InputResponses[askID].(*sdk.ElicitResult)
 	if !ok || said == nil || said.Action == "cancel" {
@@ -165,7 +168,8 @@ func (v *view) sign(id string, d *catalog.Descriptor, args json.RawMessage, unti
 }
 
 func (v *view) verify(state string, d *catalog.Descriptor, args json.RawMessage) (id string, err error) {
-	bad := capabilities.Errorf(capabilities.CodeInvalidRequest, "the request state is not one that was given for this call, or its time is over").
+	bad := capabilities.Errorf(capabilities.CodeInvalidRequest,
+		"the request state is not one that was given for this call, or its time is over").
 		WithHint("Call again without it.")
 	if v.s.opts.Consent == nil || len(state) > maxState {
 		return "", bad

@@ -68,26 +68,28 @@ func entryOf(s *skill.Skill) skillEntry {
 
 // offerSkills adds the two methods; what they list is asked for at each request.
 func (v *view) offerSkills() {
-	err := sdk.AddReceivingCustomMethod(v.server, "skills/list", func(context.Context, *sdk.ServerSession, *skillListParams) (*skillList, error) {
-		out := &skillList{CacheScope: "private", Skills: []skillEntry{}}
-		if v.loads() {
-			v.s.opts.Skills.Look()
-			all, _ := v.s.opts.Skills.List()
-			for _, s := range all {
-				out.Skills = append(out.Skills, entryOf(s))
+	err := sdk.AddReceivingCustomMethod(v.server,
+		"skills/list", func(context.Context, *sdk.ServerSession, *skillListParams) (*skillList, error) {
+			out := &skillList{CacheScope: "private", Skills: []skillEntry{}}
+			if v.loads() {
+				v.s.opts.Skills.Look()
+				all, _ := v.s.opts.Skills.List()
+				for _, s := range all {
+					out.Skills = append(out.Skills, entryOf(s))
+				}
 			}
-		}
-		return out, nil
-	})
-	if err == nil {
-		err = sdk.AddReceivingCustomMethod(v.server, "skills/get", func(_ context.Context, _ *sdk.ServerSession, p *skillGetParams) (*skillGot, error) {
-			name, file, ok := skillOf(p)
-			v.s.opts.Skills.Look()
-			if s, there := v.s.opts.Skills.Get(name); ok && there && file == skill.Main && v.loads() {
-				return &skillGot{Skill: entryOf(s)}, nil
-			}
-			return nil, &jsonrpc.Error{Code: invalidParams, Message: "there is no such skill"}
+			return out, nil
 		})
+	if err == nil {
+		err = sdk.AddReceivingCustomMethod(v.server,
+			"skills/get", func(_ context.Context, _ *sdk.ServerSession, p *skillGetParams) (*skillGot, error) {
+				name, file, ok := skillOf(p)
+				v.s.opts.Skills.Look()
+				if s, there := v.s.opts.Skills.Get(name); ok && there && file == skill.Main && v.loads() {
+					return &skillGot{Skill: entryOf(s)}, nil
+				}
+				return nil, &jsonrpc.Error{Code: invalidParams, Message: "there is no such skill"}
+			})
 	}
 	if err != nil {
 		v.s.opts.Log.Error("mcp.skills", "err", err)
@@ -168,19 +170,26 @@ func (v *view) showSkills(may bool) {
 		if v.shown[s.Name] == s {
 			continue
 		}
-		v.server.AddPrompt(&sdk.Prompt{Name: s.Name, Description: s.Description}, func(ctx context.Context, _ *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+		v.server.AddPrompt(&sdk.Prompt{
+			Name: s.Name, Description: s.Description,
+		}, func(ctx context.Context, _ *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
 			text, err := v.loadSkill(ctx, s.Name, "")
 			if err != nil {
 				return nil, err
 			}
-			return &sdk.GetPromptResult{Description: s.Description, Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: text}}}}, nil
+			return &sdk.GetPromptResult{
+				Description: s.Description, Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: text}}},
+			}, nil
 		})
-		v.server.AddResource(&sdk.Resource{Name: s.Name, Description: s.Description, URI: skillURI + s.Name + "/" + skill.Main, MIMEType: markdown}, v.readSkill)
+		v.server.AddResource(&sdk.Resource{
+			Name: s.Name, Description: s.Description, URI: skillURI + s.Name + "/" + skill.Main, MIMEType: markdown,
+		}, v.readSkill)
 	}
 	v.shown = want
 	switch {
 	case may && !was:
-		v.server.AddResourceTemplate(&sdk.ResourceTemplate{Name: "skill", Title: "File of a skill", URITemplate: skillURI + "{name}/{+path}"}, v.readSkill)
+		v.server.AddResourceTemplate(&sdk.ResourceTemplate{Name: "skill", Title: "File of a skill", URITemplate: skillURI + "{name}/{+path}"},
+			v.readSkill)
 	case was && !may:
 		v.server.RemoveResourceTemplates(skillURI + "{name}/{+path}")
 	}

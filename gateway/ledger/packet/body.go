@@ -163,8 +163,10 @@ type Observed struct {
 // Repeated is the body of tool.call.repeated: a call that was answered with the outcome of
 // another one. Nothing of it was carried out.
 type Repeated struct {
-	Of        capabilities.CallID    `json:"repeats_call_id"`
-	How       string                 `json:"how"` // joined: it ran; replayed: it had ended; deferred: it was kept; reused: its result stood for the same call
+	Of capabilities.CallID `json:"repeats_call_id"`
+	// joined: it ran; replayed: it had ended; deferred: it was kept; reused: its result stood for
+	// the same call
+	How       string                 `json:"how"`
 	RequestID capabilities.RequestID `json:"request_id,omitempty"`
 	Surface   string                 `json:"surface,omitempty"`
 }

@@ -149,7 +149,8 @@ func (n *Nodes) Ask(_ context.Context, node capabilities.NodeID, calls []capabil
 }
 
 // Dispatch answers by Carry, without the lock.
-func (n *Nodes) Dispatch(ctx context.Context, _ capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+func (n *Nodes) Dispatch(ctx context.Context, _ capabilities.NodeID, t *wire.Ticket,
+	progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 	n.mu.Lock()
 	n.tickets = append(n.tickets, t.Call)
 	carry := n.Carry
@@ -158,7 +159,8 @@ func (n *Nodes) Dispatch(ctx context.Context, _ capabilities.NodeID, t *wire.Tic
 }
 
 // Deliver is Dispatch: no key is asked for.
-func (n *Nodes) Deliver(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress), _ func(key []byte) ([]byte, error)) (wire.Answer, []capabilities.Blob, error) {
+func (n *Nodes) Deliver(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
+	_ func(key []byte) ([]byte, error)) (wire.Answer, []capabilities.Blob, error) {
 	return n.Dispatch(ctx, node, t, progress)
 }
 
@@ -170,7 +172,8 @@ func (n *Nodes) Conduct(ctx context.Context, node capabilities.NodeID, t *wire.T
 
 // Converse is Dispatch: nobody is asked anything.
 func (n *Nodes) Converse(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
-	_ func(context.Context, *wire.Elicit) *wire.Elicited, _ func(context.Context, *wire.HostAsk) *wire.HostAnswer) (wire.Answer, []capabilities.Blob, error) {
+	_ func(context.Context, *wire.Elicit) *wire.Elicited,
+	_ func(context.Context, *wire.HostAsk) *wire.HostAnswer) (wire.Answer, []capabilities.Blob, error) {
 	return n.Dispatch(ctx, node, t, progress)
 }
 

@@ -135,7 +135,8 @@ func Vouched(header, service string) error {
 		}
 	}
 	left := time.Until(time.Unix(claims.Exp, 0))
-	if head.Typ != "JWT" || head.Alg != "ES256" || claims.Aud != service || left <= 0 || left > 24*time.Hour || !strings.HasPrefix(claims.Sub, "https://") {
+	if head.Typ != "JWT" || head.Alg != "ES256" || claims.Aud != service || left <= 0 || left > 24*time.Hour ||
+		!strings.HasPrefix(claims.Sub, "https://") {
 		return fmt.Errorf("it says %+v %+v", head, claims)
 	}
 	return nil

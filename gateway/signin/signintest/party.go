@@ -120,7 +120,10 @@ func Start(t *testing.T) *Party {
 
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/.well-known/oauth-protected-resource") {
-			Answer(w, http.StatusOK, map[string]any{"resource": p.Server.URL + "/mcp", "authorization_servers": []string{p.Auth.URL}, "scopes_supported": []string{"openid", "offline_access"}})
+			Answer(w, http.StatusOK, map[string]any{
+				"resource": p.Server.URL + "/mcp", "authorization_servers": []string{p.Auth.URL},
+				"scopes_supported": []string{"openid", "offline_access"},
+			})
 			return
 		}
 		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")

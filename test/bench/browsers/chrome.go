@@ -51,9 +51,10 @@ func (c *bare) start(b platform.Browser) error {
 			"PaintHolding,DeferRendererTasksAfterInput,WebUIOmniboxPopup,WebUIOmniboxAimPopup", "--allow-pre-commit-input",
 		"--remote-debugging-pipe", "--user-data-dir=" + filepath.Join(c.dir, "profile"), "--no-startup-window", "--headless=new",
 		"--no-first-run", "--no-default-browser-check", "--disable-background-networking", "--disable-component-update", "--disable-default-apps",
-		"--disable-extensions", "--disable-sync", "--disable-breakpad", "--disable-crash-reporter", "--disable-field-trial-config", "--disable-gpu",
-		"--hide-scrollbars", "--mute-audio", "--password-store=basic", "--use-mock-keychain", "--disable-background-timer-throttling",
-		"--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding", "--force-color-profile=srgb", "--window-size=1280,800",
+		"--disable-extensions", "--disable-sync", "--disable-breakpad", "--disable-crash-reporter", "--disable-field-trial-config",
+		"--disable-gpu", "--hide-scrollbars", "--mute-audio", "--password-store=basic", "--use-mock-keychain",
+		"--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding",
+		"--force-color-profile=srgb", "--window-size=1280,800",
 	}
 	if b.NoSandbox != "" {
 		args = append(args, "--no-sandbox")
@@ -62,7 +63,10 @@ func (c *bare) start(b platform.Browser) error {
 		args = append(args, "--disable-dev-shm-usage")
 	}
 	c.cmd = exec.Command(b.Path, args...)
-	c.cmd.Env = []string{"HOME=" + c.dir, "TMPDIR=" + c.dir, "PATH=" + os.Getenv("PATH"), "DBUS_SESSION_BUS_ADDRESS=disabled:", "DBUS_SYSTEM_BUS_ADDRESS=disabled:"}
+	c.cmd.Env = []string{
+		"HOME=" + c.dir, "TMPDIR=" + c.dir, "PATH=" + os.Getenv("PATH"), "DBUS_SESSION_BUS_ADDRESS=disabled:",
+		"DBUS_SYSTEM_BUS_ADDRESS=disabled:",
+	}
 	c.cmd.Dir = c.dir
 	if err := runAs(c.cmd, b.RunAs, c.dir); err != nil {
 		return err
@@ -267,7 +271,9 @@ if(!i)w(c,k)}})(document.body,0);return out.join('\n')})()`
 
 func (c *bare) middle(selector string) (x, y float64, err error) {
 	var at struct{ X, Y float64 }
-	err = c.value(fmt.Sprintf(`(function(){var e=document.querySelector(%q);e.scrollIntoViewIfNeeded();var r=e.getBoundingClientRect();return {X:r.x+r.width/2,Y:r.y+r.height/2}})()`, selector), &at)
+	err = c.value(fmt.Sprintf(
+		`(function(){var e=document.querySelector(%q);e.scrollIntoViewIfNeeded();var r=e.getBoundingClientRect();return {X:r.x+r.width/2,Y:r.y+r.height/2}})()`,
+		selector), &at)
 	return at.X, at.Y, err
 }
 
@@ -307,7 +313,9 @@ func (c *bare) do(op operation, p place, i int) (a answer, err error) {
 		if err != nil {
 			return a, err
 		}
-		return a, c.value(fmt.Sprintf(`(function(v){for(var k in v){var e=document.getElementById(k);e.value=v[k];e.dispatchEvent(new Event('input',{bubbles:true}));e.dispatchEvent(new Event('change',{bubbles:true}))}})(%s)`, text), nil)
+		return a, c.value(fmt.Sprintf(
+			`(function(v){for(var k in v){var e=document.getElementById(k);e.value=v[k];e.dispatchEvent(new Event('input',{bubbles:true}));e.dispatchEvent(new Event('change',{bubbles:true}))}})(%s)`,
+			text), nil)
 	case opHover:
 		x, y, err := c.middle(fmt.Sprintf("nav a:nth-of-type(%d)", i%2+1))
 		if err != nil {

@@ -102,7 +102,8 @@ func (b *bench) firstPage(s *server, words dialect, began time.Time, view int) (
 }
 
 func (b *bench) startUp(data string) (*process, error) {
-	p, err := b.h.start("up", append([]string{"up", "--no-task", "--data", data, "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0"}, b.h.nodeFlags()...)...)
+	p, err := b.h.start(
+		"up", append([]string{"up", "--no-task", "--data", data, "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0"}, b.h.nodeFlags()...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,10 @@ func newAlone(b platform.Browser, site *pages, trace io.Writer) (subject, error)
 	if trace != nil {
 		launcher = &tapped{launcher, &tape{w: trace, began: time.Now()}}
 	}
-	o := browser.Options{Finder: chrome.New(chrome.Options{Path: b.Path}), Launcher: launcher, AllowOrigins: []string{site.main, site.other}, Log: slog.New(slog.DiscardHandler)}
+	o := browser.Options{
+		Finder: chrome.New(chrome.Options{Path: b.Path}), Launcher: launcher, AllowOrigins: []string{site.main, site.other},
+		Log: slog.New(slog.DiscardHandler),
+	}
 	if b.NoSandbox != "" {
 		o.Sandbox = browser.SandboxOff
 	}
@@ -54,7 +57,9 @@ func (a alone) call(tool string, args any) (answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	out, err := a.h.Handle(ctx, capabilities.Invocation{
-		Call: "bench", Capability: capabilities.CapabilityID("tyrum.browser." + strings.ReplaceAll(strings.TrimPrefix(tool, "tool_browser_"), "_", "-")), Lane: "bench", Args: raw,
+		Call:       "bench",
+		Capability: capabilities.CapabilityID("tyrum.browser." + strings.ReplaceAll(strings.TrimPrefix(tool, "tool_browser_"), "_", "-")),
+		Lane:       "bench", Args: raw,
 	})
 	if err != nil {
 		return answer{}, err

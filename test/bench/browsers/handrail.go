@@ -67,7 +67,9 @@ func (h *handrail) build(repository string) error {
 	if h.profile != "" {
 		overlay := filepath.Join(h.dir, "overlay.json")
 		source := filepath.Join(repository, "test", "bench", "browsers", "testdata", "profile.go.txt")
-		text, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(repository, "cmd", "handrail", "profile_overlay.go"): source}})
+		text, err := json.Marshal(map[string]any{
+			"Replace": map[string]string{filepath.Join(repository, "cmd", "handrail", "profile_overlay.go"): source},
+		})
 		if err != nil {
 			return err
 		}
@@ -176,7 +178,9 @@ func (h *handrail) policies(data string) error {
 
 // nodeFlags are the owner's flags: Chrome, and the pages, which are not public.
 func (h *handrail) nodeFlags() []string {
-	return []string{"--browser", h.browser.Path, "--browser-sandbox", "auto", "--browser-allow-origin", h.site.main, "--browser-allow-origin", h.site.other}
+	return []string{
+		"--browser", h.browser.Path, "--browser-sandbox", "auto", "--browser-allow-origin", h.site.main, "--browser-allow-origin", h.site.other,
+	}
 }
 
 // installation is a gateway and a paired node, each a process of its own.
@@ -212,7 +216,8 @@ func (h *handrail) install(name string) (*installation, error) {
 }
 
 func (in *installation) startGateway() (err error) {
-	if in.gateway, err = in.h.start(in.profiles+"gateway", "gateway", "--data", in.data, "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0"); err != nil {
+	if in.gateway, err = in.h.start(in.profiles+"gateway", "gateway", "--data", in.data, "--http", "127.0.0.1:0", "--quic",
+		"127.0.0.1:0"); err != nil {
 		return err
 	}
 	return in.gateway.await("ready")

@@ -165,7 +165,10 @@ func measure(o options) (r *report, err error) {
 			return nil, err
 		}
 	}
-	b.report = &report{when: time.Now(), machine: figures.Machine(), browser: b.browser.Product + " " + b.browser.Version, load: figures.Load(), rounds: b.rounds, quick: o.quick}
+	b.report = &report{
+		when: time.Now(), machine: figures.Machine(), browser: b.browser.Product + " " + b.browser.Version, load: figures.Load(),
+		rounds: b.rounds, quick: o.quick,
+	}
 	b.h = &handrail{dir: b.dir, site: b.site, browser: b.browser, profile: o.profile}
 	root, err := repository()
 	if err != nil {

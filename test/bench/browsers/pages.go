@@ -54,7 +54,9 @@ func largePage(other string) string {
 	b.WriteString(`<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Large page</title></head><body>` + controls)
 	b.WriteString(`<table><thead><tr><th>Pick</th><th>Order</th><th>Customer</th><th>Action</th></tr></thead><tbody>`)
 	for i := 1; i <= tableRows; i++ {
-		fmt.Fprintf(&b, `<tr><td><input type="checkbox" aria-label="Pick %d"></td><td><a href="#o%d">Order %d</a></td><td>Customer <span>%d</span></td><td><button type="button">Edit %d</button></td></tr>`, i, i, i, i, i)
+		fmt.Fprintf(&b,
+			`<tr><td><input type="checkbox" aria-label="Pick %d"></td><td><a href="#o%d">Order %d</a></td><td>Customer <span>%d</span></td><td><button type="button">Edit %d</button></td></tr>`,
+			i, i, i, i, i)
 	}
 	b.WriteString(`</tbody></table><ul>`)
 	for i := 1; i <= extraItems; i++ {
@@ -66,7 +68,8 @@ for(var g=0;g<%d;g++){var at=$('shadows')
 for(var d=0;d<%d;d++){var host=document.createElement('div');at.appendChild(host)
 at=host.attachShadow({mode:'open'});n++
 at.innerHTML='<span>Part '+n+'</span><button type="button">Shadow '+n+'</button>'}}})()</script>
-<iframe src="/frame?depth=1" title="Frame 1"></iframe><iframe src="%s/other" title="Elsewhere"></iframe></body></html>`, shadowRoots/depth, depth, other)
+<iframe src="/frame?depth=1" title="Frame 1"></iframe><iframe src="%s/other" title="Elsewhere"></iframe></body></html>`, shadowRoots/depth,
+		depth, other)
 	return b.String()
 }
 
@@ -76,7 +79,9 @@ func framePage(level int) string {
 	if level < depth {
 		next = fmt.Sprintf(`<iframe src="/frame?depth=%d" title="Frame %d"></iframe>`, level+1, level+1)
 	}
-	return fmt.Sprintf(`<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Frame %d</title></head><body><p>Frame %d</p><button type="button">Framed %d</button>%s</body></html>`, level, level, level, next)
+	return fmt.Sprintf(
+		`<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Frame %d</title></head><body><p>Frame %d</p><button type="button">Framed %d</button>%s</body></html>`,
+		level, level, level, next)
 }
 
 const otherPage = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Elsewhere</title></head><body><p>Another site</p><button type="button">Foreign</button></body></html>`

@@ -66,7 +66,9 @@ var peers = []peer{
 	{
 		called: "chrome-devtools-mcp", pkg: "chrome-devtools-mcp", node: true, bin: "chrome-devtools-mcp",
 		args: func(b platform.Browser) []string {
-			args := []string{"--headless", "--isolated", "--executablePath", b.Path, "--viewport", "1280x720", "--no-usage-statistics", "--no-performance-crux"}
+			args := []string{
+				"--headless", "--isolated", "--executablePath", b.Path, "--viewport", "1280x720", "--no-usage-statistics", "--no-performance-crux",
+			}
 			if sandboxless(b) {
 				args = append(args, "--chrome-arg=--no-sandbox")
 			}
@@ -107,7 +109,10 @@ var peers = []peer{
 		called: "agent-browser", pkg: "agent-browser",
 		args: func(platform.Browser) []string { return []string{"mcp"} },
 		env: func(b platform.Browser, dir string) []string {
-			env := []string{"AGENT_BROWSER_EXECUTABLE_PATH=" + b.Path, "AGENT_BROWSER_SESSION=bench-" + fmt.Sprint(os.Getpid()), "HOME=" + dir, "AGENT_BROWSER_SCREENSHOT_DIR=" + dir}
+			env := []string{
+				"AGENT_BROWSER_EXECUTABLE_PATH=" + b.Path, "AGENT_BROWSER_SESSION=bench-" + fmt.Sprint(os.Getpid()), "HOME=" + dir,
+				"AGENT_BROWSER_SCREENSHOT_DIR=" + dir,
+			}
 			if sandboxless(b) {
 				env = append(env, "AGENT_BROWSER_ARGS=--no-sandbox")
 			}
@@ -180,7 +185,8 @@ func (p peer) find(dir string, b platform.Browser) (path string, args []string, 
 		}
 	}
 	path, args = filepath.Join(root, filepath.FromSlash(one)), p.args(b)
-	if native := filepath.Join(root, "bin", p.pkg+"-"+runtime.GOOS+"-"+strings.Replace(runtime.GOARCH, "amd64", "x64", 1)); !p.node && os.Chmod(native, 0o755) == nil {
+	if native := filepath.Join(root,
+		"bin", p.pkg+"-"+runtime.GOOS+"-"+strings.Replace(runtime.GOARCH, "amd64", "x64", 1)); !p.node && os.Chmod(native, 0o755) == nil {
 		return native, args, about.Version, nil // its wrapper in JavaScript would count against it
 	}
 	if p.node || strings.HasSuffix(path, ".js") {

@@ -57,7 +57,9 @@ func (r *report) operations(b *bench) {
 		if !b.o.wantsPage(page) {
 			continue
 		}
-		t := &table{title: map[string]string{"small": "Small page (27 elements), ms", "large": "Large page (5,100 elements), ms"}[page], columns: b.order}
+		t := &table{
+			title: map[string]string{"small": "Small page (27 elements), ms", "large": "Large page (5,100 elements), ms"}[page], columns: b.order,
+		}
 		for _, g := range goals {
 			if g.op != opNavigate && !b.o.wantsOp(g.op) {
 				continue
@@ -208,7 +210,8 @@ func (r *report) sizes(b *bench, servers map[string]*server, node int) error {
 	}
 	r.tables = append(r.tables, t)
 	if b.way != nil && len(b.way.rounds) > 0 {
-		r.note("The way alone, in turn with the list of tabs: %s ms. Three processes, standard input, HTTP, QUIC, and a record of %d bytes appended and synced before and after; none of our code, and no browser.", figure(figures.Median(b.way.rounds)), wayRecord)
+		r.note("The way alone, in turn with the list of tabs: %s ms. Three processes, standard input, HTTP, QUIC, and a record of %d bytes "+
+			"appended and synced before and after; none of our code, and no browser.", figure(figures.Median(b.way.rounds)), wayRecord)
 	}
 	return nil
 }
@@ -229,7 +232,8 @@ func residentBelow(modules, name string, server int) int64 {
 				continue
 			}
 			line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
-			if parts := bytes.Split(line, []byte{0}); bytes.HasPrefix(parts[0], []byte(root)) || len(parts) > 1 && bytes.HasPrefix(parts[1], []byte(root)) {
+			if parts := bytes.Split(line, []byte{0}); bytes.HasPrefix(parts[0], []byte(root)) ||
+				len(parts) > 1 && bytes.HasPrefix(parts[1], []byte(root)) {
 				total += figures.Resident(pid)
 			}
 		}
@@ -263,7 +267,8 @@ func (r *report) cold(all []*starter) {
 }
 
 func (r *report) head() string {
-	how := fmt.Sprintf("%s, %d cores, %s.\n%s; medians of %d rounds; load average at the start %s.", r.machine, runtime.NumCPU(), r.browser, r.when.Format("2006-01-02"), r.rounds, r.load)
+	how := fmt.Sprintf("%s, %d cores, %s.\n%s; medians of %d rounds; load average at the start %s.", r.machine, runtime.NumCPU(), r.browser,
+		r.when.Format("2006-01-02"), r.rounds, r.load)
 	if r.quick {
 		how += " A quick run: take the figures as hints."
 	}
@@ -294,7 +299,8 @@ func (r *report) text(w io.Writer) {
 func (r *report) markdown(w io.Writer) {
 	fmt.Fprintln(w, r.head())
 	for _, t := range r.tables {
-		fmt.Fprintf(w, "\n### %s\n\n| | target | %s | |\n|---|---|%s---|\n", t.title, strings.Join(t.columns, " | "), strings.Repeat("---|", len(t.columns)))
+		fmt.Fprintf(w, "\n### %s\n\n| | target | %s | |\n|---|---|%s---|\n", t.title, strings.Join(t.columns, " | "),
+			strings.Repeat("---|", len(t.columns)))
 		for _, l := range t.lines {
 			fmt.Fprintf(w, "| %s | %s | %s | %s |\n", l.what, l.target, strings.Join(l.values, " | "), l.verdict)
 		}

@@ -148,7 +148,9 @@ func wayAppend(f *os.File) error {
 
 // wayNode returns back what it is sent.
 func wayNode(at string) error {
-	conn, err := quic.DialAddr(context.Background(), at, &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{wayALPN}, InsecureSkipVerify: true}, wayPatience) // the floor trusts
+	// the floor trusts
+	conn, err := quic.DialAddr(context.Background(), at,
+		&tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{wayALPN}, InsecureSkipVerify: true}, wayPatience)
 	if err != nil {
 		return err
 	}

@@ -71,14 +71,18 @@ var rows = []row{
 		limit: 5, unit: "ms", floorIs: "/healthz of the same gateway",
 	},
 	{
-		what: "imported MCP call, over the same server called directly", bench: call, value: "PlaneCall/imported", floors: []string{"PlaneCall/direct"},
-		limit: 1.5, unit: "ms", over: true, floorIs: "the server called directly",
-		beside: []beside{{"PlaneCall/node", "ms", "a call that the node answers itself"}, {"PlaneCall/imported-cpu", "ms", "processor time"}, {"PlaneCall/node-cpu", "ms", "of a call that the node answers"}},
+		what: "imported MCP call, over the same server called directly", bench: call, value: "PlaneCall/imported",
+		floors: []string{"PlaneCall/direct"}, limit: 1.5, unit: "ms", over: true, floorIs: "the server called directly",
+		beside: []beside{
+			{"PlaneCall/node", "ms", "a call that the node answers itself"}, {"PlaneCall/imported-cpu", "ms", "processor time"},
+			{"PlaneCall/node-cpu", "ms", "of a call that the node answers"},
+		},
 	},
 	{
-		what: "satellite's call over HTTP, over its floors", bench: satellite, value: "PlaneSatellite/call", floors: []string{"PlaneSatellite/http", "PlaneSatellite/bus", "PlaneSatellite/commits"},
-		limit: 1.6, unit: "×", floorIs: "HTTP echo, bare bus, two commits",
-		beside: []beside{{"PlaneSatellite/call", "ms", "the call"}, {"PlaneSatellite/call-cpu", "ms", "processor time"}},
+		what: "satellite's call over HTTP, over its floors", bench: satellite, value: "PlaneSatellite/call",
+		floors: []string{"PlaneSatellite/http", "PlaneSatellite/bus", "PlaneSatellite/commits"}, limit: 1.6, unit: "×",
+		floorIs: "HTTP echo, bare bus, two commits",
+		beside:  []beside{{"PlaneSatellite/call", "ms", "the call"}, {"PlaneSatellite/call-cpu", "ms", "processor time"}},
 	},
 	{
 		what: "macro of ten steps, over one call of its step", bench: macro, value: "PlaneMacro/macro", floors: []string{"PlaneMacro/single"},
@@ -89,12 +93,12 @@ var rows = []row{
 		limit: 3, unit: "%", floorIs: "the gateway without them",
 	},
 	{
-		what: "1,000 heartbeating satellites, memory over the gateway's", bench: beats, value: "PlaneBeats/memory", floors: []string{"PlaneBeats/alone"},
-		limit: 60, unit: "MB", floorIs: "the gateway without them",
+		what: "1,000 heartbeating satellites, memory over the gateway's", bench: beats, value: "PlaneBeats/memory",
+		floors: []string{"PlaneBeats/alone"}, limit: 60, unit: "MB", floorIs: "the gateway without them",
 	},
 	{
-		what: "10,000 tools of 20 providers: start of the gateway, over none", bench: start, value: "StartTenThousand/start", floors: []string{"StartTenThousand/floor"},
-		limit: 1000, unit: "ms", over: true, floorIs: "the same gateway without tools of providers",
+		what: "10,000 tools of 20 providers: start of the gateway, over none", bench: start, value: "StartTenThousand/start",
+		floors: []string{"StartTenThousand/floor"}, limit: 1000, unit: "ms", over: true, floorIs: "the same gateway without tools of providers",
 	},
 }
 
@@ -114,7 +118,8 @@ func (b *bench) measure() error {
 		return nil
 	}
 	fmt.Fprintf(os.Stderr, "bench-plane: %s %s …\n", b.pkg, b.pattern)
-	text, err := exec.Command("go", "test", "-run", "^$", "-bench", b.pattern, "-benchtime", b.iterations, "-count", strconv.Itoa(b.rounds), "-timeout", "20m", b.pkg).CombinedOutput()
+	text, err := exec.Command("go", "test", "-run", "^$", "-bench", b.pattern, "-benchtime", b.iterations, "-count", strconv.Itoa(b.rounds),
+		"-timeout", "20m", b.pkg).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", b.pkg, err, text)
 	}
@@ -194,7 +199,8 @@ func (r *row) line() (string, error) {
 	if shown <= r.limit {
 		verdict = "met"
 	}
-	text := fmt.Sprintf("%-60s %8.3g %-3s ≤ %-6g %-7s %s %s %s", r.what, shown, r.unit, r.limit, verdict, r.floorIs, strings.Join(parts, " + "), unit)
+	text := fmt.Sprintf("%-60s %8.3g %-3s ≤ %-6g %-7s %s %s %s", r.what, shown, r.unit, r.limit, verdict, r.floorIs,
+		strings.Join(parts, " + "), unit)
 	for _, b := range r.beside {
 		if v, err := r.bench.in(b.value, b.unit); err == nil { // not every system tells
 			text += fmt.Sprintf("; %s %.3g %s", b.is, v, b.unit)
@@ -212,7 +218,8 @@ func run(out string) error {
 	load := figures.Load()
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "```\n%s, %d cores, %s\n", figures.Machine(), runtime.NumCPU(), runtime.Version())
-	fmt.Fprintf(&text, "%s; medians, each in turn with its floors, or the quickest of several rounds; load average at the start %s.\n\n", time.Now().Format("2006-01-02"), load)
+	fmt.Fprintf(&text, "%s; medians, each in turn with its floors, or the quickest of several rounds; load average at the start %s.\n\n",
+		time.Now().Format("2006-01-02"), load)
 	for i := range rows {
 		if err := rows[i].bench.measure(); err != nil {
 			return err

@@ -71,7 +71,8 @@ type best map[string]map[string]float64
 // measure runs benchmarks of one package; iterations is what one round does.
 func (b best) measure(pkg, pattern, iterations string, rounds int) error {
 	fmt.Fprintf(os.Stderr, "bench-policy: %s %s …\n", pkg, pattern)
-	cmd := exec.Command("go", "test", "-run", "^$", "-bench", pattern, "-benchtime", iterations, "-count", strconv.Itoa(rounds), "-timeout", "20m", pkg)
+	cmd := exec.Command("go", "test", "-run", "^$", "-bench", pattern, "-benchtime", iterations, "-count", strconv.Itoa(rounds), "-timeout",
+		"20m", pkg)
 	text, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", pkg, err, text)
@@ -168,20 +169,34 @@ func run(out string, rounds int) error {
 	both, bare := b.µs("HundredPolicies/both"), b.µs("HundredPolicies/floor")
 	stop := b["Stop"]
 	lines := append([]line{
-		{what: "both evaluations over 100 policies, over one of cedar-go", value: both / bare, unit: "×", limit: 2.5, floor: fmt.Sprintf("%.1f µs, cedar-go alone, once, %.1f µs", both, bare)},
-		{what: "consent check, among 64 grants", value: b.µs("Check/check"), unit: "µs", limit: 10, floor: fmt.Sprintf("a bare list behind a lock %.2f µs", b.µs("Check/floor"))},
-		{what: "ticket, made and checked", value: b.µs("TicketMadeAndChecked/made-and-checked"), unit: "µs", limit: 15, floor: fmt.Sprintf("hashing its bytes on both sides %.1f µs", b.µs("TicketMadeAndChecked/floor"))},
+		{
+			what: "both evaluations over 100 policies, over one of cedar-go", value: both / bare, unit: "×", limit: 2.5,
+			floor: fmt.Sprintf("%.1f µs, cedar-go alone, once, %.1f µs", both, bare),
+		},
+		{
+			what: "consent check, among 64 grants", value: b.µs("Check/check"), unit: "µs", limit: 10,
+			floor: fmt.Sprintf("a bare list behind a lock %.2f µs", b.µs("Check/floor")),
+		},
+		{
+			what: "ticket, made and checked", value: b.µs("TicketMadeAndChecked/made-and-checked"), unit: "µs", limit: 15,
+			floor: fmt.Sprintf("hashing its bytes on both sides %.1f µs", b.µs("TicketMadeAndChecked/floor")),
+		},
 	}, calls...)
 	lines = append(lines,
 		line{what: "stop, until every handler on 100 nodes ended, p99", value: stop["ended-p99-ms"], unit: "ms", limit: 300,
 			floor: fmt.Sprintf("p50 %.0f ms; one frame to 100 nodes and back %.0f ms", stop["ended-p50-ms"], stop["told-p99-ms"])},
-		line{what: "stop, until 100 nodes said that they obey, p99", value: stop["obeyed-p99-ms"], unit: "ms", limit: 300, floor: fmt.Sprintf("p50 %.0f ms", stop["obeyed-p50-ms"])},
+		line{
+			what: "stop, until 100 nodes said that they obey, p99", value: stop["obeyed-p99-ms"], unit: "ms", limit: 300,
+			floor: fmt.Sprintf("p50 %.0f ms", stop["obeyed-p50-ms"]),
+		},
 		line{what: "ledger check, the chain", value: b["Verify/chain"]["packets/s"], unit: "packets/s", limit: 200_000, least: true,
-			floor: fmt.Sprintf("SHA-256 of the same %.0f; an export with JSON and signatures %.0f", b["Verify/chain-floor"]["packets/s"], b["Verify/export"]["packets/s"])},
+			floor: fmt.Sprintf("SHA-256 of the same %.0f; an export with JSON and signatures %.0f", b["Verify/chain-floor"]["packets/s"],
+				b["Verify/export"]["packets/s"])},
 	)
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "```\n%s, %d cores, %s\n", figures.Machine(), runtime.NumCPU(), runtime.Version())
-	fmt.Fprintf(&text, "%s; quickest of %d short rounds for what takes microseconds; load average at the start %s.\n\n", time.Now().Format("2006-01-02"), rounds, load)
+	fmt.Fprintf(&text, "%s; quickest of %d short rounds for what takes microseconds; load average at the start %s.\n\n", time.Now().
+		Format("2006-01-02"), rounds, load)
 	for _, l := range lines {
 		if l.value == 0 {
 			return fmt.Errorf("%s was not measured", l.what)

@@ -97,7 +97,8 @@ func run(out, peers string, rounds int) error {
 		return err
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s, %d cores; load average %s; medians of %d starts of `echo`.\n\n", figures.Machine(), runtime.NumCPU(), figures.Load(), rounds)
+	fmt.Fprintf(&b, "%s, %d cores; load average %s; medians of %d starts of `echo`.\n\n", figures.Machine(), runtime.NumCPU(), figures.Load(),
+		rounds)
 	b.WriteString("| | to its first output | target | | to its end |\n|---|---|---|---|---|\n")
 	for _, w := range ways {
 		var first, whole []float64

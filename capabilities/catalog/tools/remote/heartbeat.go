@@ -225,7 +225,8 @@ func read(data []byte, l canonical.Limits, v any) error {
 	d := json.NewDecoder(bytes.NewReader(plain))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return capabilities.Wrap(capabilities.CodeInvalidRequest, err, "The message cannot be read: "+capabilities.Clip(capabilities.Printable(err.Error()), 200))
+		return capabilities.Wrap(capabilities.CodeInvalidRequest, err,
+			"The message cannot be read: "+capabilities.Clip(capabilities.Printable(err.Error()), 200))
 	}
 	return nil
 }

@@ -164,7 +164,8 @@ func ReadReply(data []byte) (r Reply, err error) {
 	}
 	for i := range r.Fates {
 		f := &r.Fates[i]
-		if !slices.Contains([]State{StateNever, StateRunning, StateFinished, StateUnknown}, f.State) || (f.Result != nil) != (f.State == StateFinished) {
+		if !slices.Contains([]State{StateNever, StateRunning, StateFinished, StateUnknown}, f.State) ||
+			(f.Result != nil) != (f.State == StateFinished) {
 			return Reply{}, bad("fates", "state: never, running, unknown, or finished with a result")
 		}
 		if f.Result != nil {

@@ -55,7 +55,10 @@ func ParsePaste(text string) (Paste, error) {
 	if err != nil || u.Scheme != "satellite" || u.User == nil || u.Host == "" {
 		return no("it must begin with satellite://")
 	}
-	p := Paste{Seed: u.User.Username(), Name: strings.TrimPrefix(u.Path, "/"), Addrs: append([]string{u.Host}, u.Query()["at"]...), Sum: u.Query().Get("sum")}
+	p := Paste{
+		Seed: u.User.Username(), Name: strings.TrimPrefix(u.Path, "/"), Addrs: append([]string{u.Host}, u.Query()["at"]...),
+		Sum: u.Query().Get("sum"),
+	}
 	sum, err := hex.DecodeString(p.Sum)
 	switch {
 	case !strings.HasPrefix(p.Seed, "SU") || len(p.Seed) != 58:

@@ -27,7 +27,8 @@ func parseJSON(f Format, text []byte) (*hujson.Value, error) {
 	padded := append(bytes.Clone(text), '\n') // hujson wants a last comment's line to end
 	root, err := hujson.Parse(padded)
 	switch {
-	case root.Value == nil && errors.Is(err, io.ErrUnexpectedEOF) && root.StartOffset == len(padded) && (f == JSONC || root.BeforeExtra.IsStandard()):
+	case root.Value == nil && errors.Is(err, io.ErrUnexpectedEOF) && root.StartOffset == len(padded) &&
+		(f == JSONC || root.BeforeExtra.IsStandard()):
 		return nil, nil
 	case err != nil:
 		return nil, placed(err)
