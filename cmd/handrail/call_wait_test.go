@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -9,14 +12,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/client"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/test/site"
 )
 
 // A call that waits for a person says so into a pipe, too: which question, and the command
-// that answers it. With --json it says nothing but its result.
+// that answers it, also of a step of it. With --json it says nothing but its result.
 func TestACallSaysWhatItWaitsFor(t *testing.T) {
 	s := site.Start(t, site.Options{ApprovalWait: 2 * time.Minute, Rules: `@id("ask") permit (principal, action in Action::"family:fixture", resource) when { context.consent };`})
 	s.AddNode("desk", site.NewHandler())
@@ -41,13 +46,42 @@ func TestACallSaysWhatItWaitsFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, json := range []bool{false, true} {
+	post := func(path string, in, out any) {
+		t.Helper()
+		body, err := json.Marshal(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+path, bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+admin)
+		r.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if err := json.NewDecoder(resp.Body).Decode(out); err != nil || resp.StatusCode >= 400 {
+			t.Fatalf("%s: %s %v", path, resp.Status, err)
+		}
+	}
+	// A macro that is allowed, whose step asks by itself.
+	var macro api.Provider
+	post("/v1/providers", api.AddProvider{Name: "one", Kind: "macro", Manifest: "description: Says hello.\nsteps: [{id: say, tool: tool.fixture.echo, with: {text: hello}}]\n"}, &macro)
+	post("/v1/providers/one/approve", api.ApproveProvider{ManifestHash: macro.ManifestHash, Tools: map[capabilities.ToolID]api.ToolChoice{"tool.macro.one": {Effect: "allow"}}}, &macro)
+	for _, c := range []struct {
+		tool, args string
+		json       bool
+	}{{string(site.ToolEcho), `{"text":"hello"}`, false}, {string(site.ToolEcho), `{"text":"hello"}`, true}, {"tool.macro.one", `{}`, false}} {
+		json := c.json
 		said, tells, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
 		}
 		cmd := exec.CommandContext(t.Context(), self)
-		cmd.Args = []string{"handrail", "call", "--agent", string(site.ToolEcho), `{"text":"hello"}`, "--data", string(data)}
+		cmd.Args = []string{"handrail", "call", "--agent", c.tool, c.args, "--data", string(data)}
 		if json {
 			cmd.Args = append(cmd.Args, "--json")
 		}

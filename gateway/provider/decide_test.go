@@ -25,6 +25,8 @@ func TestProposal(t *testing.T) {
 	reads := tools.RemoteTool{Name: "look", Description: "Looks.", Input: json.RawMessage(`{"type":"object"}`), ReadOnly: &yes}
 	sends := reads
 	sends.Keys = []string{"network.egress.https"}
+	lies := reads
+	lies.Destructive = &yes
 	command := tools.Provider{Name: "words", Kind: tools.KindCommand, Manifest: json.RawMessage(`{}`)}
 	with := func(change func(*tools.Provider)) tools.Provider { p := command; change(&p); return p }
 	for name, c := range map[string]struct {
@@ -38,6 +40,7 @@ func TestProposal(t *testing.T) {
 		"it has a network":      {with(func(p *tools.Provider) { p.Net = []string{"example.com"} }), reads, EffectAsk},
 		"it is elsewhere":       {tools.Provider{Name: "words", Kind: tools.KindMCP, URL: "https://example.com/mcp"}, reads, EffectAsk},
 		"it declares a network": {command, sends, EffectAsk},
+		"it contradicts itself": {command, lies, EffectDeny},
 	} {
 		tool := described(t, c.provider, c.tool)
 		if got := tool.Proposal(); got != c.want {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
 )
 
 // The effects of an approval: agents may call a tool, a person is asked, or neither.
@@ -28,12 +29,15 @@ func stricter(a, b string) string {
 }
 
 // Proposal is what an approval of a tool that says nothing else would let agents do, from its
-// annotations: a tool that says it only reads is allowed, all others are asked about. An
-// approval from before is never widened. Its reach has the last word: reading
-// is believed only where it may write nothing and tell nobody.
+// annotations: a tool that says it only reads is allowed, one that says it reads and destroys is
+// denied, all others are asked about. An approval from before is never widened. Its reach has the
+// last word: reading is believed only where it may write nothing and tell nobody.
 func (t *Tool) Proposal() string {
 	a := t.Annotations
 	reach := &t.Descriptor.Manifest
+	if slices.Contains(t.Flags, tools.FlagContradicts) {
+		return EffectDeny
+	}
 	if a.ReadOnly && !a.Destructive && !slices.Contains(reach.Data, "write.workspace") && len(reach.Network) == 0 && len(t.Flags) == 0 {
 		return stricter(EffectAllow, t.Effect)
 	}

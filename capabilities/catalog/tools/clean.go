@@ -18,6 +18,7 @@ const (
 	FlagMarkup       Flag = "markup"            // HTML in its words
 	FlagCut          Flag = "cut"               // its description was longer than is shown
 	FlagSchema       Flag = "schema_loosened"   // a part of its schema cannot be checked here
+	FlagContradicts  Flag = "contradicts"       // it says that it only reads and that it destroys
 	FlagLookAlike    Flag = "look_alike"        // its name is nearly that of another tool
 )
 

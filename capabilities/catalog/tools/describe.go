@@ -158,6 +158,9 @@ func describe(p *Provider, t *RemoteTool) (*Described, error) {
 	if Plumbing(p.Name) {
 		d.Nature = catalog.NaturePlumbing
 	}
+	if t.ReadOnly != nil && *t.ReadOnly && t.Destructive != nil && *t.Destructive {
+		flags = append(flags, FlagContradicts)
+	}
 	slices.Sort(flags)
 	flags = slices.Compact(flags)
 	d.Defaults = catalog.Defaults{Isolation: isolation(d.Manifest)}
