@@ -34,6 +34,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front/mcp"
 	"github.com/handrail-dev/handrail/gateway/front/rest"
 	"github.com/handrail-dev/handrail/gateway/governance"
+	"github.com/handrail-dev/handrail/gateway/job"
 	"github.com/handrail-dev/handrail/gateway/knowledge"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/ledger"
@@ -144,6 +145,7 @@ type Gateway struct {
 	Selector   *Selector
 	Knowledge  *knowledge.Facts
 	Turns      *turn.Turns
+	Jobs       *job.Jobs
 	Works      *admin.Desk
 	Governance *governance.Model
 	Drift      *events.Book
@@ -225,7 +227,7 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 	}
 	var migrations []store.Migration
 	for _, room := range [][]store.Migration{
-		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(), provider.Migrations(), signin.Migrations(), bus.Migrations(), knowledge.Migrations(), turn.Migrations(), governance.Migrations(), events.Migrations(), admin.Migrations(),
+		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(), provider.Migrations(), signin.Migrations(), bus.Migrations(), knowledge.Migrations(), turn.Migrations(), job.Migrations(), governance.Migrations(), events.Migrations(), admin.Migrations(),
 	} {
 		migrations = append(migrations, room...)
 	}
@@ -271,6 +273,9 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 		return err
 	}
 	if g.Turns, err = turn.New(turn.Options{Store: g.Store, Record: g.recordBy}); err != nil {
+		return err
+	}
+	if g.Jobs, err = job.Open(job.Options{Store: g.Store, Record: g.recordBy}); err != nil {
 		return err
 	}
 	if g.Knowledge, err = knowledge.New(knowledge.Options{Store: g.Store, Record: g.recordBy}); err != nil {
@@ -401,6 +406,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	base.Go(func() error { return g.Artifacts.Run(baseCtx) })
 	base.Go(func() error { return g.Knowledge.Run(baseCtx) })
 	base.Go(func() error { return g.Turns.Run(baseCtx) })
+	base.Go(func() error { return g.Jobs.Run(baseCtx) })
 	base.Go(func() error { return g.Governance.Run(baseCtx) })
 
 	// The rooms that act end after the calls that run, so that their callers get their results.

@@ -103,8 +103,8 @@ func newRootCmd() *cobra.Command {
 		}
 	}
 	add(groupRun, newUpCmd(), newGatewayCmd(), newNodeCmd())
-	add(groupUse, invoke.NewCallCmd(), newRunCmd(), newChatCmd(), tools.NewToolsCmd(), tools.NewSkillsCmd(), newMCPCmd(), newConnectCmd(), newSuiteCmd(), newCICmd())
-	add(groupManage, roster.NewPairCmd(), roster.NewNodesCmd(), newLaneCmd(), access.NewTokenCmd(), access.NewUserCmd(), access.NewLoginCmd(), access.NewSecretCmd(), newProviderCmd(), roster.NewSatelliteCmd(newSatelliteJoinCmd(), newSatelliteRunCmd()), consent.NewApprovalsCmd(), consent.NewApproveCmd(), consent.NewDenyCmd(), consent.NewTUICmd(), consent.NewTasksCmd(), record.NewCallsCmd(), newTurnsCmd(), newMemoryCmd(), invoke.NewArtifactsCmd(), consent.NewGrantCmd(), newStopCmd(), newResumeCmd(), rules.NewPolicyCmd(), record.NewDriftCmd(), record.NewLedgerCmd(), newStatusCmd(), newDoctorCmd())
+	add(groupUse, invoke.NewCallCmd(), newRunCmd(), newChatCmd(), newWorkerCmd(), tools.NewToolsCmd(), tools.NewSkillsCmd(), newMCPCmd(), newConnectCmd(), newSuiteCmd(), newCICmd())
+	add(groupManage, roster.NewPairCmd(), roster.NewNodesCmd(), newLaneCmd(), access.NewTokenCmd(), access.NewUserCmd(), access.NewLoginCmd(), access.NewSecretCmd(), newProviderCmd(), roster.NewSatelliteCmd(newSatelliteJoinCmd(), newSatelliteRunCmd()), consent.NewApprovalsCmd(), consent.NewApproveCmd(), consent.NewDenyCmd(), consent.NewTUICmd(), consent.NewTasksCmd(), record.NewCallsCmd(), newTurnsCmd(), newJobsCmd(), newMemoryCmd(), invoke.NewArtifactsCmd(), consent.NewGrantCmd(), newStopCmd(), newResumeCmd(), rules.NewPolicyCmd(), record.NewDriftCmd(), record.NewLedgerCmd(), newStatusCmd(), newDoctorCmd())
 	root.AddCommand(newVersionCmd(), newCISiteCmd())
 	root.InitDefaultCompletionCmd("completion") // with a command's name it is made although none is called yet
 	wrapArgs(root)

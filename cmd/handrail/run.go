@@ -27,8 +27,13 @@ import (
 type runOptions struct {
 	offline, debug bool
 	wait           bool
-	lane           string
-	model          modelOptions
+	// Of a job: its name in records, what names its calls, and who is told of its stages instead of
+	// the terminal.
+	session  string
+	requests func(tool capabilities.ToolID, args []byte) string
+	told     func(worker.Event)
+	lane     string
+	model    modelOptions
 }
 
 func newRunCmd() *cobra.Command {
@@ -122,7 +127,7 @@ type conversation struct {
 // terminal, nil: nobody can be asked.
 func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context, question string) (string, error)) (*conversation, error) {
 	c := &conversation{close: func() {}}
-	opts := worker.Options{Harness: template.Harness{}, Session: uuid.NewString(), Waits: o.wait}
+	opts := worker.Options{Harness: template.Harness{}, Session: cmp.Or(o.session, uuid.NewString()), Waits: o.wait}
 	if answer != nil {
 		opts.Agree = func(ctx context.Context, fact string) (bool, error) {
 			line, err := answer(ctx, keepQuestion(fact))
@@ -133,7 +138,7 @@ func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context
 	tell := tellStages(cmd.ErrOrStderr(), o.debug)
 	if !o.offline {
 		var words func(string)
-		if !terminal.FlagsOf(cmd).JSON {
+		if !terminal.FlagsOf(cmd).JSON && o.told == nil {
 			c.speech = &speech{w: cmd.OutOrStdout()}
 			words = c.speech.tell
 			if tell == nil {
@@ -154,8 +159,17 @@ func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context
 	if opts.Router, err = router.New(classifier); err != nil {
 		return nil, err
 	}
-	g := &workerGateway{cmd: cmd, remote: caller, lane: o.lane}
-	if agent {
+	if o.told != nil {
+		stages := tell
+		tell = func(e worker.Event) {
+			o.told(e)
+			if stages != nil {
+				stages(e)
+			}
+		}
+	}
+	g := &workerGateway{cmd: cmd, remote: caller, lane: o.lane, requests: o.requests}
+	if agent && o.told == nil {
 		g.asker, _ = remote.Find(cmd)
 	}
 	if answer != nil && g.asker != nil && terminal.Interactive(cmd.InOrStdin()) { // what is piped is no person's word
@@ -163,7 +177,7 @@ func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context
 		opts.Permits = permits
 		before := c.close
 		c.close = func() { permits.close(); before() }
-	} else if terminal.Interactive(cmd.InOrStdin()) {
+	} else if answer != nil && terminal.Interactive(cmd.InOrStdin()) {
 		opts.Waits = true // the gateway says where to answer
 	}
 	opts.Gateway, opts.Memory, opts.Record, opts.Tell = g, workerMemory{caller}, workerRecord{caller}, tell
@@ -227,6 +241,8 @@ type workerGateway struct {
 	asker  *remote.Gateway // who may see questions, to say that one waits; nil: nobody
 	lane   string
 
+	requests func(capabilities.ToolID, []byte) string // names calls; nil: they have no names
+
 	lastLane      capabilities.LaneID // of the last look at a permission …
 	lastPrincipal capabilities.PrincipalID
 }
@@ -250,6 +266,9 @@ func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args
 	quiet := invoke.ShowQuestions(g.cmd, g.remote, g.asker, invoke.Options{Lane: g.lane}, string(tool))
 	request := remote.Body("tool", string(tool), "lane", g.lane)
 	request["args"] = args
+	if g.requests != nil {
+		request["request_id"] = g.requests(tool, args)
+	}
 	err = g.remote.Ask(ctx, http.MethodPost, remote.Path("calls"), request, &r)
 	quiet()
 	stop()

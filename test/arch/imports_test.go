@@ -90,6 +90,7 @@ var rooms = []room{
 		why: "what is on the wire of the API is types alone, for other people's programs, too"},
 	{dir: "gateway/client", may: []string{"capabilities", "capabilities/sse", "capabilities/turn", "gateway/api"}, std: true, tests: []string{"gateway/**", "test/site"},
 		why: "other people's programs link it: the standard library and the vocabulary, nothing of the gateway"},
+	{dir: "gateway/job", may: []string{"capabilities", "gateway/api", "gateway/store"}, why: "what queues jobs neither carries them out nor serves them"},
 	{dir: "gateway/skill", may: []string{"capabilities", "capabilities/canonical", "capabilities/canonical/yaml", "gateway/registry"}, std: true, tests: []string{"capabilities/catalog"},
 		why: "a skill is text from a folder, and grants nothing"},
 	{dir: "gateway/macro", may: []string{"capabilities", "capabilities/canonical", "capabilities/canonical/yaml", "capabilities/catalog", "capabilities/catalog/tools", "gateway/registry"}, std: true,
@@ -152,6 +153,7 @@ var fences = []struct {
 }{
 	{"github.com/quic-go/quic-go", []string{"agent/link", "gateway/nodes"}, "the transport can be exchanged only while two packages know it"},
 	{"github.com/pion", []string{"agent/media", "gateway/live"}, "the gateway hands offers and answers on as text, and makes credentials for TURN servers; only the edge speaks WebRTC"},
+	{"github.com/robfig/cron", []string{"gateway/job"}, "one room knows when a job recurs"},
 	{"github.com/gofrs/flock", []string{"agent/journal", "test/site"}, "locks that are handed to children are platform/procguard's own"},
 	{"github.com/nats-io", []string{"gateway/bus", "satellite"}, "the bus can be exchanged only while its two ends know it"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"gateway/front/**", "gateway/signin", "agent/provider", "cmd/handrail", "cmd/handrail/bridge", "cmd/handrail/connect", "suite/**"}, "MCP is one projection of the pipeline; behind the front only its metadata of sign-ins is read"},

@@ -22,8 +22,13 @@ var harmless = map[string]bool{
 	"DELETE /v1/webhooks/{webhook}":        true,
 	"POST /v1/policy/explain":              true,
 	"POST /v1/permissions/check":           true, // it only looks
-	"POST /v1/policy/replay":               true, // it only asks what would have been
-	"POST /v1/stop":                        true,
+	// A job is a caller's own: policy and consent judge each call of it.
+	"POST /v1/jobs":            true,
+	"POST /v1/jobs/take":       true,
+	"POST /v1/jobs/{job}/word": true,
+	"DELETE /v1/jobs/{job}":    true,
+	"POST /v1/policy/replay":   true, // it only asks what would have been
+	"POST /v1/stop":            true,
 	// Looking on widens nothing, and who watches an agent has to be able to.
 	"POST /v1/live/{node}/{source}/whep":             true,
 	"PATCH /v1/live/{node}/{source}/whep/{session}":  true,

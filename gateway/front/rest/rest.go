@@ -122,6 +122,7 @@ type Options struct {
 	Kept       Kept // default: no arguments are
 	Drift      Drift
 	Turns      Turns            // default: none are kept
+	Jobs       Jobs             // default: none are kept
 	Memory     Memory           // default: nothing is remembered
 	Governance Governance       // default: no numbers are kept
 	NodeLogs   NodeLogs         // default: none is read

@@ -26,7 +26,7 @@ var (
 // table is every route with the action it takes. Serving, authorisation and the
 // OpenAPI document all come from here.
 func (s *Server) table() []*endpoint {
-	return append(slices.Concat(s.accountTable(), s.pushTable(), s.satelliteTable(), s.providerTable(), s.governanceTable(), s.driftTable(), s.memoryTable(), s.turnTable()),
+	return append(slices.Concat(s.accountTable(), s.pushTable(), s.satelliteTable(), s.providerTable(), s.governanceTable(), s.driftTable(), s.memoryTable(), s.turnTable(), s.jobTable()),
 		serveJSON(endpoint{method: get, path: "/healthz", summary: "Whether the gateway runs, and which one it is"}, s.health),
 		serveJSON(endpoint{method: get, path: "/v1/status", action: principal.ActReadStatus, summary: "Addresses, counts, and where the ledger stands"}, s.status),
 		s.raw(endpoint{method: get, path: "/metrics", action: principal.ActReadMetrics, summary: "Metrics for Prometheus", media: "text/plain"}, s.metrics),

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
+	"github.com/handrail-dev/handrail/gateway/api"
+)
+
+// maxJobs is how many jobs the gateway lists at once.
+const maxJobs = 500
+
+func newJobsCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "jobs",
+		Short: "List, queue and cancel what 'handrail worker' does",
+		Long: "Lists jobs, the newest first: your own worker's or, for operators and admins, everybody's. A job is a task in your words, as 'handrail run'\n" +
+			"takes it; 'handrail worker' does one after the other, the highest priority first.",
+		Example: "  handrail jobs add 'read https://example.com/'\n  handrail jobs add --schedule '0 7 * * 1-5' 'list the folder inbox'",
+		Args:    cobra.NoArgs,
+	}
+	limit := cmd.Flags().Int("limit", 50, fmt.Sprintf("how many at most, up to %d", maxJobs))
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *limit < 1 || *limit > maxJobs {
+			return terminal.UsageError("--limit must be from 1 to %d", maxJobs)
+		}
+		c, err := remote.Find(cmd)
+		if err != nil {
+			return err
+		}
+		list, err := c.Jobs(cmd.Context(), *limit)
+		if err != nil {
+			return c.Told(err)
+		}
+		if terminal.FlagsOf(cmd).JSON {
+			return terminal.PrintItems(cmd.OutOrStdout(), list)
+		}
+		if len(list) == 0 {
+			fmt.Fprintln(cmd.OutOrStdout(), "No job is queued.")
+			return nil
+		}
+		t := terminal.NewTable(cmd.OutOrStdout(), "JOB", "STATE", "DUE", "WHOSE", "PRIORITY", "CALLS", "TASK")
+		for _, j := range list {
+			state := j.State
+			if j.Cancel && state == api.JobRunning {
+				state = "cancelling"
+			}
+			t.Row(j.ID, state, j.Due.Local().Format("2006-01-02 15:04"), terminal.Plain(string(j.Principal)), fmt.Sprint(j.Priority), fmt.Sprint(j.Calls),
+				terminal.Plain(capabilities.Clip(j.Text, 60)))
+		}
+		t.Flush()
+		return nil
+	}
+	cmd.AddCommand(newJobsAddCmd(), newJobsShowCmd(), newJobsCancelCmd())
+	return cmd
+}
+
+func newJobsAddCmd() *cobra.Command {
+	var n api.NewJob
+	var at string
+	cmd := &cobra.Command{
+		Use:   "add TASK",
+		Short: "Queue a task for the worker of this data directory",
+		Args:  cobra.MinimumNArgs(1),
+	}
+	f := cmd.Flags()
+	f.IntVar(&n.Priority, "priority", 0, "from -100 to 100; the highest is done first")
+	f.StringVar(&n.Schedule, "schedule", "", "do it again and again: minute, hour, day, month, weekday in UTC, or @daily and the like")
+	f.StringVar(&at, "at", "", "not before this time (RFC 3339)")
+	f.StringVar((*string)(&n.Lane), "lane", "", "the lane that its calls belong to; one job of a lane runs at a time (default: the token's)")
+	f.StringVar(&n.Request, "request-id", "", "a name of yours; the same again is the same job")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		n.Text = strings.Join(args, " ")
+		if at != "" {
+			due, err := time.Parse(time.RFC3339, at)
+			if err != nil {
+				return terminal.UsageError("--at is no time as 2026-12-01T07:00:00Z")
+			}
+			n.Due = due
+		}
+		c, err := jobCaller(cmd)
+		if err != nil {
+			return err
+		}
+		one, err := c.PutJob(cmd.Context(), n)
+		if err != nil {
+			return c.Told(err)
+		}
+		if terminal.FlagsOf(cmd).JSON {
+			return terminal.PrintJSON(cmd.OutOrStdout(), one)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s is queued for %s.\n", one.ID, one.Due.Local().Format("2006-01-02 15:04:05"))
+		return nil
+	}
+	return cmd
+}
+
+// jobCaller is the worker's own way to the gateway.
+func jobCaller(cmd *cobra.Command) (*remote.Gateway, error) {
+	return remote.FindFor(cmd, os.Getenv("HANDRAIL_URL") == "" && os.Getenv("HANDRAIL_TOKEN") == "")
+}
+
+func newJobsShowCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:               "show JOB",
+		Short:             "Show a job with what came of it",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := remote.Find(cmd)
+			if err != nil {
+				return err
+			}
+			j, err := c.Job(cmd.Context(), args[0])
+			if err != nil {
+				return c.Told(err)
+			}
+			if terminal.FlagsOf(cmd).JSON {
+				return terminal.PrintJSON(cmd.OutOrStdout(), j)
+			}
+			out := cmd.OutOrStdout()
+			fmt.Fprintf(out, "%s: %s, run %d, taken %d times, %d calls\n%s\n", j.ID, j.State, j.Run, j.Taken, j.Calls, terminal.PlainBlock(j.Text))
+			if j.Schedule != "" {
+				fmt.Fprintf(out, "schedule %s, next %s\n", terminal.Plain(j.Schedule), j.Due.Local().Format("2006-01-02 15:04"))
+			}
+			if j.Code != "" {
+				fmt.Fprintln(out, "failed:", terminal.Plain(string(j.Code)))
+			}
+			if j.Result != "" {
+				fmt.Fprintln(out, terminal.PlainBlock(j.Result))
+			}
+			return nil
+		},
+	}
+}
+
+func newJobsCancelCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:               "cancel JOB",
+		Short:             "Cancel a job and its schedule, or forget one that ended",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := remote.Find(cmd)
+			if err != nil {
+				return err
+			}
+			j, err := c.CancelJob(cmd.Context(), args[0])
+			if err != nil {
+				return c.Told(err)
+			}
+			if terminal.FlagsOf(cmd).JSON {
+				return terminal.PrintJSON(cmd.OutOrStdout(), j)
+			}
+			switch j.State {
+			case api.JobRunning:
+				fmt.Fprintf(cmd.OutOrStdout(), "%s is cancelled; its worker is told at its next word.\n", j.ID)
+			case api.JobCancelled:
+				fmt.Fprintf(cmd.OutOrStdout(), "%s is cancelled.\n", j.ID)
+			default:
+				fmt.Fprintf(cmd.OutOrStdout(), "%s is forgotten.\n", j.ID)
+			}
+			return nil
+		},
+	}
+}

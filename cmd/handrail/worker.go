@@ -1,0 +1,273 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/handrail-dev/handrail/agent/worker"
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
+	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/client"
+)
+
+const (
+	takeWait    = 20              // seconds that one question for a job waits
+	wordEvery   = 5 * time.Second // of a worker that is at a job; its lease is 30 s
+	awayPause   = time.Second     // before a gateway that is away is asked again
+	maxWorkers  = 32
+	maxJobWords = 16 << 10
+)
+
+func newWorkerCmd() *cobra.Command {
+	var o runOptions
+	var s jobService
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Do queued jobs, one after the other, as a service",
+		Long: "Takes the jobs of this data directory's agent ('handrail jobs add') as they fall due, and does each as 'handrail run' does a task, without a person:\n" +
+			"a call that needs one's word is skipped, unless --wait. A job whose worker died is done by the next one, and no call of it twice.",
+		Example: "  handrail worker --offline\n  handrail worker --model qwen3:8b --endpoint http://127.0.0.1:11434/v1 --concurrency 2",
+		Args:    cobra.NoArgs,
+	}
+	workerFlags(cmd, &o)
+	f := cmd.Flags()
+	f.IntVar(&s.concurrency, "concurrency", 1, fmt.Sprintf("jobs at once, of different lanes, up to %d", maxWorkers))
+	f.StringVar(&s.name, "name", "", "this worker's name: a new one of the same name takes back its jobs at once (default: the host's name)")
+	f.BoolVar(&s.once, "once", false, "end when no job is due")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if s.concurrency < 1 || s.concurrency > maxWorkers {
+			return terminal.UsageError("--concurrency must be from 1 to %d", maxWorkers)
+		}
+		if o.lane != "" {
+			return terminal.UsageHint("Give the lane to 'handrail jobs add'.", "a job names its own lane")
+		}
+		host, _ := os.Hostname()
+		s.name = cmp.Or(s.name, host, "worker")
+		s.cmd, s.opts = cmd, o
+		return s.run(cmd.Context())
+	}
+	return cmd
+}
+
+// jobService does jobs.
+type jobService struct {
+	cmd         *cobra.Command
+	opts        runOptions
+	gateway     *remote.Gateway
+	name        string
+	concurrency int
+	once        bool
+	print       sync.Mutex
+}
+
+func (s *jobService) run(ctx context.Context) error {
+	var err error
+	if s.gateway, err = jobCaller(s.cmd); err != nil {
+		return err
+	}
+	if !s.opts.offline { // a model that is named wrong is known before the first job
+		m, err := openModel(s.opts.model, nil)
+		if err != nil {
+			return err
+		}
+		m.Close()
+	}
+	first, err := s.take(ctx, true)
+	if err != nil {
+		return err
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	for i := range s.concurrency {
+		all.Go(func() error {
+			one := first
+			if i > 0 {
+				one = nil
+			}
+			for {
+				if one != nil {
+					if err := s.do(ctx, one); err != nil {
+						return err
+					}
+				} else if s.once && i == 0 {
+					return nil
+				}
+				if ctx.Err() != nil {
+					return nil
+				}
+				var err error
+				if one, err = s.take(ctx, false); err != nil {
+					return err
+				}
+				if one == nil && s.once {
+					return nil
+				}
+			}
+		})
+	}
+	return all.Wait()
+}
+
+// take returns the next job; nil if none came. A gateway that is away is waited for.
+func (s *jobService) take(ctx context.Context, fresh bool) (*api.Job, error) {
+	ask := api.TakeJob{Worker: s.name, Fresh: fresh, Wait: takeWait}
+	if fresh || s.once {
+		ask.Wait = 0
+	}
+	one, err := s.gateway.TakeJob(ctx, ask)
+	switch {
+	case err == nil:
+		return &one, nil
+	case capabilities.CodeOf(err) == capabilities.CodeNotFound, ctx.Err() != nil:
+		return nil, nil
+	case s.once || fresh || !errors.Is(err, client.ErrUnreachable) && !capabilities.AsError(err).Retryable():
+		return nil, s.gateway.Told(err)
+	}
+	return nil, pause(ctx)
+}
+
+func pause(ctx context.Context) error {
+	t := time.NewTimer(awayPause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+var (
+	errCancelled = errors.New("the job was cancelled")
+	errLost      = errors.New("the job is another worker's now")
+)
+
+// do carries one job out and says how it ended. An error ends the worker.
+func (s *jobService) do(ctx context.Context, j *api.Job) error {
+	running, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var calls atomic.Int64
+	var stage atomic.Value
+	stage.Store("")
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		s.tell(running, end, j, func() (int, string) { return int(calls.Load()), stage.Load().(string) })
+	}()
+	o := s.opts
+	o.lane, o.session = string(j.Lane), j.ID
+	o.requests = requestIDs(fmt.Sprintf("%s.%d", j.ID, j.Run))
+	o.told = func(e worker.Event) {
+		stage.Store(string(e.Stage))
+		if e.Stage == worker.StageToolCall {
+			calls.Add(1)
+		}
+	}
+	e, err := newWorker(s.cmd, o, nil)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	out, err := e.Run(running, j.Text)
+	cause := context.Cause(running)
+	end(nil)
+	<-told
+	word := jobWord(j, out, err, int(calls.Load()))
+	switch {
+	case errors.Is(cause, errLost):
+		s.say("%s is another worker's now", j.ID)
+		return nil
+	case ctx.Err() != nil, errors.Is(err, client.ErrUnreachable):
+		word = api.JobWord{Claim: j.Claim, State: api.JobQueued} // it goes on with the next worker
+	}
+	return s.finish(context.WithoutCancel(ctx), ctx, j, word)
+}
+
+// jobWord is how a job ended.
+func jobWord(j *api.Job, out worker.Outcome, err error, calls int) api.JobWord {
+	w := api.JobWord{Claim: j.Claim, State: api.JobDone, Result: capabilities.Clip(out.Text, maxJobWords), Calls: calls}
+	switch {
+	case err != nil:
+		w.State, w.Result, w.Code = api.JobFailed, capabilities.Clip(err.Error(), maxJobWords), capabilities.CodeOf(err)
+	case out.Ask != "":
+		w.State, w.Result, w.Code = api.JobFailed, "it is not clear what is wanted. "+out.Ask, capabilities.CodeInvalidRequest
+	case out.Last != nil:
+		w.State, w.Code = api.JobFailed, capabilities.CodeOf(out.Last)
+	case out.Undone:
+		w.State, w.Code = api.JobFailed, capabilities.CodeExecutionFailed
+	}
+	return w
+}
+
+// finish says how a job ended until the gateway has heard it. alive ends the trying of a worker
+// that ends: its job is taken by another when its lease is over.
+func (s *jobService) finish(ctx, alive context.Context, j *api.Job, w api.JobWord) error {
+	for {
+		within, over := context.WithTimeout(ctx, wordEvery)
+		ended, err := s.gateway.TellJob(within, j.ID, w)
+		over()
+		switch {
+		case err == nil:
+			s.say("%s %s", j.ID, cmp.Or(w.State, ended.State))
+			return nil
+		case capabilities.CodeOf(err) == capabilities.CodeForbidden, capabilities.CodeOf(err) == capabilities.CodeNotFound:
+			s.say("%s is not this worker's any more", j.ID)
+			return nil
+		case alive.Err() != nil:
+			return s.gateway.Told(err)
+		case !errors.Is(err, client.ErrUnreachable) && !capabilities.AsError(err).Retryable():
+			return s.gateway.Told(err)
+		}
+		_ = pause(alive)
+	}
+}
+
+// tell keeps the lease until ctx ends, and ends the job when the gateway wants it ended.
+func (s *jobService) tell(ctx context.Context, end context.CancelCauseFunc, j *api.Job, now func() (int, string)) {
+	tick := time.NewTicker(wordEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		calls, stage := now()
+		one, err := s.gateway.TellJob(ctx, j.ID, api.JobWord{Claim: j.Claim, Calls: calls, Stage: stage})
+		switch {
+		case err == nil && one.Cancel:
+			end(errCancelled)
+		case capabilities.CodeOf(err) == capabilities.CodeForbidden, capabilities.CodeOf(err) == capabilities.CodeNotFound:
+			end(errLost)
+		}
+	}
+}
+
+func (s *jobService) say(format string, args ...any) {
+	s.print.Lock()
+	defer s.print.Unlock()
+	fmt.Fprintln(s.cmd.OutOrStdout(), terminal.Plain(fmt.Sprintf(format, args...)))
+}
+
+// requestIDs names the calls of a job: the same call, made as often before, has the same name in
+// every worker that takes the job, so that the gateway carries it out once.
+func requestIDs(job string) func(tool capabilities.ToolID, args []byte) string {
+	made := map[string]int{}
+	return func(tool capabilities.ToolID, args []byte) string {
+		sum := sha256.Sum256(append([]byte(string(tool)+"\x00"), args...))
+		name := hex.EncodeToString(sum[:12])
+		made[name]++
+		return fmt.Sprintf("%s.%s.%d", job, name, made[name])
+	}
+}

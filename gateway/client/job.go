@@ -1,0 +1,40 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/handrail-dev/handrail/gateway/api"
+)
+
+// Jobs returns the newest jobs of the token's principal, at most limit, 0 for the gateway's
+// default.
+func (c *Client) Jobs(ctx context.Context, limit int) ([]api.Job, error) {
+	list, err := get[api.JobList](ctx, c, Query(Path("jobs"), "limit", number(limit)))
+	return list.Jobs, err
+}
+
+// Job returns one.
+func (c *Client) Job(ctx context.Context, id string) (api.Job, error) {
+	return get[api.Job](ctx, c, Path("jobs", id))
+}
+
+// PutJob queues a job; the same Request again is the same job.
+func (c *Client) PutJob(ctx context.Context, n api.NewJob) (api.Job, error) {
+	return do[api.Job](ctx, c, http.MethodPost, Path("jobs"), n)
+}
+
+// TakeJob takes the next job that is due. CodeNotFound: none came.
+func (c *Client) TakeJob(ctx context.Context, t api.TakeJob) (api.Job, error) {
+	return do[api.Job](ctx, c, http.MethodPost, Path("jobs", "take"), t)
+}
+
+// TellJob says that a job goes on, or how it ended. CodeForbidden: it is another worker's now.
+func (c *Client) TellJob(ctx context.Context, id string, w api.JobWord) (api.Job, error) {
+	return do[api.Job](ctx, c, http.MethodPost, Path("jobs", id, "word"), w)
+}
+
+// CancelJob cancels a job and its schedule, or forgets one that ended.
+func (c *Client) CancelJob(ctx context.Context, id string) (api.Job, error) {
+	return do[api.Job](ctx, c, http.MethodDelete, Path("jobs", id), nil)
+}
