@@ -70,6 +70,10 @@ type Call struct {
 	Args json.RawMessage
 	// Progress tells whoever waits how far it is.
 	Progress func(done, total float64, message string)
+	// Refused says that the call tried something that it was not granted and was kept from: a
+	// capability key, and the host or path. The gateway records it as drift of the call, or of the
+	// calls among which it was, where nobody can tell which of them.
+	Refused func(key, detail string, among ...string)
 }
 
 // Result is what a call returns.
@@ -433,7 +437,9 @@ func (s *server) call(ctx context.Context, r remote.Request, reply string) {
 	s.mu.Unlock()
 	s.works.Go(func() {
 		defer cancel()
-		out, data := s.carryOut(ctx, t, r, c)
+		tried := &refusals{}
+		out, data := s.carryOut(ctx, t, r, c, tried)
+		out.Refused = tried.all()
 		s.journal.finish(r.Call, out, data)
 		s.mu.Lock()
 		delete(s.running, r.Call)
@@ -447,14 +453,14 @@ func (s *server) call(ctx context.Context, r remote.Request, reply string) {
 }
 
 // carryOut runs one call, when there is room.
-func (s *server) carryOut(ctx context.Context, t tool, r remote.Request, c *running) (_ *remote.Result, data []byte) {
+func (s *server) carryOut(ctx context.Context, t tool, r remote.Request, c *running, tried *refusals) (_ *remote.Result, data []byte) {
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
 	case <-ctx.Done():
 		return failed(codeOf(ctx), "It never began: the satellite was busy."), nil
 	}
-	out, err := safely(ctx, t, Call{ID: string(r.Call), Args: r.Args, Progress: func(done, total float64, message string) {
+	out, err := safely(ctx, t, Call{ID: string(r.Call), Args: r.Args, Refused: tried.add, Progress: func(done, total float64, message string) {
 		s.mu.Lock()
 		replies := c.replies
 		s.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 type Commands struct {
 	command *command
 	start   Starter
+	hosted  *hosted // whose calls are open, so that what was refused is told to one
 }
 
 // OpenCommands reads the manifest of a record of the kind command: CodeInvalidRequest.
@@ -31,11 +32,12 @@ func OpenCommands(p *tools.Provider, start Starter) (*Commands, error) {
 	if len(p.Env) > 0 {
 		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "a satellite is given no credentials by the gateway")
 	}
-	c, err := newCommand(p, start, way, newCredentials(p))
+	secrets := newCredentials(p)
+	c, err := newCommand(p, start, way, secrets)
 	if err != nil {
 		return nil, err
 	}
-	return &Commands{c, start}, nil
+	return &Commands{c, start, &hosted{record: *p, backend: c, credentials: secrets, calls: &calls{}}}, nil
 }
 
 // Tools are what the manifest says of them, with the keys of what they may reach.
@@ -71,9 +73,20 @@ func (c *Commands) Try(ctx context.Context, argv []string) error {
 	return err
 }
 
-// Call carries out one call of a tool, by its name in the manifest.
-func (c *Commands) Call(ctx context.Context, id capabilities.CallID, tool string, args json.RawMessage, progress func(capabilities.Progress)) (capabilities.Output, error) {
+// Call carries out one call of a tool, by its name in the manifest. refused is told what the call
+// tried and was kept from, with the calls that were open where any of them may have tried it.
+func (c *Commands) Call(ctx context.Context, id capabilities.CallID, tool string, args json.RawMessage, progress func(capabilities.Progress), refused func(key, detail string, among ...string)) (capabilities.Output, error) {
 	one := call{id: id, upstream: tool, args: args, progress: progress}
+	one.inv.Call = id
+	one.inv.Refused = func(key, detail string, among ...capabilities.CallID) {
+		words := make([]string, len(among))
+		for i, one := range among {
+			words[i] = string(one)
+		}
+		refused(key, detail, words...)
+	}
+	c.hosted.begin(&one.inv)
+	defer c.hosted.end(&one.inv)
 	for i := range c.command.offers.Tools {
 		// Whoever approved the satellite's manifest granted what it declares.
 		if t := &c.command.offers.Tools[i]; t.Name == tool {

@@ -202,7 +202,7 @@ func fronts(s *satellite.Options, data datadir.Dir, o *runSatellite, manifest []
 	s.Interchangeable = s.Interchangeable || doc.Interchangeable
 	for _, words := range c.Tools() {
 		s.Tools = append(s.Tools, satellite.Offer(words, func(ctx context.Context, call satellite.Call) (satellite.Result, error) {
-			out, err := c.Call(ctx, capabilities.CallID(call.ID), words.Name, call.Args, func(p capabilities.Progress) { call.Progress(p.Done, p.Total, p.Message) })
+			out, err := c.Call(ctx, capabilities.CallID(call.ID), words.Name, call.Args, func(p capabilities.Progress) { call.Progress(p.Done, p.Total, p.Message) }, call.Refused)
 			if err != nil {
 				return satellite.Result{}, err
 			}

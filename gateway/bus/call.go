@@ -220,6 +220,9 @@ func (x *exchange) bytes16(ctx context.Context, lost <-chan struct{}, r remote.R
 // answerOf is a satellite's word as a node's answer is.
 func answerOf(r *remote.Result) (wire.Answer, error) {
 	a := wire.Answer{Status: r.Status, Code: r.Code, Message: r.Message, Effect: r.Effect, Untrusted: true, Isolation: capabilities.ClassT2}
+	for _, f := range r.Refused { // its own word, as a node's is
+		a.Observed = append(a.Observed, wire.Observation{Key: f.Key, Detail: f.Detail, Count: f.Count, Refused: true, Among: f.Among})
+	}
 	switch r.Effect {
 	case capabilities.EffectConfirmed, capabilities.EffectPartial, capabilities.EffectUnverifiable, capabilities.EffectSuspectNoop:
 	default:

@@ -3,7 +3,6 @@ package governance
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/handrail-dev/handrail/gateway/ledger"

@@ -22,7 +22,7 @@ type provoked struct {
 
 const (
 	ownClient  = "no program of it runs here: the node's own client sends one request, to its origin"
-	elsewhere  = "its machine is its own: the gateway sees none of its walls"
+	elsewhere  = "its machine is its own: it counts as t2, and the gateway sees none of its walls"
 	pages      = "pages reach what the browser's proxy lets through, and a page that asks for more is refused, not drifting"
 	noValue    = "a value comes sealed, for one delivery, or by `--env` at a program's start; nothing here can ask for another"
 	startsNot  = "it is not started below its class: `isolation_unavailable`"
@@ -78,7 +78,8 @@ steps:
 		{"OpenAPI client", provoked{tool: "tool.api.say", args: `{}`}, map[string]provoked{
 			"network": {why: ownClient}, "write": {why: ownClient}, "secret": {why: noValue}, "surface": shown, "isolation": {why: ownClient}}},
 		{"satellite", provoked{tool: "tool.sat.say", args: `{}`}, map[string]provoked{
-			"network": {why: elsewhere}, "write": {why: elsewhere}, "secret": {why: elsewhere}, "surface": shown, "isolation": {why: elsewhere}}},
+			"network": {tool: "tool.sat.reach", args: `{}`, evidence: "127.0.0.1:1"}, "write": {tool: "tool.sat.write", args: `{}`, evidence: b.dir("sat") + ".owned"},
+			"secret": {why: noValue}, "surface": shown, "isolation": {why: elsewhere}}},
 		{"browser", provoked{tool: "tool.browser.navigate", args: `{"url":"data:text/html,hello"}`}, map[string]provoked{
 			"network": {why: pages}, "write": {why: pages}, "secret": {why: noValue}, "surface": shown, "isolation": {why: ownSession}}},
 		{"macro step", provoked{tool: "tool.macro.steps", args: bash("true")}, map[string]provoked{

@@ -11,15 +11,17 @@ import (
 	"github.com/handrail-dev/handrail/agent/journal"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/test/site"
 )
 
-// S1-06, S1-07, S1-60: the person who is asked sees the envelope that was decided on,
+// S1-06, S1-07, S1-60, S1-67: the person who is asked sees the envelope that was decided on,
 // the device got the one that its yes made, and the ledger and the list of calls have
-// the same, by their addresses.
+// the same, by their addresses. The page of the tool offers by the same keys, and the numbers of
+// governance count by them.
 func TestOneEnvelopeEverywhere(t *testing.T) {
 	s := site.Start(t, site.Options{ApprovalWait: time.Minute, Rules: site.Rules +
 		`@id("only-asked") forbid (principal, action in Action::"keys:privileged", resource) unless { context.consent };`})
@@ -122,4 +124,31 @@ func TestOneEnvelopeEverywhere(t *testing.T) {
 		t.Fatalf("%v, %d calls", err, len(list.Calls))
 	}
 	same("the list of calls", list.Calls[0].Envelope, recorded[1])
+
+	admin := newCaller(t, s.URL(), s.MustToken("ada", principal.RoleAdmin))
+	var tool api.Tool
+	admin.ok(http.MethodGet, "/v1/tools/"+string(site.ToolPress), "", &tool)
+	declared := recorded[1].Capabilities
+	if !slices.Equal(slices.Sorted(slices.Values(tool.Manifest)), slices.Sorted(slices.Values(declared.Keys()))) || tool.Surface == nil || tool.Surface.Mode != api.ModeElevated {
+		t.Errorf("the tool's page has %v and %+v, the envelope %v", tool.Manifest, tool.Surface, declared.Keys())
+	}
+	var profiles api.Profiles
+	admin.ok(http.MethodGet, "/v1/governance/profiles?tool="+string(site.ToolPress), "", &profiles)
+	for _, e := range recorded {
+		if !slices.ContainsFunc(profiles.Rows, func(r api.ProfileRow) bool { return r.Profile == e.Profile && r.Snapshot == e.Snapshot }) {
+			t.Errorf("governance has %+v, not %s under %s", profiles.Rows, e.Profile, e.Snapshot)
+		}
+	}
+	var coverage api.Coverage
+	admin.ok(http.MethodGet, "/v1/governance/coverage?tool="+string(site.ToolPress), "", &coverage)
+	for _, key := range declared.Keys() {
+		if !slices.ContainsFunc(coverage.Rows, func(r api.CoverageRow) bool { return r.Key == key && r.Declared == 2 && r.Executions == 1 }) {
+			t.Errorf("governance has %+v, the envelopes declare %s", coverage.Rows, key)
+		}
+	}
+	var isolation api.Isolation
+	admin.ok(http.MethodGet, "/v1/governance/isolation?tool="+string(site.ToolPress), "", &isolation)
+	if len(isolation.Rows) != 1 || isolation.Rows[0].Class != recorded[1].Isolation {
+		t.Errorf("governance has %+v, the envelope %s", isolation.Rows, recorded[1].Isolation)
+	}
 }

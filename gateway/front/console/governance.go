@@ -382,6 +382,7 @@ func stampOf(t time.Time, grain string) string {
 type heatmap struct {
 	Rows        []heatRow
 	High        int // of the picture
+	Span        api.GovernanceSpan
 	Unavailable int
 }
 
@@ -417,7 +418,7 @@ func heatmapOf(i *api.Isolation) heatmap {
 		sums[p] += r.Executions
 		most = max(most, n[p][r.Start.UTC()])
 	}
-	var out heatmap
+	out := heatmap{Span: i.GovernanceSpan}
 	for _, r := range i.Unavailable {
 		out.Unavailable += int(r.Executions)
 	}

@@ -109,6 +109,24 @@ type Link struct {
 	MIME string `json:"mime,omitempty"`
 }
 
+// Refused is something that a call tried and that a wall of the satellite's own refused, as a
+// capability key and what was wanted under it.
+type Refused struct {
+	Key    string `json:"key"`
+	Detail string `json:"detail,omitempty"` // a host, or a path
+	Count  uint32 `json:"count"`
+	// Among are the calls that were open, of which one did it; none: this one did.
+	Among []capabilities.CallID `json:"among,omitempty"`
+}
+
+// Bounds of what a result tells of refusals.
+const (
+	MaxRefused = 32
+	maxAmong   = 16
+	maxKey     = 128
+	maxDetail  = 253
+)
+
 // Result is how a call ended. Its bytes follow as messages of their own.
 type Result struct {
 	Status  capabilities.Status `json:"status"` // ok or error
@@ -119,6 +137,7 @@ type Result struct {
 	Links   []Link              `json:"links,omitempty"`
 	MIME    string              `json:"mime,omitempty"` // of the bytes
 	Effect  capabilities.Effect `json:"effect,omitempty"`
+	Refused []Refused           `json:"refused,omitempty"`
 }
 
 // Reply is one JSON message in answer to a request: exactly one field but Bytes is set. After a
@@ -188,6 +207,17 @@ func (r *Result) check() error {
 		return bad("status", "ok or error")
 	case len(r.Links) > 100 || len(r.MIME) > 128 || len(r.Text) > MaxText:
 		return bad("result", "at most 100 links, 128 bytes of mime and 512 KiB of text")
+	}
+	if len(r.Refused) > MaxRefused {
+		return bad("refused", "at most 32")
+	}
+	for i := range r.Refused {
+		f := &r.Refused[i]
+		tooLong := func(c capabilities.CallID) bool { return len(c) > maxKey }
+		if f.Key == "" || len(f.Key) > maxKey || f.Count == 0 || len(f.Among) > maxAmong || slices.ContainsFunc(f.Among, tooLong) {
+			return bad("refused", "each with a key of at most 128 bytes, how often, and at most 16 calls")
+		}
+		f.Detail = capabilities.Clip(capabilities.Printable(f.Detail), maxDetail)
 	}
 	if r.Status == capabilities.StatusOK {
 		r.Code, r.Message = "", ""
