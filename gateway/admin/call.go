@@ -104,7 +104,8 @@ func (c *Call) Begun() []ledger.Draft {
 	return append(drafts, c.draft(ledger.KindCallDecision, decision))
 }
 
-// Intent is recorded with it where its effect has a commit of its own.
+// Intent is recorded with it: what it was granted, from which the numbers of governance say who
+// used privileged keys.
 func (c *Call) Intent() ledger.Draft {
 	return c.draft(ledger.KindCallDispatch, &packet.Dispatch{
 		Target: "gateway", Grants: append([]string{policy.GrantPrefix + c.Grant.ID}, c.Envelope.Grants...), Isolation: c.Envelope.Isolation, DeadlineMS: life.Milliseconds(),

@@ -101,8 +101,7 @@ func TestPolicyComesIntoForceByActivationOnly(t *testing.T) {
 		t.Fatalf("the same once more: %d", code)
 	}
 	packets, err := s.Gateway.Ledger.Packets(t.Context(), ledger.Query{Tool: policy.ActivationTool})
-	if err != nil || len(packets) != 6 || packets[0].Principal != "site" || packets[3].Principal != "root" { // the start took the first one in
-
+	if err != nil || len(packets) != 8 || packets[0].Principal != "site" || packets[4].Principal != "root" || packets[6].Kind != ledger.KindCallDispatch { // the start took the first one in
 		t.Fatalf("%d packets %v", len(packets), err)
 	}
 	var decision struct {
@@ -110,11 +109,18 @@ func TestPolicyComesIntoForceByActivationOnly(t *testing.T) {
 		Hash     string          `json:"envelope_hash"`
 		Envelope policy.Envelope `json:"envelope"`
 	}
-	if err := json.Unmarshal(packets[4].Body, &decision); err != nil {
+	if err := json.Unmarshal(packets[5].Body, &decision); err != nil {
 		t.Fatal(err)
 	}
 	if e := decision.Envelope; decision.Grant == "" || e.Principal != "root" || e.Role != "admin" || e.Risk != policy.RiskCritical || fmt.Sprint(e.Grants) != "[privileged.admin.mutate_policy]" {
 		t.Fatalf("%+v", decision)
+	}
+	var used api.Privilege // as all admin work is counted
+	if code := do(admin, http.MethodGet, "/v1/governance/privilege?tool="+string(policy.ActivationTool), nil, &used); code != http.StatusOK || len(used.Rows) != 2 ||
+		!slices.ContainsFunc(used.Rows, func(r api.PrivilegeRow) bool {
+			return r.Principal == "root" && r.Key == "privileged.admin.mutate_policy" && r.Executions == 1
+		}) {
+		t.Fatalf("%d %+v", code, used.Rows)
 	}
 	s.Restart()
 	n.AwaitReady()
@@ -136,7 +142,7 @@ func TestARefusedActivationIsRecorded(t *testing.T) {
 	admin.fails(http.MethodPost, "/v1/policy/activate", fmt.Sprintf(`{"from":%q,"to":%q,"reason":"a test"}`, active.Snapshot, staged.Snapshot), capabilities.CodeDeniedByPolicy)
 	packets, err := h.Ledger.Packets(t.Context(), ledger.Query{Tool: policy.ActivationTool})
 	must(t, err)
-	packets = packets[min(3, len(packets)):] // the start took the first one in
+	packets = packets[min(4, len(packets)):] // the start took the first one in
 	if len(packets) != 3 || packets[0].Principal != "admin" || packets[0].Call == "" {
 		t.Fatalf("%+v", packets)
 	}

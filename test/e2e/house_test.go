@@ -229,8 +229,7 @@ func (s *story) whole() string {
 	ordered := take("dispatch")
 	switch {
 	case take("result"):
-		// An activation happens in the commit that records it: nothing is under way between.
-		if !ordered && s.tool != "tool.policy.activate" {
+		if !ordered {
 			return "a result without an order"
 		}
 	case take("failed"):
