@@ -23,8 +23,8 @@ func (g *Gateway) openRules(ctx context.Context) (err error) {
 	return nil
 }
 
-// recordActivation writes an activation down as the privileged call that it is, whole: its effect is
-// in the same commit, so nothing can be under way between intent and end.
+// recordActivation writes an activation down as the privileged call that it is, whole: its effect
+// is in the same commit, so nothing can be under way between intent and end.
 func (g *Gateway) recordActivation(tx *store.Tx, a rules.Activated) error {
 	drafts := append(a.Begun(), a.Intent(), ledger.Draft{Kind: "gateway.policy.activated", Principal: a.Version.By, Call: a.ID, Body: packet.Activated{
 		Snapshot: a.Snapshot, Before: a.Before, Reason: a.Reason, Files: append([]string{}, a.Files...),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/drift/events"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/test/site"
 )
@@ -108,11 +109,11 @@ func TestTheMonitorShowsFiveSignals(t *testing.T) {
 		}
 	}
 	// Of four calls three did what their tools do not declare; one was privileged and below its
-	// class.
-	kpi("declaration_completeness", "25.0 %")
+	// class. The start's activation of its policy is the fifth.
+	kpi("declaration_completeness", "40.0 %")
 	kpi("grant_reduction_ratio", "0.0 %")
-	kpi("drift_per_1000", "1250")
-	kpi("privileged_share", "25.0 %")
+	kpi("drift_per_1000", "1000")
+	kpi("privileged_share", "40.0 %")
 	kpi("isolation_mismatches", "1")
 	kpi("mean_time_to_remediate_s", "nothing yet")
 	d.goTo("/console/drift")
@@ -121,10 +122,11 @@ func TestTheMonitorShowsFiveSignals(t *testing.T) {
 		t.Error("no event leads to its profile and its policy")
 	}
 	d.shots("drift-events")
-	_, err := d.Consent.RevokeOf(t.Context(), "robot", "ann") // while hands are lent nobody lifts anything
+	// The agent had hands on this device a moment ago, so its pages end no event yet.
+	list, _, err := d.Drift.List(t.Context(), events.Filter{Open: true})
 	must(t, err)
-	must(t, d.run(`(() => { const b = document.querySelector("button[aria-label^='Resolve event']"); b.form.reason.value = "looked at"; b.click() })(); 1`, nil))
-	d.await(`document.body.innerText.includes("It raises no risk any more.")`)
+	_, err = d.Drift.Resolve(t.Context(), "ann", list[0].ID, "looked at")
+	must(t, err)
 	d.goTo("/console/governance?days=1")
 	if got := d.value(`document.querySelector("#k-mean_time_to_remediate_s .big").innerText`); got == "nothing yet" {
 		t.Error("no time to remediate")

@@ -25,7 +25,7 @@ func TestGovernanceShowsWhatCallsDid(t *testing.T) {
 		t.Fatal(got)
 	}
 	d.goTo("/console/governance")
-	d.says("Declaration completeness", "100.0 %", "Drift per 1,000 calls", "200", "off target", "Capability coverage", string(site.ToolEcho),
+	d.says("Declaration completeness", "100.0 %", "Drift per 1,000 calls", "166.67", "off target", "Capability coverage", string(site.ToolEcho),
 		"Isolation", "Drift", "POST /v1/no-such", "warning", "Privilege exposure", "Policy friction", "no such tool", "unknown_tool")
 	if n := d.value(`document.querySelectorAll("svg.chart rect").length`); n == "0" {
 		t.Error("no chart has a bar")
