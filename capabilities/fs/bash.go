@@ -52,17 +52,17 @@ func (h *Handler) bash(ctx context.Context, inv capabilities.Invocation) (capabi
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	began := time.Now()
+	began, refused := time.Now(), &sockets{}
 	own, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	// The folder is a word of its own: no name of one becomes a command.
 	p, err := h.opts.Start.Start(own, Command{
 		Argv: []string{"bash", "-c", `cd -- "$1" && eval "$2" 2>&1`, "bash", filepath.Join(h.dir, rel), args.Command}, Dir: h.dir,
 		Keys: inv.Grants, Net: net, Wrote: func(path string) { inv.ReportRefused(capabilities.WriteKey(path), path) },
-		Refused: func(socket string) { inv.ReportRefused(capabilities.KeyEgress, socket) },
+		Refused: func(socket string) { refused.told(&inv, socket) },
 	})
 	if err != nil && own.Err() != nil && ctx.Err() == nil {
-		return h.timedOut(&inv, &output{}, began, net), nil
+		return h.timedOut(&inv, &output{}, began, net, refused), nil
 	}
 	if err != nil {
 		return capabilities.Output{}, err
@@ -79,7 +79,7 @@ func (h *Handler) bash(ctx context.Context, inv capabilities.Invocation) (capabi
 		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, context.Cause(ctx)
 	}
 	if own.Err() != nil { // its own time, which the caller gave it
-		return h.timedOut(&inv, kept, began, net), nil
+		return h.timedOut(&inv, kept, began, net, refused), nil
 	}
 	if code < 0 { // the shell had no say in its end
 		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, capabilities.Errorf(capabilities.CodeUnknownOutcome,
@@ -88,7 +88,7 @@ func (h *Handler) bash(ctx context.Context, inv capabilities.Invocation) (capabi
 			WithDetails(killed{Output: capabilities.Clip(kept.text(), maxTold), Truncated: kept.cut})
 	}
 	out := capabilities.Output{Effect: capabilities.EffectUnverifiable, Evidence: "the command ended; what it did was not looked at"}
-	return h.finished(&inv, out, net, map[string]any{
+	return h.finished(&inv, out, net, refused, map[string]any{
 		"output": kept.text(), "exit_code": code, "truncated": kept.cut, "duration_ms": time.Since(began).Milliseconds(),
 	}), nil
 }
@@ -103,9 +103,9 @@ type killed struct {
 const maxTold = 4 << 10
 
 // timedOut is the result of a command whose time was over.
-func (h *Handler) timedOut(inv *capabilities.Invocation, o *output, began time.Time, net *egress.Way) capabilities.Output {
+func (h *Handler) timedOut(inv *capabilities.Invocation, o *output, began time.Time, net *egress.Way, refused *sockets) capabilities.Output {
 	out := capabilities.Output{Effect: capabilities.EffectUnverifiable, Evidence: "the command was ended at its time"}
-	return h.finished(inv, out, net, map[string]any{
+	return h.finished(inv, out, net, refused, map[string]any{
 		"output": o.text(), "exit_code": nil, "timed_out": true, "truncated": o.cut, "duration_ms": time.Since(began).Milliseconds(),
 	})
 }

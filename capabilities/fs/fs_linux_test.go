@@ -345,7 +345,12 @@ func TestCommandsReachWhatWasNamed(t *testing.T) {
 			t.Errorf("%s: %v %v", name, got, seen)
 		}
 	}
-	out, got, _ := run("exec 3<>/dev/tcp/127.0.0.1/9; exec 3<>/dev/tcp/127.0.0.2/7", all...)
+	// A caller that is not told tries again, and is in quarantine the third time.
+	out, got, _ := run("for i in 1 2 3; do exec 3<>/dev/tcp/127.0.0.1/9; done 2>/dev/null")
+	if refused, _ := got["refused"].([]string); !slices.Equal(refused, []string{"an IPv4 socket: no network was granted"}) || out.Hint != noWay {
+		t.Errorf("%v %q", got, out.Hint)
+	}
+	out, got, _ = run("exec 3<>/dev/tcp/127.0.0.1/9; exec 3<>/dev/tcp/127.0.0.2/7", all...)
 	want := capabilities.Action{Key: capabilities.ActionNameHost, Name: "127.0.0.2:7"}
 	if refused, _ := got["refused"].([]string); len(refused) != 2 || out.Action != want || !strings.Contains(out.Hint, "allow it with --workspace-net 127.0.0.2:7") {
 		t.Errorf("%v %q %+v", got, out.Hint, out.Action)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/egress"
@@ -49,11 +50,42 @@ func (h *Handler) way(inv *capabilities.Invocation) (*egress.Way, error) {
 	return way.For(inv.Reach), nil
 }
 
+// sockets are those that a command without a way to the network wanted and did not get, each kind
+// once. Each attempt is drift of the call (S1-44).
+type sockets struct {
+	mu   sync.Mutex
+	list []string
+}
+
+// told has each attempt reported, and kept for the command's result.
+func (s *sockets) told(inv *capabilities.Invocation, socket string) {
+	inv.ReportRefused(capabilities.KeyEgress, socket)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.list) < maxRefused && !slices.Contains(s.list, socket) {
+		s.list = append(s.list, socket)
+	}
+}
+
+// noWay is the hint of a command that wanted a network and has none. Its caller would try again.
+const noWay = "This command may reach no host: none was named, or the call was not granted it. Do not try again: each attempt is drift, " +
+	"and the third within an hour puts the runner into quarantine. The device's owner names hosts with " + hostFlag + "."
+
 // finished is a call's output, with what its command tried to reach and was not let, which is drift
 // of the call, too (S1-44).
-func (h *Handler) finished(inv *capabilities.Invocation, out capabilities.Output, net *egress.Way,
+func (h *Handler) finished(inv *capabilities.Invocation, out capabilities.Output, net *egress.Way, s *sockets,
 	result map[string]any) capabilities.Output {
 	out.Result = result
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.list) > 0 {
+		var all []string
+		for _, socket := range s.list {
+			all = append(all, socket+": no network was granted")
+		}
+		result["refused"], out.Hint = all, noWay
+		return out
+	}
 	list := net.Refused()
 	if len(list) == 0 {
 		return out

@@ -11,8 +11,8 @@ import (
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
-// S1-13, S1-40: the execution keys of a call select the limits of its program, and without one for
-// that it starts no other.
+// S1-12, S1-13, S1-40: the execution keys of a call select the limits of its program, and without
+// one for that it starts no other.
 func TestExecutionKeysDecideLimits(t *testing.T) {
 	s := heldTo(t, 0)
 	for name, c := range map[string]struct {
@@ -106,8 +106,8 @@ func TestLanguageKeysDecideTheInterpreter(t *testing.T) {
 	}
 }
 
-// S1-17, S1-40: the data keys of a call decide which folders its program sees, and what it may do
-// there. Folders that were made for it alone it may write whatever they say.
+// S1-16, S1-17, S1-40: the data keys of a call decide which folders its program sees, and what it
+// may do there. Folders that were made for it alone it may write whatever they say.
 func TestDataKeysDecideFolders(t *testing.T) {
 	s := heldTo(t, 0)
 	readable, writable, own := t.TempDir(), t.TempDir(), t.TempDir()
