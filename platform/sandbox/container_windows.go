@@ -113,6 +113,15 @@ func (c *container) allow(path string, access windows.ACCESS_MASK) error {
 	return nil
 }
 
+// allowSelf lets its programs start this binary, which is their relay.
+func (c *container) allowSelf() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return c.allow(self, mayRead)
+}
+
 // withinWindows reports whether a path is of the system's own programs.
 func withinWindows(path string) bool {
 	for _, name := range []string{"SystemRoot", "ProgramFiles", "ProgramFiles(x86)", "ProgramW6432"} {

@@ -11,7 +11,7 @@
 // group_linux.go (cgroups, likewise), keeper_linux.go and processes_linux.go (what the runner
 // does in its program's place), writes_linux.go (what the program would write and may not);
 // seatbelt.go and walls_darwin.go (macOS); walls_windows.go, container_windows.go, job_windows.go
-// and trial_windows.go (Windows).
+// and trial_windows.go (Windows), with relay.go (how a program there reaches its door).
 //
 // Promises: no program starts while a wall that was asked for is missing, and the error names
 // it; a program and all that it started end with the call, with this process, or when they are

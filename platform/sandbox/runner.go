@@ -25,6 +25,12 @@ func Main() {
 	if len(os.Args) >= 2 && os.Args[1] == trialWord {
 		os.Exit(tryWall(os.Args[2:]))
 	}
+	if len(os.Args) == 2 && os.Args[1] == relayWord {
+		if relay(pipeConn{os.Stdin, os.Stdout}) != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if len(os.Args) >= 4 && (os.Args[1] == runnerWord || os.Args[1] == apartWord) {
 		// The program must not have them: what it wrote there would be the runner's word.
 		orders, reports, err := pipes(os.Args[4:])

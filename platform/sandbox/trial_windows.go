@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +18,7 @@ import (
 // behind them, and looks at what they got.
 
 // found is why walls do not stand here; nil: they do.
-type found struct{ inside, network, limits, processes error }
+type found struct{ inside, network, door, limits, processes error }
 
 // trialTime bounds each.
 const trialTime = 20 * time.Second
@@ -72,11 +73,11 @@ var trials = sync.OnceValue(func() (f found) {
 	f.processes = expect(Limits{Processes: 1}, "a Job Object bounds no processes here", "start")
 	c, err := newContainer()
 	if err != nil {
-		f.inside, f.network = err, err
+		f.inside, f.network, f.door = err, err, err
 		return f
 	}
 	defer c.close()
-	f.inside, f.network = tryInside(c), tryNetwork(c)
+	f.inside, f.network, f.door = tryInside(c), tryNetwork(c), tryDoor(c)
 	return f
 })
 
@@ -126,6 +127,43 @@ func tryNetwork(c *container) error {
 	return contrast(c, "an AppContainer let a program reach the network", "connect", l.Addr().String())
 }
 
+// tryDoor has it reach a service of this machine from there, by a relay and by nothing else.
+func tryDoor(c *container) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if err := c.allow(self, mayRead); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	heard := make(chan error, 1)
+	go func() {
+		peer, err := l.Accept()
+		if err == nil {
+			err = peer.Close()
+		}
+		heard <- err
+	}()
+	at, err := startRelay(c.sid, l.Addr().(*net.TCPAddr).AddrPort(), func(uint16, netip.AddrPort) error { return nil })
+	if err != nil {
+		return err
+	}
+	if code, err := runTrial(c.sid, Limits{Processes: 8}, self, trialWord, "connect", at.String()); err != nil || code != trialGot {
+		return fmt.Errorf("a program in an AppContainer does not reach its relay: %d %v", code, err)
+	}
+	select {
+	case err := <-heard:
+		return err
+	case <-time.After(trialTime):
+		return errors.New("a relay reached nothing")
+	}
+}
+
 // contrast wants this binary to get something, and not to get it in a container.
 func contrast(c *container, said string, what ...string) error {
 	self, err := os.Executable()
@@ -137,7 +175,7 @@ func contrast(c *container, said string, what ...string) error {
 	}
 	argv := append([]string{self, trialWord}, what...)
 	if code, err := runTrial(nil, Limits{Processes: 8}, argv...); err != nil || code != trialGot {
-		return fmt.Errorf("it cannot be tried (%d): %w", code, err)
+		return fmt.Errorf("it cannot be tried (%d): %v", code, err)
 	}
 	return refuses(c.sid, Limits{Processes: 8}, said, argv...)
 }

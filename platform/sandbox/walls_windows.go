@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,8 +21,6 @@ import (
 // elsewhere is the fix of a wall that Windows lacks.
 const elsewhere = "Run such programs on a device with Linux, or as a WebAssembly module."
 
-var errNoDoor = errors.New("on Windows nobody makes connections in a program's place")
-
 func (host) stands(w Wall) (by, fix string, err error) {
 	found := trials()
 	switch w {
@@ -36,7 +35,7 @@ func (host) stands(w Wall) (by, fix string, err error) {
 	case WallProcesses:
 		by, err = "Job Object", found.processes
 	case WallOneDoor:
-		err = errNoDoor
+		by, err = "a relay in the AppContainer, and its pipe", found.door
 	default:
 		return "", "", errors.New("there is no such wall")
 	}
@@ -53,7 +52,11 @@ func (host) around(o *order) (over func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.furnish(o); err != nil {
+	err = c.furnish(o)
+	if o.Door.IsValid() && err == nil {
+		err = c.allowSelf()
+	}
+	if err != nil {
 		c.close()
 		return nil, err
 	}
@@ -104,7 +107,9 @@ func part() error { return errors.New("Windows has no namespaces") }
 type keeper struct {
 	sid    *windows.SID
 	job    *job
-	beyond chan string // what the program has beyond its limits
+	door   netip.AddrPort // invalid: it has none
+	beyond chan string    // what the program has beyond its limits
+	told   chan teller    // the runner's own, from run to start
 }
 
 // raise makes the job, and looks at the files that the program writes.
@@ -120,7 +125,10 @@ func raise(o *order, _ *fence) (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &keeper{sid: sid, job: j, beyond: make(chan string, 1)}
+	if len(o.Direct) > 0 {
+		return nil, errors.New("on Windows a program connects by its proxy alone")
+	}
+	k := &keeper{sid: sid, job: j, door: o.Door, beyond: make(chan string, 1), told: make(chan teller, 1)}
 	own := folderOf(o.Container)
 	if err := os.MkdirAll(own, 0o700); err != nil {
 		return nil, err
@@ -133,11 +141,51 @@ func raise(o *order, _ *fence) (*keeper, error) {
 	return k, nil
 }
 
-func (k *keeper) run(teller) {}
+func (k *keeper) run(to teller) { k.told <- to }
 
 func (k *keeper) start(o *order, files []*os.File) (*os.Process, error) {
+	if k.door.IsValid() {
+		at, err := startRelay(k.sid, k.door, (<-k.told).connects)
+		if err != nil {
+			return nil, fmt.Errorf("one door: %w", err)
+		}
+		o.Env = throughRelay(o.Env, k.door, at)
+	}
 	return launch(o, files, k.sid, k.job)
 }
+
+// startRelay starts a program's relay in its container, in a job of its own that ends with this
+// process.
+func startRelay(sid *windows.SID, door netip.AddrPort, announce func(from uint16, to netip.AddrPort) error) (at netip.AddrPort, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return at, err
+	}
+	j, err := newJob(Limits{Memory: relayMemory, Processes: 1})
+	if err != nil {
+		return at, err
+	}
+	its, mine, err := streams()
+	if err != nil {
+		j.close()
+		return at, err
+	}
+	dir := os.Getenv("SystemRoot")
+	_, err = launch(&order{Path: self, Argv: []string{self, relayWord}, Env: system(dir), Dir: dir, Limits: Limits{Processes: 1}}, its[:], sid, j)
+	for _, f := range its {
+		_ = f.Close()
+	}
+	if err == nil {
+		at, err = carry(pipeConn{mine[1], mine[0]}, door, announce)
+	}
+	if err != nil {
+		j.close()
+	}
+	return at, err
+}
+
+// relayMemory bounds a relay.
+const relayMemory = 256 << 20
 
 // watch says what the program has beyond its limits, once it has.
 func (k *keeper) watch() string { return <-k.beyond }

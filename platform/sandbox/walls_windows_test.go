@@ -3,6 +3,8 @@ package sandbox
 import (
 	"errors"
 	"io"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,7 +90,7 @@ func TestJob(t *testing.T) {
 		}
 	}
 	f := trials()
-	t.Logf("TRIALS inside: %v; network: %v; limits: %v; processes: %v", f.inside, f.network, f.limits, f.processes)
+	t.Logf("TRIALS inside: %v; network: %v; door: %v; limits: %v; processes: %v", f.inside, f.network, f.door, f.limits, f.processes)
 }
 
 // All that is in a job ends with its last handle.
@@ -118,6 +120,44 @@ func TestJobEndsWithItsHandle(t *testing.T) {
 		t.Errorf("%v %v", state, err)
 	}
 	if text, err := io.ReadAll(mine[1]); err != nil || len(text) > 0 {
+		t.Errorf("%q %v", text, err)
+	}
+}
+
+// A relay of its own process carries connections through its inherited pipe to the door.
+func TestRelayProcess(t *testing.T) {
+	door, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer door.Close()
+	go func() {
+		for {
+			c, err := door.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				_, _ = io.WriteString(c, "heard ")
+				_, _ = io.CopyN(c, c, 5)
+			}()
+		}
+	}()
+	announced := make(chan uint16, 1)
+	at, err := startRelay(nil, door.Addr().(*net.TCPAddr).AddrPort(), func(from uint16, _ netip.AddrPort) error { announced <- from; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("tcp4", at.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "words"); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(c); err != nil || string(text) != "heard words" || <-announced == 0 {
 		t.Errorf("%q %v", text, err)
 	}
 }

@@ -14,7 +14,7 @@ func TestUnderWine(t *testing.T) {
 	w := wine.Start(t, nil)
 	out, err := w.Command(w.Build(t, "."), "-test.v", "-test.timeout=90s").CombinedOutput()
 	passed := func(name string) bool { return strings.Contains(string(out), "--- PASS: "+name) }
-	if err != nil || !passed("TestJob") || !passed("TestJobEndsWithItsHandle") || !passed("TestFilesAreMeasured") || !passed("TestRefused") {
+	if err != nil || !passed("TestJob") || !passed("TestJobEndsWithItsHandle") || !passed("TestFilesAreMeasured") || !passed("TestRelayProcess") || !passed("TestRefused") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for line := range strings.Lines(string(out)) { // what Wine has, in its words
