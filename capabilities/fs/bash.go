@@ -103,7 +103,8 @@ type killed struct {
 const maxTold = 4 << 10
 
 // timedOut is the result of a command whose time was over.
-func (h *Handler) timedOut(inv *capabilities.Invocation, o *output, began time.Time, net *egress.Way, refused *sockets) capabilities.Output {
+func (h *Handler) timedOut(inv *capabilities.Invocation, o *output, began time.Time, net *egress.Way,
+	refused *sockets) capabilities.Output {
 	out := capabilities.Output{Effect: capabilities.EffectUnverifiable, Evidence: "the command was ended at its time"}
 	return h.finished(inv, out, net, refused, map[string]any{
 		"output": o.text(), "exit_code": nil, "timed_out": true, "truncated": o.cut, "duration_ms": time.Since(began).Milliseconds(),

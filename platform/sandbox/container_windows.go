@@ -56,7 +56,8 @@ func newContainer() (*container, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, _, _ := procMakeProfile.Call(uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(name)), 0, 0, uintptr(unsafe.Pointer(&c.sid)))
+	result, _, _ := procMakeProfile.Call(uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(name)),
+		0, 0, uintptr(unsafe.Pointer(&c.sid)))
 	if int32(result) < 0 || c.sid == nil {
 		return nil, fmt.Errorf("%w (CreateAppContainerProfile: %#x)", errNoContainer, uint32(result))
 	}
@@ -148,7 +149,9 @@ func (c *container) edit(path string, how windows.ACCESS_MODE, access windows.AC
 	}
 	list, err = windows.ACLFromEntries([]windows.EXPLICIT_ACCESS{{
 		AccessPermissions: access, AccessMode: how, Inheritance: windows.SUB_CONTAINERS_AND_OBJECTS_INHERIT,
-		Trustee: windows.TRUSTEE{TrusteeForm: windows.TRUSTEE_IS_SID, TrusteeType: windows.TRUSTEE_IS_WELL_KNOWN_GROUP, TrusteeValue: windows.TrusteeValueFromSID(c.sid)},
+		Trustee: windows.TRUSTEE{
+			TrusteeForm: windows.TRUSTEE_IS_SID, TrusteeType: windows.TRUSTEE_IS_WELL_KNOWN_GROUP, TrusteeValue: windows.TrusteeValueFromSID(c.sid),
+		},
 	}}, list)
 	if err != nil {
 		return err
@@ -231,7 +234,8 @@ func launch(o *order, files []*os.File, sid *windows.SID, in *job) (*os.Process,
 		}
 		handles = append(handles, h)
 	}
-	if err := list.Update(windows.PROC_THREAD_ATTRIBUTE_HANDLE_LIST, unsafe.Pointer(&handles[0]), uintptr(len(handles))*unsafe.Sizeof(handles[0])); err != nil {
+	size := uintptr(len(handles)) * unsafe.Sizeof(handles[0])
+	if err := list.Update(windows.PROC_THREAD_ATTRIBUTE_HANDLE_LIST, unsafe.Pointer(&handles[0]), size); err != nil {
 		return nil, err
 	}
 	inside := &securityCapabilities{container: sid}
@@ -240,7 +244,8 @@ func launch(o *order, files []*os.File, sid *windows.SID, in *job) (*os.Process,
 			return nil, fmt.Errorf("AppContainer: %w", err)
 		}
 	}
-	flags := uint32(windows.CREATE_SUSPENDED | windows.CREATE_UNICODE_ENVIRONMENT | windows.EXTENDED_STARTUPINFO_PRESENT | windows.CREATE_NO_WINDOW)
+	flags := uint32(windows.CREATE_SUSPENDED | windows.CREATE_UNICODE_ENVIRONMENT)
+	flags |= windows.EXTENDED_STARTUPINFO_PRESENT | windows.CREATE_NO_WINDOW
 	if o.Limits.Processes == 1 {
 		policy := new(uint32)
 		*policy = noChildren
@@ -259,7 +264,8 @@ func launch(o *order, files []*os.File, sid *windows.SID, in *job) (*os.Process,
 	start.Cb, start.Flags = uint32(unsafe.Sizeof(*start)), windows.STARTF_USESTDHANDLES
 	start.StdInput, start.StdOutput, start.StdErr = handles[0], handles[1], handles[2]
 	var made windows.ProcessInformation
-	if err := windows.CreateProcessAsUser(token, words[0], words[1], nil, nil, true, flags, environmentBlock(o.Env), words[2], &start.StartupInfo, &made); err != nil {
+	env := environmentBlock(o.Env)
+	if err := windows.CreateProcessAsUser(token, words[0], words[1], nil, nil, true, flags, env, words[2], &start.StartupInfo, &made); err != nil {
 		return nil, &fs.PathError{Op: "start", Path: o.Path, Err: err}
 	}
 	defer windows.CloseHandle(made.Thread)
@@ -289,7 +295,8 @@ func launch(o *order, files []*os.File, sid *windows.SID, in *job) (*os.Process,
 // unprivilegedToken is this process's without its privileges and without an administrator's rights.
 func unprivilegedToken() (windows.Token, error) {
 	var own, less windows.Token
-	if err := windows.OpenProcessToken(windows.CurrentProcess(), windows.TOKEN_DUPLICATE|windows.TOKEN_QUERY|windows.TOKEN_ASSIGN_PRIMARY, &own); err != nil {
+	const access = windows.TOKEN_DUPLICATE | windows.TOKEN_QUERY | windows.TOKEN_ASSIGN_PRIMARY
+	if err := windows.OpenProcessToken(windows.CurrentProcess(), access, &own); err != nil {
 		return 0, err
 	}
 	defer own.Close()
@@ -308,7 +315,8 @@ func isInside(process windows.Handle) error {
 	}
 	defer token.Close()
 	var inside, n uint32
-	if err := windows.GetTokenInformation(token, tokenIsAppContainer, (*byte)(unsafe.Pointer(&inside)), uint32(unsafe.Sizeof(inside)), &n); err != nil || inside == 0 {
+	err := windows.GetTokenInformation(token, tokenIsAppContainer, (*byte)(unsafe.Pointer(&inside)), uint32(unsafe.Sizeof(inside)), &n)
+	if err != nil || inside == 0 {
 		return errNotInside
 	}
 	return hasNone(token)

@@ -36,14 +36,15 @@ func relay(pipe net.Conn) error {
 	over := &watched{Conn: pipe, ended: make(chan struct{})}
 	given := make(chan net.Conn, 1)
 	given <- over
-	t := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
+	t := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
+	t.DialContext = func(context.Context, string, string) (net.Conn, error) {
 		select {
 		case c := <-given:
 			return c, nil
 		default:
 			return nil, net.ErrClosed // there is one pipe
 		}
-	}}
+	}
 	t.Protocols.SetUnencryptedHTTP2(true)
 	defer t.CloseIdleConnections()
 	go func() {
@@ -99,7 +100,8 @@ func carry(pipe net.Conn, door netip.AddrPort, announce func(from uint16, to net
 	if _, err := io.ReadFull(pipe, port[:]); err != nil {
 		return netip.AddrPort{}, err
 	}
-	s := &http.Server{Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := &http.Server{Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute}
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := toDoor(r.Context(), door, announce)
 		if err != nil {
 			http.Error(w, "the door is shut", http.StatusBadGateway)
@@ -113,7 +115,7 @@ func carry(pipe net.Conn, door netip.AddrPort, announce func(from uint16, to net
 			_ = c.CloseWrite()
 		}()
 		_, _ = io.Copy(flushed{w}, c)
-	})}
+	})
 	s.Protocols.SetUnencryptedHTTP2(true)
 	go func() { _ = s.Serve(&single{conn: pipe, ended: make(chan struct{})}) }()
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), binary.BigEndian.Uint16(port[:])), nil

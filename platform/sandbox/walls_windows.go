@@ -88,7 +88,10 @@ func pipes(args []string) (orders, reports *os.File, err error) {
 // person's folders.
 func system(scratch string) []string {
 	env := []string{"TEMP=" + scratch, "TMP=" + scratch, "USERPROFILE=" + scratch, "APPDATA=" + scratch, "LOCALAPPDATA=" + scratch}
-	for _, name := range []string{"SystemRoot", "SystemDrive", "windir", "ComSpec", "PATHEXT", "ProgramFiles", "ProgramFiles(x86)", "ProgramW6432", "ProgramData", "NUMBER_OF_PROCESSORS", "PROCESSOR_ARCHITECTURE"} {
+	for _, name := range []string{
+		"SystemRoot", "SystemDrive", "windir", "ComSpec", "PATHEXT", "ProgramFiles", "ProgramFiles(x86)", "ProgramW6432", "ProgramData",
+		"NUMBER_OF_PROCESSORS", "PROCESSOR_ARCHITECTURE",
+	} {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}
@@ -171,7 +174,8 @@ func startRelay(sid *windows.SID, door netip.AddrPort, announce func(from uint16
 		return at, err
 	}
 	dir := os.Getenv("SystemRoot")
-	_, err = launch(&order{Path: self, Argv: []string{self, relayWord}, Env: system(dir), Dir: dir, Limits: Limits{Processes: 1}}, its[:], sid, j)
+	o := &order{Path: self, Argv: []string{self, relayWord}, Env: system(dir), Dir: dir, Limits: Limits{Processes: 1}}
+	_, err = launch(o, its[:], sid, j)
 	for _, f := range its {
 		_ = f.Close()
 	}
@@ -213,7 +217,8 @@ func (k *keeper) measures(dir string, most uint64) error {
 		return err
 	}
 	const shared = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
-	folder, err := windows.CreateFile(path, windows.FILE_LIST_DIRECTORY, shared, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS|windows.FILE_FLAG_OVERLAPPED, 0)
+	const how = windows.FILE_FLAG_BACKUP_SEMANTICS | windows.FILE_FLAG_OVERLAPPED
+	folder, err := windows.CreateFile(path, windows.FILE_LIST_DIRECTORY, shared, nil, windows.OPEN_EXISTING, how, 0)
 	if err != nil {
 		return &fs.PathError{Op: "watch", Path: dir, Err: err}
 	}

@@ -203,7 +203,8 @@ func queries() []*behaviour {
 			html(`<canvas id=c width=600 height=200></canvas><script>
 			const g = el('c').getContext('2d'); g.font = '48px sans-serif'; g.fillText('Elephant', 60, 100)</script>`),
 			func(r *run) {
-				if c := r.Made(r.Call("query", with("selector", with("kind", "ocr", "text", "Elephant")))); c.Code == capabilities.CodeNotSupported || c.Code == capabilities.CodeIsolationUnavailable {
+				c := r.Made(r.Call("query", with("selector", with("kind", "ocr", "text", "Elephant"))))
+				if c.Code == capabilities.CodeNotSupported || c.Code == capabilities.CodeIsolationUnavailable {
 					panic(lack{string(needsOCR)})
 				}
 			}, field("matches.0.kind", "ocr")),
