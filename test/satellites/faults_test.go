@@ -176,6 +176,40 @@ func TestAPartition(t *testing.T) {
 	within(t, "the log", func() bool { return log.times("satellite.connected") >= 2 && log.times("satellite.disconnected") >= 1 })
 }
 
+// A call whose time ended while its satellite was cut off is an unknown outcome; the satellite tells
+// once it is back, the ledger has both, and a repeat gets what it did.
+func TestACallIsReconciled(t *testing.T) {
+	t.Parallel()
+	h := start(t, nil)
+	way := cable(t)
+	e := &echo{gate: make(chan struct{})}
+	paste := h.invite("voice")
+	way.to = h.Gateway.Bus.Listening()
+	paste = strings.Replace(paste, way.to, way.at, 1)
+	say := e.plain()
+	say.Timeout = 5 * time.Second // a busy machine comes to the cut in that
+	run(t, satellite.Options{Name: "voice", Dir: t.TempDir(), Paste: paste, Tools: []satellite.Tool{say}})
+	h.approve("voice")
+	h.callable("tool.voice.say")
+	result := make(chan capabilities.Result, 1)
+	args := `{"text":"cut"}`
+	go func() { result <- h.call("tool.voice.say", args, "r-1") }()
+	within(t, "the call to begin", func() bool { return e.times("cut") == 1 })
+	way.cut()
+	close(e.gate) // its answer goes nowhere
+	r := <-result
+	want(t, r, capabilities.StatusError, capabilities.CodeUnknownOutcome)
+	if k := h.kinds(r.Call); !has(k, "tool.call.failed") || has(k, "tool.call.reconciled") {
+		t.Errorf("%q", k)
+	}
+	way.heal()
+	within(t, "the call to be reconciled", func() bool { return has(h.kinds(r.Call), "tool.call.reconciled") })
+	again := h.call("tool.voice.say", args, "r-1")
+	if want(t, again, capabilities.StatusOK, ""); again.Call != r.Call || !strings.Contains(string(again.Output), "cut") || e.times("cut") != 1 {
+		t.Errorf("%+v, ran %d times", again, e.times("cut"))
+	}
+}
+
 // events is a log that a test reads meanwhile.
 type events struct {
 	mu   sync.Mutex
