@@ -250,7 +250,7 @@ func Failed(err error) error {
 		}
 		e := capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The API's server cannot be reached.")
 		e.Passing = true
-		return e
+		return e.WithHint("Check that it runs, and that the device which hosts the provider reaches it.")
 	}
 	var about *url.Error
 	for errors.As(err, &about) {
