@@ -176,8 +176,8 @@ func TestAPartition(t *testing.T) {
 	within(t, "the log", func() bool { return log.times("satellite.connected") >= 2 && log.times("satellite.disconnected") >= 1 })
 }
 
-// A call whose time ended while its satellite was cut off is an unknown outcome; the satellite tells
-// once it is back, the ledger has both, and a repeat gets what it did.
+// A call whose time ended while its satellite was cut off is an unknown outcome. Once it is back
+// the satellite tells: the ledger has both, and a repeat gets what it did.
 func TestACallIsReconciled(t *testing.T) {
 	t.Parallel()
 	h := start(t, nil)
