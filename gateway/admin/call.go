@@ -79,7 +79,7 @@ func Taken(engine *policy.Engine, a Asked, now time.Time) (*Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Decision.Effect, c.Decision.Code, c.Decision.Reason, c.Decision.Determining = policy.Allow, "", "Whoever starts the gateway takes it.", []string{}
+	c.Decision.Effect, c.Decision.Code, c.Decision.Reason, c.Decision.Determining = policy.Allow, "", "The person who starts the gateway takes it.", []string{}
 	if c.Grant == nil {
 		c.Grant = consent.Word(a.By, a.Via, a.Tool, c.Lane, engine.SnapshotID(), engine.Profile(a.Tool).ManifestHash, c.digest, now)
 	}

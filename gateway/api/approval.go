@@ -181,3 +181,15 @@ type Grant struct {
 	Created    time.Time                `json:"created_at"`
 	Expires    time.Time                `json:"expires_at"`
 }
+
+// Answered says which of several questions were answered, and why another was not.
+type Answered struct {
+	Approvals []Approval       `json:"approvals"`
+	Failed    []FailedApproval `json:"failed,omitempty"`
+}
+
+// FailedApproval is a question that was not answered.
+type FailedApproval struct {
+	Approval string `json:"approval"`
+	Error    Error  `json:"error"`
+}

@@ -45,14 +45,9 @@ func (c *Client) Answer(ctx context.Context, id string, a Answer) (api.Approval,
 // is asked about at each call if it allows. It returns those that it answered, and the first reason
 // why another was not.
 func (c *Client) AnswerTogether(ctx context.Context, ids []string, a Answer) ([]api.Approval, error) {
-	said, err := do[struct {
-		Approvals []api.Approval `json:"approvals"`
-		Failed    []struct {
-			Error capabilities.Error `json:"error"`
-		} `json:"failed"`
-	}](ctx, c, http.MethodPost, Path("approvals"), a.body(ids))
+	said, err := do[api.Answered](ctx, c, http.MethodPost, Path("approvals"), a.body(ids))
 	if err == nil && len(said.Failed) > 0 {
-		err = &said.Failed[0].Error
+		err = said.Failed[0].Error.Err()
 	}
 	return said.Approvals, err
 }

@@ -186,12 +186,7 @@ func foldDispatch(p *ledger.Packet, add func(cell, int64)) {
 }
 
 func foldEnd(p *ledger.Packet, add func(cell, int64)) {
-	var e struct {
-		Code     capabilities.Code `json:"code"`
-		Observed []packet.Observed `json:"observed"`
-		Masked   *int64            `json:"masked"`
-		Kept     []packet.Artifact `json:"artifacts"`
-	}
+	var e packet.End
 	if json.Unmarshal(p.Body, &e) != nil {
 		return
 	}
@@ -209,7 +204,7 @@ func foldEnd(p *ledger.Packet, add func(cell, int64)) {
 			add(cell{Fact: masked, Tool: tool, A: "values"}, *e.Masked)
 		}
 	}
-	for _, a := range e.Kept {
+	for _, a := range e.Artifacts {
 		if a.Code == "" {
 			add(cell{Fact: retained, Tool: tool, A: cmp.Or(a.Retention, outcome.RetentionStandard)}, 1)
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/drift"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
 // Ledger is what is followed; gateway/ledger implements it.
@@ -122,9 +123,7 @@ func (s *Sender) follow(ctx context.Context, h Hook, kind ledger.Kind) {
 func told(p *ledger.Packet) bool {
 	switch p.Kind {
 	case ledger.KindDrift:
-		var d struct {
-			Severity drift.Severity `json:"severity"`
-		}
+		var d packet.Drift
 		return json.Unmarshal(p.Body, &d) == nil && d.Severity != drift.Warning
 	case ledger.KindDriftSurfaced, ledger.KindDriftUncounted, ledger.KindRiskCleared:
 		return false

@@ -44,7 +44,10 @@ func TestFunctionsReturn(t *testing.T) {
 	}
 }
 
-var nounClause = regexp.MustCompile(`(?:^|[.!?]\)? )(?:Who|What) [^?]*?(?:[.!](?: |$)|$)`)
+var (
+	nounClause = regexp.MustCompile(`(?:^|[.!?]\)? )(?:Who|What) [^?]*?(?:[.!](?: |$)|$)`)
+	anyClause  = regexp.MustCompile(`(?:^|[.!?]\)? )(?:Whoever|Whatever) `)
+)
 
 // beginsWithNounClause reports whether a sentence of a text begins with who or what, and is no
 // question.
@@ -84,7 +87,7 @@ func TestSentencesBeginWithTheirSubject(t *testing.T) {
 		}
 		ast.Inspect(s.syntax, func(n ast.Node) bool {
 			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
-				if text, err := strconv.Unquote(l.Value); err == nil && beginsWithNounClause(text) {
+				if text, err := strconv.Unquote(l.Value); err == nil && (beginsWithNounClause(text) || anyClause.MatchString(text)) {
 					t.Errorf("%s:%d: begin with the thing, not with who or what", s.file, all.fset.Position(l.Pos()).Line)
 				}
 			}
@@ -97,7 +100,7 @@ func TestSentencesBeginWithTheirSubject(t *testing.T) {
 		}
 		text := partOfPage.ReplaceAllString(string(all.read(t, name)), "\n\n")
 		for paragraph := range strings.SplitSeq(text, "\n\n") {
-			if beginsWithNounClause(paragraph) {
+			if beginsWithNounClause(paragraph) || anyClause.MatchString(strings.Join(strings.Fields(paragraph), " ")) {
 				t.Errorf("%s: %.60q: begin with the thing, not with who or what", name, strings.TrimSpace(paragraph))
 			}
 		}

@@ -123,7 +123,7 @@ func printWelcome(cmd *cobra.Command, c *remote.Gateway, name string) error {
 	if terminal.FlagsOf(cmd).JSON {
 		return terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"url": link, "expires_at": made.Expires})
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "Whoever opens this first is %s. It is good once, until %s or until the gateway starts anew:\n",
+	fmt.Fprintf(cmd.ErrOrStderr(), "The one who opens this first is %s. It is good once, until %s or until the gateway starts anew:\n",
 		terminal.Plain(name), made.Expires.Local().Format(terminal.DayClock))
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), terminal.Plain(link))
 	return err

@@ -235,11 +235,8 @@ func answerApproval(cmd *cobra.Command, texts []string, request map[string]any, 
 	}
 	request["approvals"] = ids
 	var answer struct {
-		Approvals []json.RawMessage `json:"approvals"`
-		Failed    []struct {
-			Approval string    `json:"approval"`
-			Error    api.Error `json:"error"`
-		} `json:"failed"`
+		Approvals []json.RawMessage    `json:"approvals"`
+		Failed    []api.FailedApproval `json:"failed"`
 	}
 	post := func() error { return c.Ask(cmd.Context(), http.MethodPost, remote.Path("approvals"), request, &answer) }
 	if err := acknowledging(cmd, request, post); err != nil {

@@ -65,7 +65,7 @@ var outcomes = map[string]string{
 
 	"activated": "Activated. It counts from now on.",
 	"staged":    "Staged. It decides nothing until it is activated.",
-	"revoked":   "Revoked. Whatever it was running has ended.",
+	"revoked":   "Revoked. Its running calls have ended.",
 	"looks":     "It may look again where it pasted the secret.",
 	"cancelled": "The call was ended. Its effects from before that stay.",
 	"longer":    "There is more time for it.",

@@ -173,11 +173,7 @@ func (c *Console) answerTogether(v *visit) {
 	in, err := v.answerFields()
 	if err == nil {
 		in["approvals"] = v.r.PostForm["approval"]
-		var said struct {
-			Failed []struct {
-				Error api.Error `json:"error"`
-			} `json:"failed"`
-		}
+		var said api.Answered
 		if err = v.ask(http.MethodPost, v1("approvals"), in, &said); err == nil && len(said.Failed) > 0 {
 			err = said.Failed[0].Error.Err()
 		}

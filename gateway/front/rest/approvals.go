@@ -145,49 +145,38 @@ type severalBody struct {
 	answerBody
 }
 
-// severalView says which of them were answered, and why another was not.
-type severalView struct {
-	Approvals []api.Approval `json:"approvals"`
-	Failed    []failedAnswer `json:"failed,omitempty"`
-}
-
-type failedAnswer struct {
-	Approval string    `json:"approval"`
-	Error    api.Error `json:"error"`
-}
-
 // maxTogether is how many questions one answer is for; an agent has no more open.
 const maxTogether = 8
 
 // answerSeveral returns one answer to the questions of one caller in one lane. A tool that is asked
 // about at each call (S1-23) is answered by itself.
-func (s *Server) answerSeveral(c *visit, in severalBody) (severalView, error) {
+func (s *Server) answerSeveral(c *visit, in severalBody) (api.Answered, error) {
 	if len(in.Approvals) == 0 || len(in.Approvals) > maxTogether || in.Answer != "allow" && in.Answer != "deny" {
-		return severalView{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "approvals must name 1 to %d questions, and answer must be allow or deny", maxTogether)
+		return api.Answered{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "approvals must name 1 to %d questions, and answer must be allow or deny", maxTogether)
 	}
 	lasts, err := seconds("seconds", in.Seconds)
 	if err != nil {
-		return severalView{}, err
+		return api.Answered{}, err
 	}
 	var first consent.Approval
 	acknowledged := make([][]string, len(in.Approvals))
 	for i, id := range in.Approvals {
 		a, err := s.opts.Consent.Approval(id)
 		if err != nil {
-			return severalView{}, err
+			return api.Answered{}, err
 		}
 		if i == 0 {
 			first = a
 		}
 		if a.Principal != first.Principal || a.Lane != first.Lane {
-			return severalView{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "one answer is for the questions of one caller in one lane")
+			return api.Answered{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "one answer is for the questions of one caller in one lane")
 		}
 		if in.Answer == "allow" && a.Longest == consent.KindCall {
-			return severalView{}, capabilities.Errorf(capabilities.CodeForbidden, "%s is asked about at each call, so it is answered by itself", a.Tool).WithHint("Answer that question alone.")
+			return api.Answered{}, capabilities.Errorf(capabilities.CodeForbidden, "%s is asked about at each call, so it is answered by itself", a.Tool).WithHint("Answer that question alone.")
 		}
 		if in.Answer == "allow" {
 			if acknowledged[i], err = s.acknowledged(in.answerBody, id); err != nil {
-				return severalView{}, err
+				return api.Answered{}, err
 			}
 		}
 	}
@@ -196,15 +185,15 @@ func (s *Server) answerSeveral(c *visit, in severalBody) (severalView, error) {
 	}
 	if said.Allow {
 		if said.Via, said.Known, err = s.mayAllow(c, in.answerBody, in.Approvals...); err != nil { // once, before the first answer lends hands
-			return severalView{}, err
+			return api.Answered{}, err
 		}
 	}
-	out := severalView{Approvals: []api.Approval{}}
+	out := api.Answered{Approvals: []api.Approval{}}
 	for i, id := range in.Approvals {
 		said.Acknowledged = acknowledged[i]
 		a, err := s.opts.Consent.Answer(c.r.Context(), id, said)
 		if err != nil {
-			out.Failed = append(out.Failed, failedAnswer{id, front.ViewError(err)})
+			out.Failed = append(out.Failed, api.FailedApproval{Approval: id, Error: front.ViewError(err)})
 			continue
 		}
 		out.Approvals = append(out.Approvals, front.ViewApproval(&a))
