@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/agent/worker/gate"
+	"github.com/handrail-dev/handrail/agent/worker/hook"
 	"github.com/handrail-dev/handrail/agent/worker/intent"
 	"github.com/handrail-dev/handrail/agent/worker/memory"
 	"github.com/handrail-dev/handrail/agent/worker/router"
@@ -94,6 +95,7 @@ type Options struct {
 	Harness Harness        // required
 	Memory  Memory         // default: nothing is remembered
 	Record  Record         // default: no turn is recorded
+	Hooks   *hook.Hooks    // the person's own; default: none
 	Permits Permits        // default: nobody is asked before the executor
 	// Waits says that a call which nothing covers is made all the same, where the gateway then asks a
 	// person about it; default: such a call is skipped (S2-27, S2-32).
@@ -310,13 +312,31 @@ func (x *execution) carryOut(ctx context.Context, call ToolCall) (capabilities.R
 		return refuse(call.Tool, capabilities.CodeInvalidRequest, "the same call was made just before"), nil
 	}
 	x.before = same
+	if why, err := x.hook(ctx, hook.Event{When: hook.Before, ID: call.Tool, Input: canon}); why != "" || err != nil {
+		refusal := refuse(call.Tool, capabilities.CodeDeniedByPolicy, "a hook refuses it: "+why)
+		refusal.Hint = "Change the hook, or do it another way."
+		return refusal, err
+	}
 	if refused, err := x.check(ctx, call.Tool, canon); refused != nil || err != nil {
 		if err != nil {
 			return capabilities.Result{}, err
 		}
 		return *refused, nil
 	}
-	return x.engine.opts.Gateway.Call(ctx, call.Tool, canon)
+	result, err := x.engine.opts.Gateway.Call(ctx, call.Tool, canon)
+	if err != nil {
+		return result, err
+	}
+	why, err := x.hook(ctx, hook.Event{When: hook.After, ID: call.Tool, Input: canon, Output: result.Output})
+	if why != "" { // the call was made: its record and its status stay
+		result.Output, result.Blobs, result.Message = nil, nil, "a hook keeps the result back: "+why
+	}
+	return result, err
+}
+
+func (x *execution) hook(ctx context.Context, e hook.Event) (refused string, err error) {
+	e.Session = x.engine.opts.Session
+	return x.engine.opts.Hooks.Run(ctx, e)
 }
 
 func refuse(tool capabilities.ToolID, code capabilities.Code, why string) capabilities.Result {

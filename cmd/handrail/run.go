@@ -27,6 +27,7 @@ import (
 type runOptions struct {
 	offline, debug bool
 	wait           bool
+	hooks          string
 	// Of a job: its name in records, what names its calls, and who is told of its stages instead of
 	// the terminal.
 	session  string
@@ -61,6 +62,7 @@ func workerFlags(cmd *cobra.Command, o *runOptions) {
 	f.BoolVar(&o.offline, "offline", false, "without a model, by heuristics and templates")
 	f.BoolVar(&o.debug, "debug-routing", false, "print what each stage of the pipeline did, to standard error")
 	f.BoolVar(&o.wait, "wait", false, "let a call that needs a person's word wait for one elsewhere, such as at the console")
+	f.StringVar(&o.hooks, "hooks", "", "file of commands to run before and after each call, which may refuse it (default: hooks.json of the data directory)")
 	f.StringVar(&o.lane, "lane", "", "the lane that the calls belong to (default: the token's)")
 	modelFlags(cmd, &o.model)
 	cmd.MarkFlagsMutuallyExclusive("offline", "model")
@@ -133,6 +135,10 @@ func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context
 			line, err := answer(ctx, keepQuestion(fact))
 			return isYes(line), err
 		}
+	}
+	var err error
+	if opts.Hooks, err = readHooks(cmd, o.hooks); err != nil {
+		return nil, err
 	}
 	var classifier router.Classifier
 	tell := tellStages(cmd.ErrOrStderr(), o.debug)

@@ -66,6 +66,7 @@ var rooms = []room{
 	{dir: "test/**", may: []string{"**"}, why: "tests may look at everything"},
 	{dir: "agent/provider/openapi", may: []string{"capabilities", "capabilities/canonical", "capabilities/catalog/tools"},
 		why: "what makes requests of documents sends none, so that it can be fuzzed whole"},
+	{dir: "agent/worker/hook", may: []string{"capabilities"}, std: true, why: "what runs a person's commands calls no tool"},
 	{dir: "agent/worker/intent", std: true, why: "what a person can want is data"},
 	{dir: "agent/worker/gate", may: []string{"agent/worker/intent", "capabilities"}, std: true, tests: []string{"capabilities/catalog"},
 		why: "what a message may use is decided by a table, and by nobody who could be talked to"},

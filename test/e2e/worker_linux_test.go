@@ -142,3 +142,43 @@ func TestAWorkerAsksBeforeItActs(t *testing.T) {
 	}
 	chat.types("/exit")
 }
+
+// TestHooksNarrow: a command of the person's own refuses a call before the gateway hears of it,
+// keeps a result from the model, and cannot consent to what policy wants a person for. One that
+// fails refuses.
+func TestHooksNarrow(t *testing.T) {
+	w := newWorked(t)
+	hooks := filepath.Join(w.work, "..", "hooks.json")
+	e := modeltest.Start(t, `{"intent":"file_task","confidence":0.9}`, func(n int, r modeltest.Request) modeltest.Step {
+		if n%2 == 1 {
+			return modeltest.Step{Text: "That is all."}
+		}
+		return modeltest.Step{Calls: []modeltest.Call{{Name: "tool_fs_read", Args: `{"path":"a.txt"}`}, {Name: "tool_fs_write", Args: `{"path":"b.txt","content":"x"}`}}}
+	})
+	run := func(when, command string) string {
+		t.Helper()
+		must(t, os.WriteFile(hooks, []byte(`{"hooks":{"`+when+`":[{"matcher":"tool_fs_.*","hooks":[{"type":"command","command":"`+command+`"}]}]}}`), 0o600))
+		out, _ := w.tries("", "run", "--json", "--hooks", hooks, "--model", "small", "--endpoint", e.URL, "what does the file a.txt say")
+		return out
+	}
+	out := run("PreToolUse", "echo private >&2; exit 2")
+	if strings.Count(out, `"why":"a hook refuses it: private"`) != 2 || strings.Contains(w.does("calls"), "a.txt") {
+		t.Error(out)
+	}
+	if out = run("PreToolUse", "no-such-command"); strings.Count(out, `"why":"a hook refuses it: a hook failed`) != 2 {
+		t.Error(out)
+	}
+	out = run("PostToolUse", "echo seen >&2; exit 2")
+	last := e.Requests()[len(e.Requests())-1].Raw
+	if !strings.Contains(last, "a hook keeps the result back: seen") || strings.Contains(last, "The rent is 700.") {
+		t.Errorf("%s\nthe model saw %s", out, last)
+	}
+	out = run("PreToolUse", `echo '{\"hookSpecificOutput\":{\"permissionDecision\":\"allow\"}}'`)
+	if !strings.Contains(out, "no active token") || !strings.Contains(out, `"status":"ok"`) {
+		t.Error(out)
+	}
+	must(t, os.Chmod(hooks, 0o666))
+	if out, code := w.tries("", "run", "--offline", "--hooks", hooks, "/file read a.txt"); code != 2 || !strings.Contains(out, "written by others") {
+		t.Errorf("%d %s", code, out)
+	}
+}
