@@ -91,7 +91,8 @@ func (n network) apart(from netip.Addr, at nodes.Place) bool {
 // another's address, by a hairpin NAT or a relay.
 func (n network) stranger(own []netip.Addr) bool {
 	return slices.ContainsFunc(own, func(a netip.Addr) bool {
-		return !a.IsLoopback() && !a.IsLinkLocalUnicast() && !slices.ContainsFunc(n.own, func(b netip.Addr) bool { return a.Is4() == b.Is4() && near(a, b) })
+		return !a.IsLoopback() && !a.IsLinkLocalUnicast() &&
+			!slices.ContainsFunc(n.own, func(b netip.Addr) bool { return a.Is4() == b.Is4() && near(a, b) })
 	})
 }
 

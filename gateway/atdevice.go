@@ -92,10 +92,12 @@ func (g *Gateway) verdict(node capabilities.NodeID, v wire.Verdict) error {
 		case v.Allow && q.NoOnly:
 			return capabilities.Errorf(capabilities.CodeForbidden, "the device cannot show all of this question, so it is not allowed there")
 		case v.Allow && !slices.Contains(g.Consent.HandsOn(), node):
-			return capabilities.Errorf(capabilities.CodeConflict, "no agent has its hands on this device any more, so it is allowed in the console again")
+			return capabilities.Errorf(capabilities.CodeConflict,
+				"no agent has its hands on this device any more, so it is allowed in the console again")
 		}
 	}
 	// Its own time: the connection may end with the answer on its way.
-	_, err = g.Consent.Answer(context.Background(), v.ID, consent.Answer{Allow: v.Allow, By: consent.DeviceOwner(node), Via: consent.ViaDevice, Device: node})
+	_, err = g.Consent.Answer(context.Background(), v.ID,
+		consent.Answer{Allow: v.Allow, By: consent.DeviceOwner(node), Via: consent.ViaDevice, Device: node})
 	return err
 }

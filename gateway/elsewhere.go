@@ -58,7 +58,8 @@ func (g *Gateway) handsElsewhere(h consent.Hands) error {
 	switch {
 	case h.Until.IsZero():
 		return refused("%s is using mouse, keyboard or browser of %s in a call that runs now, and this request may come from there", h.By, name).
-			WithHint("Repeat it when the call has ended, or do it from another device or with a passkey. Denying, revoking and stopping work at once.")
+			WithHint(
+				"Repeat it when the call has ended, or do it from another device or with a passkey. Denying, revoking and stopping work at once.")
 	case h.Over:
 		return refused("%s used mouse, keyboard or browser of %s a moment ago, and this request may come from there", h.By, name).
 			WithHint(fmt.Sprintf("Repeat it in %d seconds. Denying, revoking and stopping work at once.", about.Seconds))
@@ -67,8 +68,10 @@ func (g *Gateway) handsElsewhere(h consent.Hands) error {
 	if g.Nodes.Asks(h.Node) {
 		keys = "answer by the keys that a notice of the device shows, "
 	}
-	return refused("%s may use mouse, keyboard or browser of %s until %s, and this request may come from there", h.By, name, h.Until.UTC().Format("15:04:05 MST")).
-		WithAction(capabilities.Action{Key: capabilities.ActionRevokeGrant}, "Do it from another device, "+keys+"confirm it with a passkey in the console where that is offered, or revoke the grant and wait 15 seconds. "+
+	return refused("%s may use mouse, keyboard or browser of %s until %s, and this request may come from there", h.By, name, h.Until.UTC().
+		Format("15:04:05 MST")).
+		WithAction(capabilities.Action{Key: capabilities.ActionRevokeGrant}, "Do it from another device, "+keys+
+			"confirm it with a passkey in the console where that is offered, or revoke the grant and wait 15 seconds. "+
 			"Denying, revoking and stopping work at once.")
 }
 

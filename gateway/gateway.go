@@ -175,7 +175,9 @@ func Open(ctx context.Context, o Options) (_ *Gateway, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	g := &Gateway{opts: o, log: o.Log, began: time.Now(), metrics: metrics.New(), heads: make(chan nodeHead, 256), turned: make(chan nodeStop, 1024)}
+	g := &Gateway{
+		opts: o, log: o.Log, began: time.Now(), metrics: metrics.New(), heads: make(chan nodeHead, 256), turned: make(chan nodeStop, 1024),
+	}
 	g.metrics.Process()
 	defer func() {
 		if err != nil {
@@ -227,7 +229,10 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 	}
 	var migrations []store.Migration
 	for _, room := range [][]store.Migration{
-		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(), provider.Migrations(), signin.Migrations(), bus.Migrations(), knowledge.Migrations(), turn.Migrations(), job.Migrations(), governance.Migrations(), events.Migrations(), admin.Migrations(),
+		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(),
+		nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(),
+		provider.Migrations(), signin.Migrations(), bus.Migrations(), knowledge.Migrations(), turn.Migrations(), job.Migrations(),
+		governance.Migrations(), events.Migrations(), admin.Migrations(),
 	} {
 		migrations = append(migrations, room...)
 	}
@@ -235,7 +240,8 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 		return nil, nil, err
 	}
 	id := pairing.GatewayIDOf(key.Public().(ed25519.PublicKey))
-	g.Ledger, err = ledger.Open(ctx, ledger.Options{Store: g.Store, Chain: string(id), Key: key, Retention: g.opts.LedgerRetention, Log: g.log})
+	g.Ledger, err = ledger.Open(ctx,
+		ledger.Options{Store: g.Store, Chain: string(id), Key: key, Retention: g.opts.LedgerRetention, Log: g.log})
 	return key, seal, err
 }
 
@@ -250,7 +256,8 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 	if err := g.Tokens.Load(ctx); err != nil { // policy must not lock all of them out
 		return err
 	}
-	g.Providers, err = provider.Open(ctx, provider.Options{Store: g.Store, Registry: g.Registry, Record: g.recordBy, Allow: g.allowProvider, Teller: g.teller, Log: g.log})
+	g.Providers, err = provider.Open(ctx,
+		provider.Options{Store: g.Store, Registry: g.Registry, Record: g.recordBy, Allow: g.allowProvider, Teller: g.teller, Log: g.log})
 	if err != nil {
 		return err
 	}
@@ -289,7 +296,8 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 	}
 	g.Nodes, err = nodes.New(nodes.Options{
 		Store: g.Store, Site: g.site, Key: key, Addr: g.opts.QUIC, Advertise: g.advertise(), CatalogHash: g.Registry.Founded(),
-		Record: g.recordNode, Head: g.head, OnNodeHead: g.nodeHead, Stop: g.Switch.Now, OnStop: g.nodeTurned, OnVerdict: g.verdict, Origins: g.origins, Log: g.log,
+		Record: g.recordNode, Head: g.head, OnNodeHead: g.nodeHead, Stop: g.Switch.Now, OnStop: g.nodeTurned, OnVerdict: g.verdict,
+		Origins: g.origins, Log: g.log,
 		TakesSteps: func(c capabilities.CapabilityID) bool {
 			d, ok := g.Registry.ByCapability(c)
 			return ok && d.TakesSteps()
@@ -314,8 +322,12 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		wait = -1
 	}
 	g.Consent, err = consent.New(consent.Options{
-		Store: g.Store, Record: g.recordBy, Snapshot: func() string { return g.Rulebook.Engine().SnapshotID() }, Stopped: func() bool { _, on := g.Switch.Now(); return on }, Wait: wait, Input: g.movesInput(),
-		Manifest: manifests(g.Registry), Hosts: g.ownerHosts, Bound: callBound(g.Registry), Owner: g.Nodes.Owner, Valid: g.Tokens.Valid, Log: g.log,
+		Store: g.Store, Record: g.recordBy, Snapshot: func() string {
+			return g.Rulebook.Engine().
+				SnapshotID()
+		}, Stopped: func() bool { _, on := g.Switch.Now(); return on }, Wait: wait, Input: g.movesInput(),
+		Manifest: manifests(g.Registry), Hosts: g.ownerHosts, Bound: callBound(g.Registry), Owner: g.Nodes.Owner, Valid: g.Tokens.Valid,
+		Log: g.log,
 	})
 	if err != nil {
 		return err
@@ -344,7 +356,9 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		Stop: g.Switch.Now, AwaitNodes: true, Drift: g.Drift, Program: g.program,
 		Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
 	})
-	if g.Works, err = admin.New(admin.Options{Policy: g.Rulebook.Engine, Tools: g.Registry, Store: g.Store, Ledger: g.Ledger, Log: g.log}); err != nil {
+	if g.Works, err = admin.New(admin.Options{
+		Policy: g.Rulebook.Engine, Tools: g.Registry, Store: g.Store, Ledger: g.Ledger, Log: g.log,
+	}); err != nil {
 		return err
 	}
 	if err := g.openSkills(); err != nil {
@@ -362,7 +376,8 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		return err
 	}
 	g.mcp, err = mcp.New(mcp.Options{
-		Dispatcher: g.Dispatcher, Tools: g.Registry, Lanes: g.Lanes, Working: g.Lanes, Tokens: g.Tokens, Consent: g.Consent, Artifacts: g.files, Skills: g.Skills, Version: g.opts.Version, Log: g.log,
+		Dispatcher: g.Dispatcher, Tools: g.Registry, Lanes: g.Lanes, Working: g.Lanes, Tokens: g.Tokens, Consent: g.Consent, Artifacts: g.files,
+		Skills: g.Skills, Version: g.opts.Version, Log: g.log,
 	})
 	if err != nil {
 		return err
@@ -510,7 +525,8 @@ func (g *Gateway) Token(ctx context.Context, path string, spec principal.Spec) e
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("token: %w", err)
 	}
-	if who, err := g.Tokens.Authenticate(strings.TrimSpace(string(data))); err == nil && who.Principal == spec.Principal && who.Role == spec.Role {
+	if who, err := g.Tokens.Authenticate(strings.TrimSpace(string(data))); err == nil && who.Principal == spec.Principal &&
+		who.Role == spec.Role {
 		return nil
 	}
 	_, secret, err := g.Tokens.Create(ctx, principal.Site, spec)

@@ -19,7 +19,8 @@ func (g *Gateway) newFront() (_ *front.Server, err error) {
 	hosts := slices.Clone(o.Hosts)
 	if o.URL != "" {
 		u, err := url.Parse(o.URL)
-		if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
+		if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" ||
+			u.Fragment != "" {
 			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "%.200q is not an address for other devices", o.URL).
 				WithHint("Give it such as https://handrail.example or https://192.168.1.5:7480.")
 		}
@@ -41,7 +42,9 @@ func (g *Gateway) newFront() (_ *front.Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return front.New(front.Options{Addr: o.HTTP, Tokens: g.Tokens, Certificate: g.cert, Proxies: o.Proxies, Hosts: hosts, Connections: connections(), Log: g.log})
+	return front.New(front.Options{
+		Addr: o.HTTP, Tokens: g.Tokens, Certificate: g.cert, Proxies: o.Proxies, Hosts: hosts, Connections: connections(), Log: g.log,
+	})
 }
 
 // connections leaves half of the process's descriptors to nodes, files and children; 0

@@ -10,12 +10,23 @@ func (g *Gateway) countPools() {
 		read func(wire.Pool) float64
 	}{
 		"tools_runner_running": {"Calls that run on devices, by isolation class.", func(p wire.Pool) float64 { return float64(p.Running) }},
-		"tools_runner_waiting": {"Calls that wait on devices for a place of their isolation class.", func(p wire.Pool) float64 { return float64(p.Waiting) }},
+		"tools_runner_waiting": {
+			"Calls that wait on devices for a place of their isolation class.", func(p wire.Pool) float64 { return float64(p.Waiting) },
+		},
 		"tools_runner_refused": {"Calls that connected devices refused since they started, as the queue of their isolation class was full.",
 			func(p wire.Pool) float64 { return float64(p.Refused) }},
-		"tools_runner_ready": {"Runners on devices that stand ready for programs, by isolation class.", func(p wire.Pool) float64 { return float64(p.Ready) }},
-		"tools_runner_warm":  {"Programs of connected devices that found a runner ready, by isolation class.", func(p wire.Pool) float64 { return float64(p.Warm) }},
-		"tools_runner_cold":  {"Programs of connected devices that waited for a runner of their own, by isolation class.", func(p wire.Pool) float64 { return float64(p.Cold) }},
+		"tools_runner_ready": {
+			"Runners on devices that stand ready for programs, by isolation class.",
+			func(p wire.Pool) float64 { return float64(p.Ready) },
+		},
+		"tools_runner_warm": {
+			"Programs of connected devices that found a runner ready, by isolation class.",
+			func(p wire.Pool) float64 { return float64(p.Warm) },
+		},
+		"tools_runner_cold": {
+			"Programs of connected devices that waited for a runner of their own, by isolation class.",
+			func(p wire.Pool) float64 { return float64(p.Cold) },
+		},
 	} {
 		g.metrics.GaugeBy(name, m.help, "isolation_class", func() map[string]float64 {
 			values := map[string]float64{}

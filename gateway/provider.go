@@ -42,7 +42,9 @@ func (g *Gateway) teller(who dispatch.Caller) dispatch.Caller {
 			return who
 		}
 	}
-	return dispatch.Caller{Principal: principal.Site.Principal, Role: string(principal.Site.Role), Lane: capabilities.LaneID(principal.Site.Principal)}
+	return dispatch.Caller{
+		Principal: principal.Site.Principal, Role: string(principal.Site.Role), Lane: capabilities.LaneID(principal.Site.Principal),
+	}
 }
 
 // approvals puts the policy of an approved provider in force, as the activation that it is.

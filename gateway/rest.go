@@ -28,14 +28,19 @@ func (g *Gateway) mountREST() error {
 	}
 	api, err := rest.New(rest.Options{
 		Dispatcher: g.Dispatcher, Tools: g.Registry, Lanes: g.Lanes, Tokens: g.Tokens, Roster: g.Nodes,
-		Ledger: g.Ledger, Providers: g.Providers, SignIns: g.SignIns, Satellites: satellites{g}, Hosts: g.hosts.Snapshot, Selector: g.Selector, Consent: g.Consent, Tasks: g.Tasks, Artifacts: g.files, Running: g.Dispatcher, Kept: g.Dispatcher, Drift: drifts{g.Drift, g}, Memory: g.Knowledge, Turns: g.Turns, Jobs: g.Jobs, Governance: g.Governance, NodeLogs: g.opts.NodeLogs, Secrets: secrets{g.Secrets, g}, Passkeys: keys, Live: g.Live, Push: g.Push, Elsewhere: g.elsewhere, Sees: g.sees, Brake: brake{g}, Policy: g.Rulebook.Engine, Rules: rulebook{g}, Works: g.Works, Site: g.describe,
-		Metrics: g.metrics, Log: g.log,
+		Ledger: g.Ledger, Providers: g.Providers, SignIns: g.SignIns, Satellites: satellites{g}, Hosts: g.hosts.Snapshot, Selector: g.Selector,
+		Consent: g.Consent, Tasks: g.Tasks, Artifacts: g.files, Running: g.Dispatcher, Kept: g.Dispatcher, Drift: drifts{g.Drift, g},
+		Memory: g.Knowledge, Turns: g.Turns, Jobs: g.Jobs, Governance: g.Governance, NodeLogs: g.opts.NodeLogs, Secrets: secrets{g.Secrets, g},
+		Passkeys: keys, Live: g.Live, Push: g.Push, Elsewhere: g.elsewhere, Sees: g.sees, Brake: brake{g}, Policy: g.Rulebook.Engine,
+		Rules: rulebook{g}, Works: g.Works, Site: g.describe, Metrics: g.metrics, Log: g.log,
 	})
 	if err != nil {
 		return err
 	}
 	api.Mount(g.Front)
-	pages, err := console.New(console.Options{API: api, Sessions: g.Tokens, Passkeys: keys, Site: g.site.ID(), Version: g.opts.Version, Log: g.log})
+	pages, err := console.New(console.Options{
+		API: api, Sessions: g.Tokens, Passkeys: keys, Site: g.site.ID(), Version: g.opts.Version, Log: g.log,
+	})
 	if err != nil {
 		return err
 	}
@@ -64,7 +69,9 @@ func (g *Gateway) sees(who principal.Identity, node capabilities.NodeID) bool {
 }
 
 func (g *Gateway) describe() rest.Site {
-	site := rest.Site{SiteID: g.site.ID(), GatewayID: string(g.Nodes.GatewayID()), Version: g.opts.Version, StartedAt: g.began, ReadOnly: g.Store.Full()}
+	site := rest.Site{
+		SiteID: g.site.ID(), GatewayID: string(g.Nodes.GatewayID()), Version: g.opts.Version, StartedAt: g.began, ReadOnly: g.Store.Full(),
+	}
 	if a := g.Front.Addr(); a != nil {
 		site.HTTPAddr, site.BaseURL, site.PublicURL = a.String(), g.opts.URL, g.opts.URL
 		if site.BaseURL == "" {

@@ -14,7 +14,8 @@ import (
 // openRules loads the policy in force; the store must be open.
 func (g *Gateway) openRules(ctx context.Context) (err error) {
 	g.Rulebook, err = rules.Open(ctx, rules.Options{
-		Dir: g.path("policy"), Tools: g.Registry.Now().Known(), Store: g.Store, Record: g.recordActivation, Refused: g.recordRefusal, Staged: g.recordDraft, Persons: g.persons, Files: g.opts.PolicyFiles, Log: g.log,
+		Dir: g.path("policy"), Tools: g.Registry.Now().Known(), Store: g.Store, Record: g.recordActivation, Refused: g.recordRefusal,
+		Staged: g.recordDraft, Persons: g.persons, Files: g.opts.PolicyFiles, Log: g.log,
 	})
 	if err != nil {
 		return err
@@ -26,9 +27,10 @@ func (g *Gateway) openRules(ctx context.Context) (err error) {
 // recordActivation writes an activation down as the privileged call that it is, whole: its effect
 // is in the same commit, so nothing can be under way between intent and end.
 func (g *Gateway) recordActivation(tx *store.Tx, a rules.Activated) error {
-	drafts := append(a.Begun(), a.Intent(), ledger.Draft{Kind: "gateway.policy.activated", Principal: a.Version.By, Call: a.ID, Body: packet.Activated{
-		Snapshot: a.Snapshot, Before: a.Before, Reason: a.Reason, Files: append([]string{}, a.Files...),
-	}}, a.Ended(nil, a.At))
+	drafts := append(a.Begun(), a.Intent(),
+		ledger.Draft{Kind: "gateway.policy.activated", Principal: a.Version.By, Call: a.ID, Body: packet.Activated{
+			Snapshot: a.Snapshot, Before: a.Before, Reason: a.Reason, Files: append([]string{}, a.Files...),
+		}}, a.Ended(nil, a.At))
 	if _, err := g.Ledger.AppendIn(tx, drafts...); err != nil || g.Consent == nil {
 		return err // at a start there are no grants yet: loading them looks
 	}
@@ -53,7 +55,8 @@ func (g *Gateway) persons() []policy.Request {
 
 // recordDraft writes down that somebody staged a set.
 func (g *Gateway) recordDraft(tx *store.Tx, d rules.Draft) error {
-	_, err := g.Ledger.AppendIn(tx, ledger.Draft{Kind: "gateway.policy.staged", Principal: d.By, Body: packet.Staged{Snapshot: d.Snapshot, Base: d.Base}})
+	_, err := g.Ledger.AppendIn(tx,
+		ledger.Draft{Kind: "gateway.policy.staged", Principal: d.By, Body: packet.Staged{Snapshot: d.Snapshot, Base: d.Base}})
 	return err
 }
 

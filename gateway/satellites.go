@@ -22,8 +22,8 @@ import (
 func (g *Gateway) openBus(ctx context.Context) (err error) {
 	g.Bus, err = bus.New(ctx, bus.Options{
 		Store: g.Store, Site: g.site.ID(), Record: g.recordBy, Listen: g.opts.Bus, Advertise: g.busAddrs, Certificate: g.busCertificate,
-		URL: g.opts.NATS, TLS: g.opts.NATSTLS, Dir: g.opts.Dir, Approved: g.Providers.ApprovedHash, Interchangeable: g.Providers.Interchangeable, Attached: g.Providers.Attach, Free: g.Providers.Free,
-		Changed: g.Nodes.Nudge, Now: g.opts.Clock, Log: g.log,
+		URL: g.opts.NATS, TLS: g.opts.NATSTLS, Dir: g.opts.Dir, Approved: g.Providers.ApprovedHash, Interchangeable: g.Providers.Interchangeable,
+		Attached: g.Providers.Attach, Free: g.Providers.Free, Changed: g.Nodes.Nudge, Now: g.opts.Clock, Log: g.log,
 	})
 	if err != nil {
 		return err
@@ -79,11 +79,13 @@ func (s satellites) View(id capabilities.NodeID) (bus.View, error) { return s.g.
 
 func (s satellites) Keys() (bus.Keys, error) { return s.g.Bus.Keys() }
 
-func (s satellites) Invite(ctx context.Context, by capabilities.PrincipalID, service string, yes bool, ttl time.Duration) (bus.Invited, error) {
+func (s satellites) Invite(ctx context.Context, by capabilities.PrincipalID, service string, yes bool,
+	ttl time.Duration) (bus.Invited, error) {
 	return s.g.Bus.Invite(ctx, by, service, yes, ttl)
 }
 
-func (s satellites) Decide(ctx context.Context, by capabilities.PrincipalID, id capabilities.NodeID, state, reason string) (bus.View, error) {
+func (s satellites) Decide(ctx context.Context, by capabilities.PrincipalID, id capabilities.NodeID,
+	state, reason string) (bus.View, error) {
 	v, err := s.g.Bus.Decide(ctx, by, id, state, reason)
 	if err != nil {
 		return v, err
@@ -126,7 +128,8 @@ func same(a, b []route.Node) bool {
 func (h *hosts) Order(ids []capabilities.NodeID) []capabilities.NodeID { return h.bus.Order(ids) }
 
 // Dispatch sends a call to a device or a satellite.
-func (h *hosts) Dispatch(ctx context.Context, id capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+func (h *hosts) Dispatch(ctx context.Context, id capabilities.NodeID, t *wire.Ticket,
+	progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 	if h.bus.Has(id) {
 		return h.bus.Dispatch(ctx, id, t, progress)
 	}

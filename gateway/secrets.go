@@ -50,7 +50,9 @@ func (g *Gateway) openSecrets(ctx context.Context) error {
 		return err
 	}
 	defer clear(mine)
-	if g.SignIns, err = signin.New(signin.Options{Store: g.Store, Secrets: g.Secrets, Key: mine, Record: g.recordBy, Renewed: g.renewed, Log: g.log}); err != nil {
+	if g.SignIns, err = signin.New(signin.Options{
+		Store: g.Store, Secrets: g.Secrets, Key: mine, Record: g.recordBy, Renewed: g.renewed, Log: g.log,
+	}); err != nil {
 		return err
 	}
 	return g.Secrets.Load(ctx)
@@ -63,7 +65,8 @@ type secrets struct {
 }
 
 // Done writes a person's word down, and has the nodes show again what a lane pasted into.
-func (s secrets) Done(ctx context.Context, by capabilities.PrincipalID, lane capabilities.LaneID) (told int, left []capabilities.NodeID, err error) {
+func (s secrets) Done(ctx context.Context, by capabilities.PrincipalID,
+	lane capabilities.LaneID) (told int, left []capabilities.NodeID, err error) {
 	if err := s.g.Store.Write(ctx, func(tx *store.Tx) error {
 		return s.g.recordBy(tx, "secret.done", by, map[string]any{"lane": lane})
 	}); err != nil {

@@ -26,7 +26,8 @@ func newSelector(r *registry.Registry, l *ledger.Ledger, reg *metrics.Registry) 
 }
 
 // SelectTool chooses a tool and makes request and result durable (S4-21, S4-22).
-func (s *Selector) SelectTool(ctx context.Context, who dispatch.Caller, intent registry.Intent, candidates []capabilities.ToolID) (registry.ToolSelection, error) {
+func (s *Selector) SelectTool(ctx context.Context, who dispatch.Caller, intent registry.Intent,
+	candidates []capabilities.ToolID) (registry.ToolSelection, error) {
 	began := time.Now()
 	defer func() { s.latency.Observe(float64(time.Since(began)) / float64(time.Millisecond)) }()
 	return s.registry.Select(ctx, s, intent, registry.Context{Lane: who.Lane, Principal: who.Principal, Role: who.Role}, candidates)

@@ -75,7 +75,8 @@ func (c *Commands) Try(ctx context.Context, argv []string) error {
 
 // Call carries out one call of a tool, by its name in the manifest. refused is told what the call
 // tried and was kept from, with the calls that were open where any of them may have tried it.
-func (c *Commands) Call(ctx context.Context, id capabilities.CallID, tool string, args json.RawMessage, progress func(capabilities.Progress), refused func(key, detail string, among ...string)) (capabilities.Output, error) {
+func (c *Commands) Call(ctx context.Context, id capabilities.CallID, tool string, args json.RawMessage,
+	progress func(capabilities.Progress), refused func(key, detail string, among ...string)) (capabilities.Output, error) {
 	one := call{id: id, upstream: tool, args: args, progress: progress}
 	one.inv.Call = id
 	one.inv.Refused = func(key, detail string, among ...capabilities.CallID) {

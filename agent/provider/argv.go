@@ -46,7 +46,9 @@ type template struct {
 
 // raisable are the keys by which a template asks for more than a call's program has by default, or
 // says what becomes of what it returns.
-var raisable = []string{capabilities.KeyBurst, capabilities.KeyMemory, capabilities.KeyExtended, capabilities.KeyMasked, capabilities.KeyRetained}
+var raisable = []string{
+	capabilities.KeyBurst, capabilities.KeyMemory, capabilities.KeyExtended, capabilities.KeyMasked, capabilities.KeyRetained,
+}
 
 // keys are those that the template declares beside its provider's. A module's first word is a name
 // and no program.
@@ -150,7 +152,8 @@ func (t *template) check() error {
 			case p.Type == "boolean" && !whole:
 				return fmt.Errorf("{%s} is a word of its own", m[1])
 			case p.Type == "string" && p.Pattern == "" && !guarded && strings.HasPrefix(word, m[0]):
-				return fmt.Errorf(`{%s} could become an option: put "--" before it, text in front of it (--name={%s}), or give it a pattern`, m[1], m[1])
+				return fmt.Errorf(`{%s} could become an option: put "--" before it, text in front of it (--name={%s}), or give it a pattern`, m[1],
+					m[1])
 			}
 		}
 	}
@@ -224,10 +227,12 @@ func (t *template) remote(p *tools.Provider) (tools.RemoteTool, error) {
 	}
 	remote := tools.RemoteTool{
 		Name: t.Name, Title: t.Title, Description: t.Description, Input: data, ReadOnly: t.ReadOnly, Destructive: t.Destructive,
-		Idempotent: t.Idempotent, Tags: t.Tags, TimeoutMS: t.TimeoutMS, Runs: t.Argv, Keys: t.keys(p.Module() != ""), Alone: t.Alone, Origin: tools.OriginOf(p, t),
+		Idempotent: t.Idempotent, Tags: t.Tags, TimeoutMS: t.TimeoutMS, Runs: t.Argv, Keys: t.keys(p.Module() != ""), Alone: t.Alone,
+		Origin: tools.OriginOf(p, t),
 	}
 	if takes := tools.Isolation(p, &remote); t.Class != "" && t.Class != takes {
-		return tools.RemoteTool{}, fmt.Errorf("it says class %.16q, and what it may reach takes %s (%s)", t.Class, takes, strings.Join(tools.Declared(p, &remote), ", "))
+		return tools.RemoteTool{}, fmt.Errorf("it says class %.16q, and what it may reach takes %s (%s)", t.Class, takes,
+			strings.Join(tools.Declared(p, &remote), ", "))
 	}
 	return remote, nil
 }

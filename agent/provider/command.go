@@ -45,7 +45,9 @@ func newCommand(p *tools.Provider, start Starter, way *egress.Way, secrets *cred
 	if err != nil {
 		return nil, err
 	}
-	c := &command{record: p, start: start, way: way, secrets: secrets, templates: map[string]*template{}, offers: &tools.ToolManifest{Provider: p.Name}}
+	c := &command{
+		record: p, start: start, way: way, secrets: secrets, templates: map[string]*template{}, offers: &tools.ToolManifest{Provider: p.Name},
+	}
 	for i := range list {
 		t := &list[i]
 		if c.templates[t.Name] != nil {
@@ -101,13 +103,15 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 	}
 	scratch, err := os.MkdirTemp("", "handrail-command-")
 	if err != nil {
-		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not make a folder for the program.")
+		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeExecutionFailed, err,
+			"The node could not make a folder for the program.")
 	}
 	defer os.RemoveAll(scratch)
 	// Open from before the program runs: what it makes of the folder's name leads nowhere else.
 	made, err := os.OpenRoot(scratch)
 	if err != nil {
-		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not make a folder for the program.")
+		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeExecutionFailed, err,
+			"The node could not make a folder for the program.")
 	}
 	defer made.Close()
 	words, stdin, outputs, err := t.fill(args, filling{read: c.record.Read, write: c.record.Write, scratch: scratch})
@@ -166,7 +170,8 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 
 // follow hands a program its standard input and returns what it wrote, once it has ended well. With
 // an error it says what the call left behind. The sockets are those that it was refused.
-func (c *command) follow(ctx context.Context, p Process, t *template, stdin string, one call, sockets *refusedSockets) ([]byte, capabilities.Output, error) {
+func (c *command) follow(ctx context.Context, p Process, t *template, stdin string, one call,
+	sockets *refusedSockets) ([]byte, capabilities.Output, error) {
 	go func() {
 		_, _ = io.WriteString(p.Stdin(), stdin) // a program that does not read it needs none
 		_ = p.Stdin().Close()
@@ -194,7 +199,8 @@ func (c *command) follow(ctx context.Context, p Process, t *template, stdin stri
 		details := map[string]any{"exit_code": code, "stderr": stderr}
 		if tried := sockets.all(); len(tried) > 0 {
 			details["refused"] = tried
-			e = e.WithHint("It wanted " + strings.Join(tried, " and ") + ", and its class has no network: a provider that needs one names each host (--net).")
+			e = e.WithHint(
+				"It wanted " + strings.Join(tried, " and ") + ", and its class has no network: a provider that needs one names each host (--net).")
 		}
 		return nil, capabilities.Output{}, e.WithDetails(details)
 	}
@@ -239,7 +245,8 @@ func (t *template) result(text []byte, made *os.Root, name string) (capabilities
 	case "json":
 		data, err := canonical.Parse(text, canonical.Limits{MaxBytes: maxStdout, Foreign: true})
 		if err != nil {
-			return out, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program wrote no JSON that can be read: "+capabilities.AsError(err).PublicMessage())
+			return out, capabilities.Wrap(capabilities.CodeExecutionFailed, err,
+				"The program wrote no JSON that can be read: "+capabilities.AsError(err).PublicMessage())
 		}
 		result[tools.FieldData] = json.RawMessage(data)
 		return out, nil

@@ -100,7 +100,8 @@ func (a *asker) because(err error) *capabilities.Error {
 		return nil
 	case a.led.Load() != nil: // a server that sends a call elsewhere has not carried it out
 		to := *a.led.Load()
-		e := capabilities.Errorf(capabilities.CodeURLBlocked, "%.260s may not be reached: the server sends the call there, and nobody named or permitted it.", to)
+		e := capabilities.Errorf(capabilities.CodeURLBlocked,
+			"%.260s may not be reached: the server sends the call there, and nobody named or permitted it.", to)
 		if host, port, err := net.SplitHostPort(to); err == nil && egress.FlagHost(host, port) != "" {
 			e = e.WithHint("Allow it with --net " + egress.FlagHost(host, port) + ", or by an answer to the question about it.")
 		}

@@ -20,7 +20,9 @@ func nested(writer, p *tools.Provider) error {
 			if !liesIn(outer, dir) {
 				continue
 			}
-			return capabilities.Errorf(capabilities.CodeForbidden, "the folder %.200q of the provider %s lies in %.200q, which the provider %s may write: a link could take its place", dir, p.Name, outer, writer.Name).
+			return capabilities.Errorf(capabilities.CodeForbidden,
+				"the folder %.200q of the provider %s lies in %.200q, which the provider %s may write: a link could take its place", dir, p.Name, outer,
+				writer.Name).
 				WithHint("Name the outer folder alone, or folders that do not lie in each other.")
 		}
 	}
@@ -53,8 +55,11 @@ func realOf(p *tools.Provider, known map[string]string) map[string]string {
 func moved(p *tools.Provider, real map[string]string) error {
 	for _, dir := range slices.Concat(p.Read, p.Write) {
 		if folder.Real(dir) != real[dir] {
-			return capabilities.Errorf(capabilities.CodeForbidden, "%.200q leads to another folder than when the provider %s was added", dir, p.Name).
-				WithAction(capabilities.Action{Key: capabilities.ActionRemoveProvider, Name: p.Name}, "Put the folder back in its place, or remove the provider and add it again.")
+			return capabilities.Errorf(capabilities.CodeForbidden, "%.200q leads to another folder than when the provider %s was added", dir,
+				p.Name).
+				WithAction(capabilities.Action{
+					Key: capabilities.ActionRemoveProvider, Name: p.Name,
+				}, "Put the folder back in its place, or remove the provider and add it again.")
 		}
 	}
 	return nil

@@ -114,7 +114,10 @@ func New(o Options) (*Host, error) {
 			o.Log.Error("provider.kept", "provider", k.Record.Name, "err", err)
 			continue
 		}
-		h.providers[k.Record.Name] = &hosted{calls: &calls{}, record: k.Record, backend: b, credentials: secrets, seen: k.Manifest, approved: k.Approved, real: realOf(&k.Record, k.Real)}
+		h.providers[k.Record.Name] = &hosted{
+			calls: &calls{}, record: k.Record, backend: b, credentials: secrets, seen: k.Manifest, approved: k.Approved,
+			real: realOf(&k.Record, k.Real),
+		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -373,7 +376,8 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 	h.mu.Unlock()
 	switch {
 	case !ok:
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeCapabilityNotAdvertised, "this node does not host %s", inv.Capability.Tool())
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeCapabilityNotAdvertised, "this node does not host %s",
+			inv.Capability.Tool())
 	// Readiness says these, too; the look at it and the call are not one moment.
 	case !h.opts.Allowed:
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNodeNotReady, "the device's owner lets nobody have providers run here")
@@ -394,7 +398,10 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 		p.Message = secrets.withheld().Text(p.Message)
 		inv.Progress(p)
 	}
-	out, err := t.of.backend.call(ctx, call{id: inv.Call, upstream: t.Upstream, hash: t.Hash, request: t.Request, args: inv.Args, class: t.Defaults.Isolation, progress: progress, reads: t.Annotations.ReadOnly, inv: inv})
+	out, err := t.of.backend.call(ctx, call{
+		id: inv.Call, upstream: t.Upstream, hash: t.Hash, request: t.Request, args: inv.Args, class: t.Defaults.Isolation, progress: progress,
+		reads: t.Annotations.ReadOnly, inv: inv,
+	})
 	kept := secrets.withheld() // after the call: another value may have come while it ran
 	if err == nil {
 		out, err = kept.Output(out)

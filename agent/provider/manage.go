@@ -202,8 +202,9 @@ func (h *Host) offer(_ context.Context, inv capabilities.Invocation) (capabiliti
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "this node does not host the provider %q", args.Provider)
 	}
 	if n := len(h.tools) - h.countLocked(args.Provider) + len(args.Approved); n > maxOffered {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeConflict, "this node would offer %d tools of providers, and offers at most %d", n, maxOffered).
-			WithHint("Have another node host one of them, or add it anew with --only.")
+		return capabilities.Output{},
+			capabilities.Errorf(capabilities.CodeConflict, "this node would offer %d tools of providers, and offers at most %d", n, maxOffered).
+				WithHint("Have another node host one of them, or add it anew with --only.")
 	}
 	next := *p
 	next.approved = args.Approved

@@ -270,7 +270,10 @@ func (l *live) drop() {
 // open starts the server and shakes hands with it. Its life is not that of the call for which
 // it is started; ctx bounds the attempt.
 func (s *server) open(ctx context.Context) (*live, error) {
-	l := &live{way: s.way, secret: s.secret, ready: make(chan struct{}), gone: make(chan struct{}), progress: map[string]func(capabilities.Progress){}, calls: map[capabilities.CallID]*asker{}}
+	l := &live{
+		way: s.way, secret: s.secret, ready: make(chan struct{}), gone: make(chan struct{}), progress: map[string]func(capabilities.Progress){},
+		calls: map[capabilities.CallID]*asker{},
+	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "handrail", Version: "1"}, &mcp.ClientOptions{
 		// No roots, no sampling, and of questions only those with fields.
 		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}}},
@@ -320,7 +323,9 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 			return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "")
 		}
 		l.http = s.way.Transport(egress.TransportOptions{Origin: at, Credentials: s.secret.header, MaxBytes: maxMessage, HeaderTimeout: urlTime})
-		return &mcp.StreamableClientTransport{Endpoint: s.record.URL, HTTPClient: onlyTo(at, heard401{l.http, at, &l.wants}), MaxRetries: 2, MaxEventSize: maxMessage}, nil
+		return &mcp.StreamableClientTransport{
+			Endpoint: s.record.URL, HTTPClient: onlyTo(at, heard401{l.http, at, &l.wants}), MaxRetries: 2, MaxEventSize: maxMessage,
+		}, nil
 	}
 	p, err := s.start.Start(context.Background(), Program{
 		Argv: s.record.Command, Env: s.secret.env(), Read: s.record.Read, Write: s.record.Write, Net: s.way.For(l.reach), Wrote: s.writes.add,
@@ -461,7 +466,8 @@ func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) 
 	same := l.words[c.upstream] == c.hash
 	l.mu.Unlock()
 	if !same {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNodeNotReady, "the server says something else of this tool than was approved").
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNodeNotReady,
+			"the server says something else of this tool than was approved").
 			WithAction(capabilities.Action{Key: capabilities.ActionReviewTool, Tool: c.inv.Capability.Tool()}, "An admin has to look at the change.")
 	}
 	token := string(c.id)
@@ -510,7 +516,8 @@ func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) 
 	}
 	var refused *jsonrpc.Error
 	if errors.As(err, &refused) && refused.Code != rejectedByTransport {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "the server: %s", s.secret.said(refused.Message, maxSaid))
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "the server: %s",
+			s.secret.said(refused.Message, maxSaid))
 	}
 	e := l.unavailable(err)
 	var here *capabilities.Error

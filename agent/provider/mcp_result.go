@@ -46,7 +46,8 @@ func resultOf(r *mcp.CallToolResult, secret *credentials) (capabilities.Output, 
 			bytes(c.Data, c.MIMEType)
 		case *mcp.ResourceLink:
 			if len(links) < maxLinks {
-				links = append(links, map[string]any{"uri": secret.said(c.URI, 2048), "name": secret.said(c.Name, 256), "mime": secret.said(c.MIMEType, 128)})
+				links = append(links,
+					map[string]any{"uri": secret.said(c.URI, 2048), "name": secret.said(c.Name, 256), "mime": secret.said(c.MIMEType, 128)})
 			}
 		case *mcp.EmbeddedResource:
 			if c.Resource != nil && len(c.Resource.Blob) > 0 {
@@ -58,7 +59,9 @@ func resultOf(r *mcp.CallToolResult, secret *credentials) (capabilities.Output, 
 	}
 	whole := strings.Join(text, "\n")
 	if r.IsError {
-		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, capabilities.Errorf(capabilities.CodeExecutionFailed, "the server: %s", secret.said(whole, maxSaid))
+		return capabilities.Output{
+			Effect: capabilities.EffectUnverifiable,
+		}, capabilities.Errorf(capabilities.CodeExecutionFailed, "the server: %s", secret.said(whole, maxSaid))
 	}
 	if len(whole) > maxResultText {
 		return out, capabilities.Errorf(capabilities.CodeResultTooLarge, "the server answered with more than %d bytes of text", maxResultText)

@@ -132,8 +132,11 @@ func (c *command) callModule(ctx context.Context, t *template, args map[string]a
 	now := c.offering(digest)
 	if i := slices.IndexFunc(now.Tools, func(r tools.RemoteTool) bool { return r.Name == t.Name }); now.Tools[i].Hash() != one.hash {
 		c.changed(now)
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNodeNotReady, "the file %.200q is not the module that was approved", c.record.Module()).
-			WithAction(capabilities.Action{Key: capabilities.ActionReviewTool, Tool: one.inv.Capability.Tool()}, "An admin has to look at the change.")
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNodeNotReady, "the file %.200q is not the module that was approved",
+			c.record.Module()).
+			WithAction(capabilities.Action{
+				Key: capabilities.ActionReviewTool, Tool: one.inv.Capability.Tool(),
+			}, "An admin has to look at the change.")
 	}
 	p, err := c.modules.Start(ctx, code, words, one.inv.Grants)
 	if err != nil {

@@ -47,7 +47,8 @@ func newCICmd() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(false)
-	f.StringSliceVar(&o.origins, "browser-allow-origin", nil, "origin that pages may reach although it is not public, such as http://127.0.0.1:3000; repeatable")
+	f.StringSliceVar(&o.origins, "browser-allow-origin", nil,
+		"origin that pages may reach although it is not public, such as http://127.0.0.1:3000; repeatable")
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "allow-origin" { // as it was called before; jobs have it in their files
 			name = "browser-allow-origin"
@@ -57,7 +58,8 @@ func newCICmd() *cobra.Command {
 	f.StringSliceVar(&o.uploads, "upload-root", nil, "folder whose files may be handed to pages; repeatable")
 	f.StringVar(&o.browser, "browser", "", "path of Chrome or Chromium (default: found)")
 	o.sandbox = addSandboxFlag(cmd, "required")
-	f.BoolVar(&o.desktop, "desktop", false, "grant COMMAND the desktop that this is started on: screen, windows, mouse and keyboard, without asking")
+	f.BoolVar(&o.desktop, "desktop", false,
+		"grant COMMAND the desktop that this is started on: screen, windows, mouse and keyboard, without asking")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every call and connection to standard error")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runCI(cmd, args, o) }
 	return cmd
@@ -153,7 +155,10 @@ func ciExit(err error) error {
 
 // siteArgs are the arguments of the process that runs the site.
 func (o ciOptions) siteArgs(data string, kept, json bool, origins, uploads []string) []string {
-	args := []string{"ci-site", "--data", data, fmt.Sprintf("--keep=%t", kept), fmt.Sprintf("--verbose=%t", o.verbose), fmt.Sprintf("--grant-desktop=%t", o.desktop)}
+	args := []string{
+		"ci-site", "--data", data, fmt.Sprintf("--keep=%t", kept), fmt.Sprintf("--verbose=%t", o.verbose),
+		fmt.Sprintf("--grant-desktop=%t", o.desktop),
+	}
 	if json {
 		args = append(args, "--json")
 	}

@@ -40,7 +40,8 @@ func newConnectCmd() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.print, "print", false, "print the entry and where it belongs instead of writing it")
-	f.BoolVar(&o.remote, "http", false, "have the client call the gateway's address instead of starting 'handrail mcp'; the token is then in its file")
+	f.BoolVar(&o.remote, "http", false,
+		"have the client call the gateway's address instead of starting 'handrail mcp'; the token is then in its file")
 	f.StringVar(&o.node, "node", "", "the node its calls go to when they name none")
 	f.StringVar(&o.as, "as", "", "principal it calls as (default: the client's name)")
 	f.StringVar(&o.file, "file", "", "the client's settings file, if it is not where it usually is")
@@ -167,7 +168,8 @@ func connectClient(cmd *cobra.Command, data datadir.Dir, kind connect.Client, o 
 	if made.Backup != "" {
 		fmt.Fprintf(out, "  the file as it was is kept as %s\n", terminal.Plain(made.Backup))
 	}
-	fmt.Fprintf(out, "  it calls as %s, with token %s, which is kept in %s\n", terminal.Plain(made.Principal), terminal.Plain(made.TokenID), terminal.Plain(tokenFile))
+	fmt.Fprintf(out, "  it calls as %s, with token %s, which is kept in %s\n", terminal.Plain(made.Principal), terminal.Plain(made.TokenID),
+		terminal.Plain(tokenFile))
 	if made.Node != "" {
 		fmt.Fprintf(out, "  calls that name no node go to %s\n", terminal.Plain(made.Node))
 	}
@@ -201,12 +203,15 @@ func printEntry(cmd *cobra.Command, plan *connect.Plan, kind connect.Client, sho
 	case entry.Hidden && entry.TokenFile != "":
 		fmt.Fprintf(note, "TOKEN stands for the token in %s; --show-token prints it.\n", terminal.Plain(entry.TokenFile))
 	case entry.Hidden:
-		fmt.Fprintf(note, "TOKEN stands for a token of %s: 'handrail token create %s' makes one and prints it.\n", terminal.Plain(entry.Principal), terminal.Plain(entry.Principal))
+		fmt.Fprintf(note, "TOKEN stands for a token of %s: 'handrail token create %s' makes one and prints it.\n",
+			terminal.Plain(entry.Principal), terminal.Plain(entry.Principal))
 	case entry.TokenFile == "":
-		fmt.Fprintf(note, "Nothing was written. This entry calls with the token for agents; 'handrail connect %s' gives %s one of its own.\n", kind.Name, kind.Title)
+		fmt.Fprintf(note, "Nothing was written. This entry calls with the token for agents; 'handrail connect %s' gives %s one of its own.\n",
+			kind.Name, kind.Title)
 	}
 	if node != "" {
-		fmt.Fprintf(note, "--node binds nothing with --print: 'handrail lane attach %s %s' does.\n", terminal.Plain(entry.Principal), terminal.Plain(node))
+		fmt.Fprintf(note, "--node binds nothing with --print: 'handrail lane attach %s %s' does.\n", terminal.Plain(entry.Principal),
+			terminal.Plain(node))
 	}
 	return nil
 }
@@ -221,7 +226,8 @@ func disconnect(cmd *cobra.Command, data datadir.Dir, r connect.Request) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the file as it was is kept as %s\n", terminal.Plain(gone.Backup))
 	}
 	if gone.Left != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "the entry is gone from %s, but token %s is still good; run this again when the gateway answers\n", terminal.Plain(gone.File), terminal.Plain(gone.TokenID))
+		fmt.Fprintf(cmd.ErrOrStderr(), "the entry is gone from %s, but token %s is still good; run this again when the gateway answers\n",
+			terminal.Plain(gone.File), terminal.Plain(gone.TokenID))
 		return gone.Left
 	}
 	raw, _ := json.Marshal(map[string]any{"client": r.Client.Name, "file": gone.File, "backup": gone.Backup, "token_id": gone.TokenID})
@@ -253,7 +259,8 @@ func checkClients(cmd *cobra.Command, data datadir.Dir, r connect.Request) error
 		}
 		where := cmp.Or(found.File, "its entry was printed")
 		if found.OK {
-			fmt.Fprintf(out, "%s: OK. It answers over %s with %s (%s)\n", k.Name, found.Transport, terminal.Count(found.Tools, "tool"), terminal.Plain(where))
+			fmt.Fprintf(out, "%s: OK. It answers over %s with %s (%s)\n", k.Name, found.Transport, terminal.Count(found.Tools, "tool"),
+				terminal.Plain(where))
 			continue
 		}
 		fmt.Fprintf(out, "%s: has problems (%s)\n", k.Name, terminal.Plain(where))

@@ -50,7 +50,9 @@ func newDoctorCmd() *cobra.Command {
 			}
 			for _, f := range findings {
 				if !f.OK {
-					return &terminal.ExitError{Code: terminal.ExitFailed, Silent: true, Err: capabilities.Errorf(capabilities.CodeExecutionFailed, "something has problems")}
+					return &terminal.ExitError{
+						Code: terminal.ExitFailed, Silent: true, Err: capabilities.Errorf(capabilities.CodeExecutionFailed, "something has problems"),
+					}
 				}
 			}
 			return nil
@@ -124,7 +126,8 @@ func gatewayFindings(cmd *cobra.Command) []finding {
 			Detail: fmt.Sprintf("the gateway is %s, this program %s", status.Version, programVersion())})
 	}
 	if text := remote.StoppedNow(cmd, c); text != "" {
-		findings = append(findings, finding{Part: "gateway", Name: "stop switch", Code: string(capabilities.CodeStopped), Detail: text, Fix: remote.ResumeFix})
+		findings = append(findings,
+			finding{Part: "gateway", Name: "stop switch", Code: string(capabilities.CodeStopped), Detail: text, Fix: remote.ResumeFix})
 	}
 	var answer struct {
 		Nodes []remote.Node `json:"nodes"`
@@ -165,7 +168,8 @@ func nodeFindings(n remote.Node) []finding {
 	findings := []finding{{Part: "node", Name: name, OK: true, Detail: n.Ready() + " capabilities ready"}}
 	for _, p := range n.Pools {
 		findings = append(findings, finding{Part: "node", Name: name + " calls of class " + string(p.Class), OK: true,
-			Detail: fmt.Sprintf("%d of %d run, %d of %d wait, %d were refused; %d runners stand ready, which %d programs found and %d did not", p.Running, p.Most, p.Waiting, p.Queue, p.Refused, p.Ready, p.Warm, p.Cold)})
+			Detail: fmt.Sprintf("%d of %d run, %d of %d wait, %d were refused; %d runners stand ready, which %d programs found and %d did not",
+				p.Running, p.Most, p.Waiting, p.Queue, p.Refused, p.Ready, p.Warm, p.Cold)})
 	}
 	for _, group := range alike(n.Capabilities) {
 		c, what := group[0], name+" "+toolsOf(group)
@@ -173,7 +177,8 @@ func nodeFindings(n remote.Node) []finding {
 		case !c.Available:
 			// A device without a session to work in, or without a camera, is in order: it
 			// offers the rest. A browser is what every device is expected to have.
-			fine := c.Reason == capabilities.ReasonBackendMissing && c.Capability.Tool().Family() != "browser" || c.Reason == capabilities.ReasonDeviceMissing
+			fine := c.Reason == capabilities.ReasonBackendMissing && c.Capability.Tool().
+				Family() != "browser" || c.Reason == capabilities.ReasonDeviceMissing
 			findings = append(findings, finding{Part: "node", Name: what, OK: fine, Code: string(c.Reason), Detail: string(c.Reason), Fix: c.Fix})
 		case c.Degraded != "":
 			findings = append(findings, finding{Part: "node", Name: what, OK: true, Detail: "works without " + c.Degraded, Fix: c.Fix})

@@ -80,11 +80,15 @@ func desktopFindings(ctx context.Context, opener platform.DesktopOpener) []findi
 	var missing *platform.MissingError
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return []finding{{Part: "host", Name: "desktop", Code: string(capabilities.ReasonBackendFailing), Detail: "it did not open within " + desktopTime.String()}}
+		return []finding{{
+			Part: "host", Name: "desktop", Code: string(capabilities.ReasonBackendFailing), Detail: "it did not open within " + desktopTime.String(),
+		}}
 	case errors.As(err, &missing):
 		return []finding{lack("desktop", missing, !missing.Permission)}
 	case err != nil:
-		return []finding{{Part: "host", Name: "desktop", Code: string(capabilities.ReasonBackendFailing), Detail: "it could not be opened: " + err.Error()}}
+		return []finding{
+			{Part: "host", Name: "desktop", Code: string(capabilities.ReasonBackendFailing), Detail: "it could not be opened: " + err.Error()},
+		}
 	}
 	found := []finding{{Part: "host", Name: "desktop", OK: true, Detail: d.Name}}
 	for _, part := range slices.Sorted(maps.Keys(d.Missing)) {
@@ -96,7 +100,10 @@ func desktopFindings(ctx context.Context, opener platform.DesktopOpener) []findi
 	notices := noticeFinding(ctx)
 	found = append(found, notices, answerFinding(ctx, d, notices))
 	if locked := opener.Locked(ctx); locked != "" {
-		found = append(found, finding{Part: "host", Name: "desktop session", Code: string(capabilities.ReasonSessionLocked), Detail: locked, Fix: "Ask the person to unlock it."})
+		found = append(found, finding{
+			Part: "host", Name: "desktop session", Code: string(capabilities.ReasonSessionLocked), Detail: locked,
+			Fix: "Ask the person to unlock it.",
+		})
 	}
 	return found
 }
@@ -130,9 +137,15 @@ func answerFinding(ctx context.Context, d *platform.Desktop, notices finding) fi
 		return finding{Part: "host", Name: name, OK: true, Code: string(capabilities.ReasonBackendMissing), Detail: err.Error()}
 	}
 	if notices.Code != "" {
-		return finding{Part: "host", Name: name, OK: true, Code: notices.Code, Detail: "Questions cannot be shown, as the session shows no notices.", Fix: notices.Fix}
+		return finding{
+			Part: "host", Name: name, OK: true, Code: notices.Code, Detail: "Questions cannot be shown, as the session shows no notices.",
+			Fix: notices.Fix,
+		}
 	}
-	return finding{Part: "host", Name: name, OK: true, Detail: "the person's own keys are told from a program's; a keyboard that a program makes (uinput) does not count"}
+	return finding{
+		Part: "host", Name: name, OK: true,
+		Detail: "the person's own keys are told from a program's; a keyboard that a program makes (uinput) does not count",
+	}
 }
 
 // lack says what is missing, by the word that the list of nodes has for it.
@@ -155,13 +168,16 @@ func browserFindings(ctx context.Context, finder platform.BrowserFinder, data da
 	case err != nil:
 		return []finding{{Part: "host", Name: "browser", Detail: err.Error()}}
 	}
-	found := []finding{{Part: "host", Name: "browser", OK: true, Detail: strings.TrimSpace(fmt.Sprintf("%s %s, %s", b.Product, b.Version, b.Path))}}
+	found := []finding{
+		{Part: "host", Name: "browser", OK: true, Detail: strings.TrimSpace(fmt.Sprintf("%s %s, %s", b.Product, b.Version, b.Path))},
+	}
 	if b.Version == "" {
 		found[0].OK, found[0].Fix = false, "It is there but does not tell its version; run it by hand to see why."
 	}
 	found = append(found, sandboxFinding(b, data))
 	if b.SmallShm {
-		found = append(found, finding{Part: "host", Name: "shared memory", OK: true, Detail: "/dev/shm is small; the browser uses files instead, a little slower"})
+		found = append(found,
+			finding{Part: "host", Name: "shared memory", OK: true, Detail: "/dev/shm is small; the browser uses files instead, a little slower"})
 	}
 	return found
 }

@@ -25,14 +25,16 @@ type doorFlags struct {
 func addDoorFlags(cmd *cobra.Command) doorFlags {
 	f := cmd.Flags()
 	return doorFlags{
-		cert:       f.String("tls-cert", "", "PEM file with the certificate of HTTPS and its chain; read again when it changes"),
-		key:        f.String("tls-key", "", "PEM file with its key"),
-		generated:  f.Bool("tls-generated", false, "serve HTTPS with a certificate made here, to be known by its fingerprint"),
-		proxies:    f.StringSlice("trusted-proxy", nil, "address or network of a TLS proxy in front, whose X-Forwarded-For counts; repeatable"),
-		hosts:      f.StringSlice("host", nil, "further host name that clients may call by; repeatable"),
-		ice:        f.StringSlice("ice-server", nil, "STUN or TURN server by which viewers and nodes find a way for a live view, such as turn:turn.example:3478?transport=udp; repeatable"),
-		turnSecret: f.String("turn-secret-file", "", "file with the secret that this gateway shares with its TURN servers (coturn: static-auth-secret)"),
-		url:        f.String("url", "", "address for other devices, such as https://handrail.example"),
+		cert:      f.String("tls-cert", "", "PEM file with the certificate of HTTPS and its chain; read again when it changes"),
+		key:       f.String("tls-key", "", "PEM file with its key"),
+		generated: f.Bool("tls-generated", false, "serve HTTPS with a certificate made here, to be known by its fingerprint"),
+		proxies:   f.StringSlice("trusted-proxy", nil, "address or network of a TLS proxy in front, whose X-Forwarded-For counts; repeatable"),
+		hosts:     f.StringSlice("host", nil, "further host name that clients may call by; repeatable"),
+		ice: f.StringSlice("ice-server", nil,
+			"STUN or TURN server by which viewers and nodes find a way for a live view, such as turn:turn.example:3478?transport=udp; repeatable"),
+		turnSecret: f.String("turn-secret-file",
+			"", "file with the secret that this gateway shares with its TURN servers (coturn: static-auth-secret)"),
+		url: f.String("url", "", "address for other devices, such as https://handrail.example"),
 	}
 }
 

@@ -43,7 +43,8 @@ func newGatewayCmd() *cobra.Command {
 	advertise := cmd.Flags().StringSlice("advertise", nil, "host:port that pairing codes carry (default: this host's addresses)")
 	door := addDoorFlags(cmd)
 	bus := addBusServer(cmd)
-	fromFiles := cmd.Flags().Bool("policy-from-files", false, "put the policy folder's files in force without activating them, as when the policy in force locks everybody out")
+	fromFiles := cmd.Flags().Bool("policy-from-files", false,
+		"put the policy folder's files in force without activating them, as when the policy in force locks everybody out")
 	keep := cmd.Flags().Duration("ledger-keep", 0, "prune packets older than this, with proof, such as 2160h (default: keep everything)")
 	skills := addSkillsFlag(cmd)
 	verbose := addVerbose(cmd)
@@ -56,7 +57,8 @@ func newGatewayCmd() *cobra.Command {
 			return err
 		}
 		o := gateway.Options{
-			HTTP: *http, QUIC: *quic, Advertise: *advertise, ApprovalWait: approvalWait, LedgerRetention: *keep, Skills: *skills, Log: newEventLog(cmd, *verbose),
+			HTTP: *http, QUIC: *quic, Advertise: *advertise, ApprovalWait: approvalWait, LedgerRetention: *keep, Skills: *skills,
+			Log: newEventLog(cmd, *verbose),
 		}
 		if err := listens(*http, *quic); err != nil {
 			return err
@@ -102,8 +104,8 @@ func sayGateway(cmd *cobra.Command, data datadir.Dir, g *gateway.Gateway, runnin
 	}
 	if terminal.FlagsOf(cmd).JSON {
 		return terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{
-			"event": "ready", "http": running.HTTP, "mcp": running.HTTP + "/mcp", "quic": running.QUIC, "http_elsewhere": to.HTTP, "quic_elsewhere": to.Nodes,
-			"token_file": data.AgentTokenPath(), "site_id": g.Site(), "fingerprint": running.Fingerprint(),
+			"event": "ready", "http": running.HTTP, "mcp": running.HTTP + "/mcp", "quic": running.QUIC, "http_elsewhere": to.HTTP,
+			"quic_elsewhere": to.Nodes, "token_file": data.AgentTokenPath(), "site_id": g.Site(), "fingerprint": running.Fingerprint(),
 		})
 	}
 	nodes := running.QUIC
@@ -111,7 +113,8 @@ func sayGateway(cmd *cobra.Command, data datadir.Dir, g *gateway.Gateway, runnin
 		nodes = strings.Join(to.Nodes, ", ")
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "gateway of site %s\n  MCP    %s\n  nodes  %s (UDP)\n  token  %s\n", g.Site(), to.Lines("/mcp", "         "), nodes, data.AgentTokenPath())
+	fmt.Fprintf(out, "gateway of site %s\n  MCP    %s\n  nodes  %s (UDP)\n  token  %s\n", g.Site(), to.Lines("/mcp", "         "), nodes,
+		data.AgentTokenPath())
 	_, err := fmt.Fprintf(out, "Pair a device: %s\nThe console: %s/console/ (sign in: %s)\n%s",
 		data.Command("pair"), running.Page(to), data.Command("login"), running.CertificateLine())
 	return err

@@ -57,7 +57,8 @@ func newLaneRecordCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "Recording %s on %s until %s; Ctrl+C stops it.\n", terminal.Plain(string(film.Lane)), terminal.Plain(string(film.Node)), film.Until.Local().Format(terminal.Clock))
+		fmt.Fprintf(cmd.ErrOrStderr(), "Recording %s on %s until %s; Ctrl+C stops it.\n", terminal.Plain(string(film.Lane)),
+			terminal.Plain(string(film.Node)), film.Until.Local().Format(terminal.Clock))
 		if film, err = awaitFilm(cmd.Context(), c, film); err != nil {
 			return err
 		}
@@ -136,7 +137,8 @@ func newLaneRecordingsCmd() *cobra.Command {
 	stop := cmd.Flags().String("stop", "", "stop this recording; its file is kept")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *stop != "" {
-			return remote.Change(cmd, http.MethodDelete, remote.Path("recordings", *stop), nil, "stopped; its file is under 'handrail artifacts list'")
+			return remote.Change(cmd, http.MethodDelete, remote.Path("recordings", *stop), nil,
+				"stopped; its file is under 'handrail artifacts list'")
 		}
 		c, err := remote.Find(cmd)
 		if err != nil {

@@ -29,7 +29,8 @@ func newMCPCmd() *cobra.Command {
 	names := cmd.Flags().String("names", "", "canonical: dotted tool names")
 	name := cmd.Flags().String("client", "", "call as this client of 'handrail connect', with its token")
 	schemas := cmd.Flags().String("schemas", "", "input lists tools without output schemas")
-	structured := cmd.Flags().Bool("structured", false, "send results as structured content, too (default: as the client named by --client uses it; without --client true)")
+	structured := cmd.Flags().Bool("structured", false,
+		"send results as structured content, too (default: as the client named by --client uses it; without --client true)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *lane == "" {
 			id, err := uuid.NewV7()
@@ -61,10 +62,11 @@ func newMCPCmd() *cobra.Command {
 		b := bridge.New(bridge.Options{
 			Connect: find,
 			Told:    remote.Told,
-			Path:    remote.Query("/mcp/l/"+remote.Escape(*lane), "tools", *tools, "names", *names, "schemas", *schemas, "structured", asked(*structured)),
-			In:      bridge.Polled(cmd.InOrStdin(), terminal.Bare(cmd.OutOrStdout()), cmd.ErrOrStderr()),
-			Out:     cmd.OutOrStdout(),
-			Log:     cmd.ErrOrStderr(),
+			Path: remote.Query("/mcp/l/"+remote.Escape(*lane), "tools", *tools, "names", *names, "schemas", *schemas,
+				"structured", asked(*structured)),
+			In:  bridge.Polled(cmd.InOrStdin(), terminal.Bare(cmd.OutOrStdout()), cmd.ErrOrStderr()),
+			Out: cmd.OutOrStdout(),
+			Log: cmd.ErrOrStderr(),
 		})
 		return b.Run(cmd.Context())
 	}

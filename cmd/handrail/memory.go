@@ -29,7 +29,8 @@ func newMemoryCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	whose := cmd.PersistentFlags().String("principal", "", "whose memory; for admins (default: the worker of this data directory)")
-	cmd.AddCommand(newMemoryListCmd(whose), newMemoryShowCmd(whose), newMemoryEditCmd(whose), newMemoryForgetCmd(whose), newMemoryExportCmd(whose))
+	cmd.AddCommand(newMemoryListCmd(whose), newMemoryShowCmd(whose), newMemoryEditCmd(whose), newMemoryForgetCmd(whose),
+		newMemoryExportCmd(whose))
 	return cmd
 }
 
@@ -47,7 +48,8 @@ func newMemoryListCmd(whose *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			facts, done, err := remote.Listed[api.Fact](cmd, c, remote.Query(remote.Path("memory"), "q", strings.Join(args, " "), "principal", *whose, "limit", "1000"), "facts")
+			facts, done, err := remote.Listed[api.Fact](cmd, c,
+				remote.Query(remote.Path("memory"), "q", strings.Join(args, " "), "principal", *whose, "limit", "1000"), "facts")
 			if done || err != nil {
 				return err
 			}
@@ -114,7 +116,8 @@ func newMemoryEditCmd(whose *string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.Change(cmd, http.MethodPatch, remote.Query(remote.Path("memory", args[0]), "principal", *whose), api.EditFact{Text: args[1], Agreed: *agree}, "%s is changed", args[0])
+		return c.Change(cmd, http.MethodPatch, remote.Query(remote.Path("memory", args[0]), "principal", *whose),
+			api.EditFact{Text: args[1], Agreed: *agree}, "%s is changed", args[0])
 	}
 	return cmd
 }
@@ -129,7 +132,8 @@ func newMemoryForgetCmd(whose *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.Change(cmd, http.MethodDelete, remote.Query(remote.Path("memory", args[0]), "principal", *whose), nil, "%s is forgotten", args[0])
+			return c.Change(cmd, http.MethodDelete, remote.Query(remote.Path("memory", args[0]), "principal", *whose), nil, "%s is forgotten",
+				args[0])
 		},
 	}
 }
@@ -145,7 +149,8 @@ func newMemoryExportCmd(whose *string) *cobra.Command {
 				return err
 			}
 			var list api.FactList
-			if err := c.Ask(cmd.Context(), http.MethodGet, remote.Query(remote.Path("memory"), "principal", *whose, "limit", "10000"), nil, &list); err != nil {
+			if err := c.Ask(cmd.Context(), http.MethodGet, remote.Query(remote.Path("memory"), "principal", *whose, "limit", "10000"), nil,
+				&list); err != nil {
 				return err
 			}
 			enc := json.NewEncoder(cmd.OutOrStdout())

@@ -24,10 +24,12 @@ type modelOptions struct {
 func modelFlags(cmd *cobra.Command, o *modelOptions) {
 	f := cmd.Flags()
 	f.StringVar(&o.name, "model", "", "the model to ask, as its endpoint names it (default: HANDRAIL_MODEL)")
-	f.StringVar(&o.endpoint, "endpoint", "", "base URL of an endpoint that speaks OpenAI's API, such as http://127.0.0.1:11434/v1 (default: HANDRAIL_ENDPOINT)")
+	f.StringVar(&o.endpoint, "endpoint",
+		"", "base URL of an endpoint that speaks OpenAI's API, such as http://127.0.0.1:11434/v1 (default: HANDRAIL_ENDPOINT)")
 	f.StringVar(&o.api, "api", string(model.Chat), "what the endpoint speaks: chat (Chat Completions) or responses")
 	f.StringVar(&o.keyFile, "model-key-file", "", "file with the endpoint's key (default: the key in HANDRAIL_MODEL_KEY, or none)")
-	_ = cmd.RegisterFlagCompletionFunc("api", cobra.FixedCompletions([]string{string(model.Chat), string(model.Responses)}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc(
+		"api", cobra.FixedCompletions([]string{string(model.Chat), string(model.Responses)}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("model", cobra.NoFileCompletions)
 	_ = cmd.RegisterFlagCompletionFunc("endpoint", cobra.NoFileCompletions)
 }
@@ -36,7 +38,8 @@ func modelFlags(cmd *cobra.Command, o *modelOptions) {
 func openModel(o modelOptions, tell func(string)) (*model.Model, error) {
 	name, endpoint := cmp.Or(o.name, os.Getenv("HANDRAIL_MODEL")), cmp.Or(o.endpoint, os.Getenv("HANDRAIL_ENDPOINT"))
 	if name == "" || endpoint == "" {
-		return nil, terminal.UsageHint("Add --model NAME --endpoint URL, or --offline to work without a model.", "it is not said which model to ask, and where")
+		return nil, terminal.UsageHint("Add --model NAME --endpoint URL, or --offline to work without a model.",
+			"it is not said which model to ask, and where")
 	}
 	key := []byte(os.Getenv("HANDRAIL_MODEL_KEY"))
 	if o.keyFile != "" {

@@ -184,7 +184,8 @@ func (r useReport) print(out io.Writer, days int) {
 	case 7:
 		span = "This week"
 	}
-	fmt.Fprintf(out, "%s (%s to %s) on this device:\n", span, r.Since.Local().Format("Mon 2 Jan 15:04"), r.Until.Local().Format("Mon 2 Jan 15:04"))
+	fmt.Fprintf(out, "%s (%s to %s) on this device:\n", span, r.Since.Local().
+		Format("Mon 2 Jan 15:04"), r.Until.Local().Format("Mon 2 Jan 15:04"))
 	if !r.Complete {
 		fmt.Fprintln(out, "(The log does not reach back that far: what is older was removed to make room.)")
 	}
@@ -228,7 +229,8 @@ func (r useReport) print(out io.Writer, days int) {
 		if a.Approved {
 			word = "yes"
 		}
-		fmt.Fprintf(out, "  %s: %s said %s to %s, asked by %s\n", a.Time.Local().Format("Mon 2 Jan 15:04"), terminal.Plain(a.By), word, terminal.Plain(string(a.Tool)), terminal.Plain(string(a.Principal)))
+		fmt.Fprintf(out, "  %s: %s said %s to %s, asked by %s\n", a.Time.Local().
+			Format("Mon 2 Jan 15:04"), terminal.Plain(a.By), word, terminal.Plain(string(a.Tool)), terminal.Plain(string(a.Principal)))
 	}
 	if len(r.Stops) > 0 {
 		fmt.Fprintln(out, "\nStops")

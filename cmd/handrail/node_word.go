@@ -47,7 +47,8 @@ func alsoAnswers(cmd *cobra.Command, approve bool) {
 	}
 	cmd.Use = cmd.Name() + " NODE|QUESTION"
 	cmd.Short += ", or say " + word + " to what this device asks"
-	cmd.Long = cmd.Short + ".\nQUESTION is an ID of 'handrail node approvals' (q-…), which is answered on the device itself, without a gateway. A yes\n" +
+	cmd.Long = cmd.Short +
+		".\nQUESTION is an ID of 'handrail node approvals' (q-…), which is answered on the device itself, without a gateway. A yes\n" +
 		"is for that one call, or with --for for this principal, tool and lane for a while. It does not count while an agent may\n" +
 		"use this device's mouse and keyboard; a no always does."
 	forTime := new(time.Duration)
@@ -150,7 +151,8 @@ func answerQuestion(cmd *cobra.Command, id string, approve bool, holds time.Dura
 	case taken:
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: %s.\n", q.ID, outcome.Outcome)
 	default:
-		fmt.Fprintf(cmd.OutOrStdout(), "%s: your answer is kept for when the call is made again, until %s.\n", q.ID, q.Expires.Local().Format(terminal.Clock))
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: your answer is kept for when the call is made again, until %s.\n", q.ID, q.Expires.Local().
+			Format(terminal.Clock))
 	}
 	return nil
 }
@@ -168,7 +170,8 @@ func newNodeRulesCmd() *cobra.Command {
 		Use:   "rules",
 		Short: "Show what the owner of this device allows, asks about or never allows",
 		Long: "Shows what owner.json and owner.cedar say about every capability now, and checks the owner's files: a mistake is\n" +
-			"named with its place. A rule of owner.cedar that is about some calls only is named beside the answer. A node that runs takes a changed file over within two seconds, and keeps its rules when there is a mistake.",
+			"named with its place. A rule of owner.cedar that is about some calls only is named beside the answer. A node that runs takes a " +
+			"changed file over within two seconds, and keeps its rules when there is a mistake.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			data, err := datadir.Of(cmd)
@@ -225,7 +228,8 @@ func newNodeRulesCmd() *cobra.Command {
 			for _, q := range f.QuietHours {
 				fmt.Fprintf(out, "quiet hours: %s to %s, %s\n", q.From, q.To, q.Mode)
 			}
-			fmt.Fprintf(out, "The rules are in %s and %s; 'allow' means that the gateway's policy decides.\n", data.Node(owner.FileName), data.Node(owner.CedarName))
+			fmt.Fprintf(out, "The rules are in %s and %s; 'allow' means that the gateway's policy decides.\n", data.Node(owner.FileName),
+				data.Node(owner.CedarName))
 			return nil
 		},
 	}
@@ -278,7 +282,8 @@ func newNodeLogCmd() *cobra.Command {
 		}
 		t := terminal.NewTable(out, "SEQ", "TIME", "WHAT", "TOOL", "WHO", "OUTCOME", "CALL")
 		for _, r := range records {
-			t.Row(strconv.FormatUint(r.Seq, 10), r.Time().Local().Format(terminal.DayClock), r.Kind, string(r.Tool), string(r.Principal), logOutcome(r), string(r.Call))
+			t.Row(strconv.FormatUint(r.Seq, 10), r.Time().Local().
+				Format(terminal.DayClock), r.Kind, string(r.Tool), string(r.Principal), logOutcome(r), string(r.Call))
 		}
 		t.Flush()
 		printWhole(out, l)

@@ -60,7 +60,8 @@ func (p *workerPermits) Ask(ctx context.Context, q worker.Question) (worker.Leas
 	var given []string
 	for node, tools := range byNode {
 		g, err := p.g.asker.Give(ctx, client.Lease{
-			Principal: p.g.lastPrincipal, Lane: p.g.lastLane, Node: capabilities.NodeID(node), Tools: tools, For: lasts, Reason: "worker: " + string(q.Intent),
+			Principal: p.g.lastPrincipal, Lane: p.g.lastLane, Node: capabilities.NodeID(node), Tools: tools, For: lasts,
+			Reason: "worker: " + string(q.Intent),
 		})
 		if err != nil {
 			fmt.Fprintln(p.cmd.ErrOrStderr(), "It cannot be permitted from here: "+capabilities.Printable(err.Error()))
@@ -84,7 +85,8 @@ func (p *workerPermits) close() {
 	ctx := context.WithoutCancel(p.cmd.Context())
 	for _, grant := range p.always {
 		if err := p.Revoke(ctx, grant); err != nil {
-			fmt.Fprintf(p.cmd.ErrOrStderr(), "The permission %s ends within an hour: it could not be taken back: %s\n", grant, capabilities.Printable(err.Error()))
+			fmt.Fprintf(p.cmd.ErrOrStderr(), "The permission %s ends within an hour: it could not be taken back: %s\n", grant,
+				capabilities.Printable(err.Error()))
 		}
 	}
 }
@@ -105,7 +107,8 @@ func permitQuestion(q worker.Question) string {
 		}
 	}
 	for _, c := range order {
-		fmt.Fprintf(&b, "  %s on %s, this conversation's lane only: %s\n", c, terminal.Plain(strings.Join(nodes[c], ", ")), strings.Join(tools[c], ", "))
+		fmt.Fprintf(&b, "  %s on %s, this conversation's lane only: %s\n", c, terminal.Plain(strings.Join(nodes[c], ", ")),
+			strings.Join(tools[c], ", "))
 	}
 	fmt.Fprintf(&b, "Permit it for %s and this turn [y], for this session [s], or not [N]? ", capabilities.Spoken(q.For))
 	return b.String()

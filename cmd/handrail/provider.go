@@ -33,7 +33,8 @@ func newProviderCmd() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newProviderAddCmd(), newProviderListCmd(), newProviderShowCmd(), newProviderCheckCmd(), newProviderApproveCmd(), newProviderRemoveCmd(), newProviderSignInCmd(), newProviderSignOutCmd())
+	cmd.AddCommand(newProviderAddCmd(), newProviderListCmd(), newProviderShowCmd(), newProviderCheckCmd(), newProviderApproveCmd(),
+		newProviderRemoveCmd(), newProviderSignInCmd(), newProviderSignOutCmd())
 	return cmd
 }
 
@@ -41,7 +42,8 @@ func newProviderAddCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add KIND NAME",
 		Short: "Add a provider: command, mcp, openapi or macro",
-		Long: "KIND is command (programs, by argument templates: --manifest FILE; or a WebAssembly module: -- FILE.wasm, too), mcp (an MCP server: -- COMMAND, or --http URL),\n" +
+		Long: "KIND is command (programs, by argument templates: --manifest FILE; or a WebAssembly module: -- FILE.wasm, too), mcp (an MCP " +
+			"server: -- COMMAND, or --http URL),\n" +
 			"openapi (an HTTP API, by its OpenAPI document: openapi NAME URL or FILE) or macro (a chain of tools, from a YAML file:\n" +
 			"macro NAME FILE). A node hosts all but a macro; their tools become tool.NAME.ACTION, and they may reach on the node what\n" +
 			"is said here, and nothing else. A macro becomes tool.macro.NAME; adding one that exists replaces its file.",
@@ -134,7 +136,8 @@ func newProviderAddCmd() *cobra.Command {
 // module takes over which WebAssembly module a command's tools run.
 func module(in *api.AddProvider) error {
 	if len(in.Command) > 1 || !strings.HasSuffix(in.Command[0], ".wasm") {
-		return terminal.UsageError("the programs of a command stand in its manifest; behind -- stands a WebAssembly module (FILE.wasm) or nothing")
+		return terminal.UsageError(
+			"the programs of a command stand in its manifest; behind -- stands a WebAssembly module (FILE.wasm) or nothing")
 	}
 	full, err := filepath.Abs(in.Command[0])
 	in.Command = []string{full}
@@ -190,7 +193,8 @@ func providerHost(ctx context.Context, c *remote.Gateway, name string) (capabili
 	var found []capabilities.NodeID
 	for _, n := range list.Nodes {
 		named := name != "" && (string(n.ID) == name || n.Label == name)
-		hosts := name == "" && slices.ContainsFunc(n.Capabilities, func(r api.Capability) bool { return r.Capability == "tyrum.provider.host" && r.Available })
+		hosts := name == "" &&
+			slices.ContainsFunc(n.Capabilities, func(r api.Capability) bool { return r.Capability == "tyrum.provider.host" && r.Available })
 		if named || hosts {
 			found = append(found, n.ID)
 		}
@@ -201,7 +205,8 @@ func providerHost(ctx context.Context, c *remote.Gateway, name string) (capabili
 	case name != "":
 		return "", capabilities.Errorf(capabilities.CodeNodeNotFound, "there is no node %.128q", name)
 	case len(found) == 0:
-		return "", command.Advise(capabilities.Errorf(capabilities.CodeNodeNotReady, "no node may host providers"), "Start one with --host-providers; ", command.Here("up"), " does.")
+		return "", command.Advise(capabilities.Errorf(capabilities.CodeNodeNotReady, "no node may host providers"),
+			"Start one with --host-providers; ", command.Here("up"), " does.")
 	}
 	return "", capabilities.Errorf(capabilities.CodeAmbiguousNode, "several nodes may host providers").WithHint("Name one with --host.")
 }

@@ -51,8 +51,10 @@ func newProviderSignInCmd() *cobra.Command {
 			return capabilities.Errorf(capabilities.CodeNotSupported, "%s is no MCP server at a URL, so there is nothing to sign in to", p.Name)
 		}
 		q := url.Values{"sign_in": {p.Name}}
-		if !slices.ContainsFunc(p.Env, func(e string) bool { _, secret, _ := strings.Cut(e, "="); return strings.HasPrefix(secret, "sign-in/") }) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "The provider %s gets no sign-in's token: remove it, and add it with --env Authorization=sign-in/%s.\n", terminal.Plain(p.Name), terminal.Plain(p.Name))
+		if !slices.ContainsFunc(p.Env,
+			func(e string) bool { _, secret, _ := strings.Cut(e, "="); return strings.HasPrefix(secret, "sign-in/") }) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "The provider %s gets no sign-in's token: remove it, and add it with --env Authorization=sign-in/%s.\n",
+				terminal.Plain(p.Name), terminal.Plain(p.Name))
 		}
 		if *client != "" {
 			q.Set("client", *client)

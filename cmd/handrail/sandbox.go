@@ -62,7 +62,8 @@ func settleSandbox(cmd *cobra.Command, mode browser.Sandbox, finder *chrome.Find
 	if mode == browser.SandboxAuto {
 		return mode, fmt.Sprintf("Added by '%s --browser-sandbox auto': %s", command, b.NoSandbox), nil
 	}
-	refused := capabilities.Errorf(capabilities.CodeIsolationUnavailable, "Chrome's sandbox cannot start here, and nothing was started. %s", b.NoSandbox).
+	refused := capabilities.Errorf(capabilities.CodeIsolationUnavailable, "Chrome's sandbox cannot start here, and nothing was started. %s",
+		b.NoSandbox).
 		WithHint(b.SandboxFix + " Or accept Chrome without its sandbox: --browser-sandbox auto.")
 	in, out := cmd.InOrStdin(), cmd.OutOrStdout()
 	if !terminal.Interactive(in) || !terminal.Interactive(out) || terminal.FlagsOf(cmd).JSON {

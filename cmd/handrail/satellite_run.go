@@ -53,7 +53,8 @@ func newSatelliteJoinCmd() *cobra.Command {
 			case terminal.FlagsOf(cmd).JSON:
 				_ = terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"event": state, "satellite_id": id, "key": key})
 			case state == "pending":
-				fmt.Fprintf(cmd.OutOrStdout(), "Code accepted. Waiting for the admin to let this satellite in.\n  satellite  %s\n  key        %s\n", terminal.Plain(id), terminal.Plain(key))
+				fmt.Fprintf(cmd.OutOrStdout(), "Code accepted. Waiting for the admin to let this satellite in.\n  satellite  %s\n  key        %s\n",
+					terminal.Plain(id), terminal.Plain(key))
 			}
 		}}
 		o.Away = func(err error) {
@@ -66,7 +67,8 @@ func newSatelliteJoinCmd() *cobra.Command {
 		if err != nil || terminal.FlagsOf(cmd).JSON {
 			return err
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "This is satellite %s of site %s. Run 'handrail satellite run %s' to start it.\n", terminal.Plain(id.Satellite), terminal.Plain(string(id.Site)), terminal.Plain(args[0]))
+		fmt.Fprintf(cmd.OutOrStdout(), "This is satellite %s of site %s. Run 'handrail satellite run %s' to start it.\n",
+			terminal.Plain(id.Satellite), terminal.Plain(string(id.Site)), terminal.Plain(args[0]))
 		return nil
 	}
 	return cmd
@@ -116,7 +118,10 @@ func newSatelliteRunCmd() *cobra.Command {
 			return capabilities.Errorf(capabilities.CodeNodeNotPaired, "this machine has not joined as %.32q", args[0]).
 				WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: args[0]}, "Let it in first.")
 		}
-		s := satellite.Options{Name: args[0], Dir: satellitesDir(data), Interchangeable: o.same, Capacity: o.capacity, Version: programVersion(), Log: newEventLog(cmd, o.verbose)}
+		s := satellite.Options{
+			Name: args[0], Dir: satellitesDir(data), Interchangeable: o.same, Capacity: o.capacity, Version: programVersion(),
+			Log: newEventLog(cmd, o.verbose),
+		}
 		if s.Join.TLS, err = far.config(); err != nil {
 			return err
 		}
@@ -138,14 +143,16 @@ func newSatelliteRunCmd() *cobra.Command {
 		if terminal.FlagsOf(cmd).JSON {
 			err = terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"event": "running", "service": s.Name, "tools": len(s.Tools)})
 		} else {
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Satellite of %s with %s. Ctrl-C ends it.\n", terminal.Plain(s.Name), terminal.Count(len(s.Tools), "tool"))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Satellite of %s with %s. Ctrl-C ends it.\n", terminal.Plain(s.Name),
+				terminal.Count(len(s.Tools), "tool"))
 		}
 		if err != nil {
 			return err
 		}
 		if err := satellite.Run(cmd.Context(), s); err != nil && cmd.Context().Err() == nil {
 			if errors.Is(err, satellite.ErrNotAdmitted) {
-				return capabilities.Wrap(capabilities.CodeNodeRevoked, err, "The gateway does not let this satellite in: it was revoked or denied, or is of another site.").
+				return capabilities.Wrap(capabilities.CodeNodeRevoked, err,
+					"The gateway does not let this satellite in: it was revoked or denied, or is of another site.").
 					WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: args[0]}, "If it is to come in again, it joins anew.")
 			}
 			return err
@@ -202,7 +209,8 @@ func fronts(s *satellite.Options, data datadir.Dir, o *runSatellite, manifest []
 	s.Interchangeable = s.Interchangeable || doc.Interchangeable
 	for _, words := range c.Tools() {
 		s.Tools = append(s.Tools, satellite.Offer(words, func(ctx context.Context, call satellite.Call) (satellite.Result, error) {
-			out, err := c.Call(ctx, capabilities.CallID(call.ID), words.Name, call.Args, func(p capabilities.Progress) { call.Progress(p.Done, p.Total, p.Message) }, call.Refused)
+			out, err := c.Call(ctx, capabilities.CallID(call.ID), words.Name, call.Args,
+				func(p capabilities.Progress) { call.Progress(p.Done, p.Total, p.Message) }, call.Refused)
 			if err != nil {
 				return satellite.Result{}, err
 			}

@@ -183,7 +183,8 @@ func deviceOf(n remote.Node) (device, bool) {
 
 func (s *statusView) print(cmd *cobra.Command) {
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "Up at %s since %s, version %s", terminal.Plain(s.Address), s.Since.Local().Format(terminal.DayClock), terminal.Plain(s.Gateway))
+	fmt.Fprintf(out, "Up at %s since %s, version %s", terminal.Plain(s.Address), s.Since.Local().
+		Format(terminal.DayClock), terminal.Plain(s.Gateway))
 	if s.Gateway != s.Version {
 		fmt.Fprintf(out, " (this program: %s)", terminal.Plain(s.Version))
 	}
@@ -209,7 +210,8 @@ func (s *statusView) print(cmd *cobra.Command) {
 		t.Flush()
 		for _, d := range s.Devices {
 			if len(d.Without) > 0 {
-				fmt.Fprintf(out, "%s works without %s; 'handrail doctor' says why.\n", terminal.Plain(d.Node), terminal.Plain(strings.Join(d.Without, ", ")))
+				fmt.Fprintf(out, "%s works without %s; 'handrail doctor' says why.\n", terminal.Plain(d.Node),
+					terminal.Plain(strings.Join(d.Without, ", ")))
 			}
 		}
 	}

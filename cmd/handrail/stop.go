@@ -66,7 +66,8 @@ func turnSwitch(cmd *cobra.Command, action, reason string) (h api.Halted, raw js
 		if left <= 0 || time.Since(began) > 2*graceAfterStop {
 			break
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "An agent had its hands on this device when everything was stopped; waiting %s until that is over.\n", terminal.Count(int(left.Seconds()), "second"))
+		fmt.Fprintf(cmd.ErrOrStderr(), "An agent had its hands on this device when everything was stopped; waiting %s until that is over.\n",
+			terminal.Count(int(left.Seconds()), "second"))
 		if err := sleepOr(cmd.Context(), left); err != nil {
 			return h, nil, err
 		}

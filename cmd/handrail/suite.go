@@ -69,7 +69,8 @@ func newBrowserSuiteCmd() *cobra.Command {
 	f.StringVar(&o.url, "url", "", "the gateway's MCP address (default: as every client command finds it)")
 	f.StringVar(&o.tokenFile, "token-file", "", "file with the token for --url (default: HANDRAIL_TOKEN)")
 	f.StringVar(&o.pages, "pages", "", "two addresses HOST:PORT, by which the node reaches the suite's pages (default: "+defaultSuitePages+")")
-	f.StringVar(&o.uploads, "uploads", "", "folder that the node may upload from and that this command may write to; without it, uploads are not tried")
+	f.StringVar(&o.uploads, "uploads",
+		"", "folder that the node may upload from and that this command may write to; without it, uploads are not tried")
 	f.IntVar(&o.lanes, "lanes", 0, "how many behaviours run side by side (default: twice the processors)")
 	f.BoolVar(&o.list, "list", false, "list the behaviours and run none")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runSuite(cmd, o) }
@@ -116,10 +117,13 @@ func runSuite(cmd *cobra.Command, o suiteOptions) error {
 		return err // interrupted
 	}
 	if report.Count(suite.Failed) > 0 {
-		return &terminal.ExitError{Code: terminal.ExitFailed, Err: capabilities.Errorf(capabilities.CodeExecutionFailed, "some behaviours failed"), Silent: true}
+		return &terminal.ExitError{
+			Code: terminal.ExitFailed, Err: capabilities.Errorf(capabilities.CodeExecutionFailed, "some behaviours failed"), Silent: true,
+		}
 	}
 	if n := len(behaviours); n > 0 && report.Count(suite.NotRun) == n {
-		return capabilities.Errorf(capabilities.CodeNodeNotReady, "none of the behaviours could be run").WithHint("The lines above say what each of them needs.")
+		return capabilities.Errorf(capabilities.CodeNodeNotReady, "none of the behaviours could be run").
+			WithHint("The lines above say what each of them needs.")
 	}
 	return nil
 }
@@ -185,8 +189,9 @@ func (o suiteOptions) target(cmd *cobra.Command) (browser.Options, error) {
 			}
 		}
 		if c.Token == "" {
-			return c, &terminal.ExitError{Code: terminal.ExitForbidden, Err: capabilities.Errorf(capabilities.CodeUnauthenticated, "--url is given, but no token").
-				WithHint("Give --token-file, or set HANDRAIL_TOKEN.")}
+			return c, &terminal.ExitError{Code: terminal.ExitForbidden,
+				Err: capabilities.Errorf(capabilities.CodeUnauthenticated, "--url is given, but no token").
+					WithHint("Give --token-file, or set HANDRAIL_TOKEN.")}
 		}
 		pin, err := client.ParsePin(os.Getenv("HANDRAIL_FINGERPRINT"))
 		if err != nil {
@@ -270,7 +275,8 @@ func (s *suiteSayer) done(o suite.Outcome) {
 		return
 	}
 	word := map[suite.Status]string{suite.Passed: "ok", suite.Failed: "FAIL", suite.NotRun: "skip"}[o.Status]
-	fmt.Fprintf(s.out, "%*d/%d  %-4s  %-34s %6d ms  %s: %s\n", len(fmt.Sprint(s.total)), s.number, s.total, word, o.ID, o.Duration.Milliseconds(), o.Title, o.Proves)
+	fmt.Fprintf(s.out, "%*d/%d  %-4s  %-34s %6d ms  %s: %s\n", len(fmt.Sprint(s.total)), s.number, s.total, word, o.ID,
+		o.Duration.Milliseconds(), o.Title, o.Proves)
 	if o.Status == suite.NotRun {
 		fmt.Fprintln(s.out, "          "+o.Error)
 	}

@@ -72,8 +72,9 @@ func runDesktopSuite(cmd *cobra.Command, o suiteOptions, sandbox sandboxFlag, pe
 	}
 	report, err := desktop.Run(cmd.Context(), options)
 	if refused, ok := errors.AsType[*capabilities.Error](err); ok && refused.Code == capabilities.CodeConsentUnavailable {
-		fmt.Fprint(cmd.ErrOrStderr(), "The gateway's policy asks a person about the desktop, and nobody can be asked. To try it on this machine:\n\n"+
-			"  handrail ci --desktop -- handrail suite desktop\n\n")
+		fmt.Fprint(cmd.ErrOrStderr(),
+			"The gateway's policy asks a person about the desktop, and nobody can be asked. To try it on this machine:\n\n"+
+				"  handrail ci --desktop -- handrail suite desktop\n\n")
 	}
 	if err != nil && (report == nil || cmd.Context().Err() == nil) {
 		return err
@@ -88,7 +89,9 @@ func runDesktopSuite(cmd *cobra.Command, o suiteOptions, sandbox sandboxFlag, pe
 		return err // interrupted
 	}
 	if report.Count(suite.Failed) > 0 {
-		return &terminal.ExitError{Code: terminal.ExitFailed, Err: capabilities.Errorf(capabilities.CodeExecutionFailed, "some behaviours failed"), Silent: true}
+		return &terminal.ExitError{
+			Code: terminal.ExitFailed, Err: capabilities.Errorf(capabilities.CodeExecutionFailed, "some behaviours failed"), Silent: true,
+		}
 	}
 	return nil
 }
@@ -105,15 +108,16 @@ func sleepOr(ctx context.Context, d time.Duration) error {
 
 // desktopTools are those that 'handrail ci --desktop' grants.
 var desktopTools = []string{
-	"tool.desktop.screenshot", "tool.desktop.snapshot", "tool.desktop.query", "tool.desktop.act", "tool.desktop.mouse", "tool.desktop.keyboard",
-	"tool.desktop.wait-for",
+	"tool.desktop.screenshot", "tool.desktop.snapshot", "tool.desktop.query", "tool.desktop.act", "tool.desktop.mouse",
+	"tool.desktop.keyboard", "tool.desktop.wait-for",
 }
 
 // grantDesktop grants the agent the node's desktop, for who started this on it
 // and said so.
 func grantDesktop(ctx context.Context, g *gateway.Gateway, node capabilities.NodeID) error {
 	_, err := g.Consent.Grant(ctx, consent.Spec{
-		Principal: "agent", Tools: desktopTools, Node: node, AnyLane: true, For: consent.MaxLease, Approver: "admin", Reason: "handrail ci --desktop",
+		Principal: "agent", Tools: desktopTools, Node: node, AnyLane: true, For: consent.MaxLease, Approver: "admin",
+		Reason: "handrail ci --desktop",
 	})
 	return err
 }

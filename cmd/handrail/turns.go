@@ -22,7 +22,8 @@ func newTurnsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "turns",
 		Short: "List what workers did: one line for each turn",
-		Long: "Lists the newest turns first: when, whose, what was wanted, how many calls; your own worker's or, for operators and admins, everybody's.\n" +
+		Long: "Lists the newest turns first: when, whose, what was wanted, how many calls; your own worker's or, for operators and admins, " +
+			"everybody's.\n" +
 			"A turn is what its worker says of itself; 'handrail calls' lists what the gateway saw.",
 		Args: cobra.NoArgs,
 	}
@@ -50,7 +51,8 @@ func newTurnsCmd() *cobra.Command {
 		fmt.Fprintln(w, "TURN\tWHEN\tWHOSE\tINTENT\tCALLS\tTOOK")
 		for _, t := range list {
 			s := t.Summary()
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", t.ID, t.Started.Local().Format("2006-01-02 15:04:05"), terminal.Plain(string(t.Principal)), terminal.Plain(s.Intent), len(s.Calls),
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", t.ID, t.Started.Local().
+				Format("2006-01-02 15:04:05"), terminal.Plain(string(t.Principal)), terminal.Plain(s.Intent), len(s.Calls),
 				capabilities.Spoken(t.Ended.Sub(t.Started)))
 		}
 		return w.Flush()
@@ -126,7 +128,8 @@ func stageWords(s turn.Stage) string {
 	case s.Cleanup != nil:
 		return fmt.Sprintf("%d permissions taken back", s.Cleanup.Revoked)
 	case s.Pipeline != nil:
-		return fmt.Sprintf("%s, %d calls, %d rounds, %d changes of memory", s.Pipeline.Intent, len(s.Pipeline.Calls), s.Pipeline.RoundTrips, s.Pipeline.MemoryWrites)
+		return fmt.Sprintf("%s, %d calls, %d rounds, %d changes of memory", s.Pipeline.Intent, len(s.Pipeline.Calls), s.Pipeline.RoundTrips,
+			s.Pipeline.MemoryWrites)
 	}
 	return ""
 }

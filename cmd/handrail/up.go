@@ -71,7 +71,8 @@ func newUpCmd() *cobra.Command {
 	o := upOptions{flags: addNodeFlags(cmd), door: addDoorFlags(cmd), bus: addBusServer(cmd)}
 	o.flags.hostsProviders(cmd)
 	o.skills = addSkillsFlag(cmd)
-	cmd.Flags().Lookup("browser-allow-origin").Usage = "origin that agents may open and pages may reach although it is not public, such as http://127.0.0.1:3000; repeatable"
+	cmd.Flags().Lookup("browser-allow-origin").
+		Usage = "origin that agents may open and pages may reach although it is not public, such as http://127.0.0.1:3000; repeatable"
 	cmd.Flags().StringVar(&o.http, "http", defaultHTTP, "address of MCP and the API")
 	cmd.Flags().StringVar(&o.quic, "quic", "127.0.0.1:7443", "UDP address that nodes connect to")
 	cmd.Flags().BoolVar(&o.once, "once", false, "end after the first task")
@@ -248,12 +249,14 @@ func upOrigins(path string, origins []string, say sayer) error {
 
 // upNode pairs the local node if needed, runs it, performs the first task and
 // stays until ctx ends.
-func upNode(ctx context.Context, data datadir.Dir, o upOptions, g *gateway.Gateway, running datadir.Running, page *demoPage, say sayer, log logger) error {
+func upNode(ctx context.Context, data datadir.Dir, o upOptions, g *gateway.Gateway, running datadir.Running, page *demoPage, say sayer,
+	log logger) error {
 	id, err := joinLocal(ctx, data, g.Site(), func(id capabilities.NodeID) bool {
 		v, err := g.Nodes.View(id)
 		return err == nil && v.State == pairing.StateApproved
 	}, func() (pairing.Paste, error) {
-		_, paste, err := g.Nodes.Invite(ctx, nodes.InviteSpec{By: principal.Site.Principal, Label: "this machine", Trust: nodeTrust, AutoApprove: true, TTL: time.Minute})
+		_, paste, err := g.Nodes.Invite(ctx,
+			nodes.InviteSpec{By: principal.Site.Principal, Label: "this machine", Trust: nodeTrust, AutoApprove: true, TTL: time.Minute})
 		paste.Addrs = []string{running.QUIC}
 		return paste, err
 	})
@@ -387,7 +390,8 @@ func (s sayer) browser(g *gateway.Gateway, id capabilities.NodeID) {
 	for _, n := range g.Nodes.Snapshot() {
 		if r := n.Readiness["tyrum.browser.navigate"]; n.ID == id && r.Reason != "" {
 			s.event(map[string]any{"event": "browser_missing", "reason": r.Reason, "fix": command.Hint(r.Fix, r.Action)})
-			s.line("browser: not available: %s\n  -> %s", strings.ReplaceAll(string(r.Reason), "_", " "), terminal.Plain(command.Hint(r.Fix, r.Action)))
+			s.line("browser: not available: %s\n  -> %s", strings.ReplaceAll(string(r.Reason), "_", " "),
+				terminal.Plain(command.Hint(r.Fix, r.Action)))
 		}
 	}
 }
@@ -400,7 +404,8 @@ func (s sayer) failed(err error) {
 
 // revoked tells that the node of up itself is out, while its gateway goes on.
 func (s sayer) revoked(id capabilities.NodeID) {
-	const message, hint = "This machine's node was revoked. The gateway goes on serving other nodes.", "To pair this machine again, end 'handrail up' and start it anew."
+	const message, hint = "This machine's node was revoked. The gateway goes on serving " +
+		"other nodes.", "To pair this machine again, end 'handrail up' and start it anew."
 	s.event(map[string]any{"event": "node_revoked", "node_id": id, "message": message, "hint": hint})
 	s.line("node %s: %s\n  -> %s", id, message, hint)
 }

@@ -51,7 +51,10 @@ type desktopConfig struct {
 }
 
 func defaultDesktop() desktopConfig {
-	return desktopConfig{Enabled: true, QuietTime: duration(desktop.DefaultQuietTime), HotKey: desktop.DefaultHotKey, YesKeys: desktop.DefaultYes, NoKeys: desktop.DefaultNo, LaunchAllow: []string{}, Notices: true, Live: true}
+	return desktopConfig{
+		Enabled: true, QuietTime: duration(desktop.DefaultQuietTime), HotKey: desktop.DefaultHotKey, YesKeys: desktop.DefaultYes,
+		NoKeys: desktop.DefaultNo, LaunchAllow: []string{}, Notices: true, Live: true,
+	}
 }
 
 // duration is written as "3s".
@@ -86,7 +89,8 @@ func addDesktopFlags(cmd *cobra.Command) desktopFlags {
 		use:    cmd.Flags().String("desktop", "", "on or off: offer this session's desktop (default: as node.json says, which is on)"),
 		quiet:  cmd.Flags().Duration("desktop-quiet-time", 0, "how long your own mouse and keyboard must rest before calls may use them"),
 		hotKey: cmd.Flags().String("desktop-hot-key", "", "chord that stops everything, such as "+desktop.DefaultHotKey+"; off for none"),
-		yes:    cmd.Flags().String("desktop-yes-keys", "", "chord that allows a question which the device shows, such as "+desktop.DefaultYes+"; off for none"),
+		yes: cmd.Flags().String("desktop-yes-keys",
+			"", "chord that allows a question which the device shows, such as "+desktop.DefaultYes+"; off for none"),
 		no:     cmd.Flags().String("desktop-no-keys", "", "chord that denies it, such as "+desktop.DefaultNo),
 		launch: cmd.Flags().StringSlice("desktop-allow-app", nil, "start only this application; repeatable"),
 	}
@@ -119,13 +123,15 @@ func (f desktopFlags) over(c desktopConfig) (desktopConfig, error) {
 
 // openDesktop makes the desktop family and the live view of the same desktop and of the
 // sensors; none if the owner does not offer it. It opens nothing yet.
-func openDesktop(c desktopConfig, sensors []platform.Sensors, stop func(reason string), box *sandbox.Sandbox, log *slog.Logger) ([]capabilities.Handler, error) {
+func openDesktop(c desktopConfig, sensors []platform.Sensors, stop func(reason string), box *sandbox.Sandbox,
+	log *slog.Logger) ([]capabilities.Handler, error) {
 	if !c.Enabled {
 		return nil, nil
 	}
 	opener := localDesktop(log)
 	o := desktop.Options{
-		Opener: opener, QuietTime: time.Duration(c.QuietTime), HotKey: c.HotKey, Yes: c.YesKeys, No: c.NoKeys, Stop: stop, LaunchAllow: c.LaunchAllow, Reader: ocr.New("", box), Control: c.Live, Log: log,
+		Opener: opener, QuietTime: time.Duration(c.QuietTime), HotKey: c.HotKey, Yes: c.YesKeys, No: c.NoKeys, Stop: stop,
+		LaunchAllow: c.LaunchAllow, Reader: ocr.New("", box), Control: c.Live, Log: log,
 	}
 	all := []capabilities.Handler{}
 	if c.Live {

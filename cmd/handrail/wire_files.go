@@ -74,7 +74,10 @@ type shell struct {
 // Start starts a command that may write one folder, with what its call's keys grant.
 func (s shell) Start(ctx context.Context, c fs.Command) (fs.Process, error) {
 	// git does not start where it may not read the system's settings.
-	p := sandbox.Program{Argv: c.Argv, Env: []string{"GIT_CONFIG_NOSYSTEM=1"}, Write: []string{c.Dir}, Class: s.class, Call: true, Keys: c.Keys, Wrote: c.Wrote, Refused: c.Refused}
+	p := sandbox.Program{
+		Argv: c.Argv, Env: []string{"GIT_CONFIG_NOSYSTEM=1"}, Write: []string{c.Dir}, Class: s.class, Call: true, Keys: c.Keys, Wrote: c.Wrote,
+		Refused: c.Refused,
+	}
 	if c.Net != nil {
 		door, err := walls.OpenDoor(s.box, c.Net)
 		if err != nil {

@@ -31,9 +31,12 @@ func openLocation(c locationConfig, log *slog.Logger) (capabilities.Handler, err
 	from := localPosition()
 	if f := c.Fixed; f != nil {
 		if f.Latitude < -90 || f.Latitude > 90 || f.Longitude < -180 || f.Longitude > 180 || f.Accuracy < 0 {
-			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "node.json: location.fixed needs latitude (-90 to 90), longitude (-180 to 180) and accuracy_m (at least 0)")
+			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest,
+				"node.json: location.fixed needs latitude (-90 to 90), longitude (-180 to 180) and accuracy_m (at least 0)")
 		}
-		from = location.Fixed{Position: platform.Position{Latitude: f.Latitude, Longitude: f.Longitude, Accuracy: f.Accuracy, Altitude: f.Altitude}}
+		from = location.Fixed{
+			Position: platform.Position{Latitude: f.Latitude, Longitude: f.Longitude, Accuracy: f.Accuracy, Altitude: f.Altitude},
+		}
 	}
 	return location.New(location.Options{Locator: from, Log: log})
 }

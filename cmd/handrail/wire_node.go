@@ -84,7 +84,10 @@ func nodeConfigPath(d datadir.Dir) string { return d.Node("node.json") }
 // readNodeConfig reads node.json; a missing file is written with the defaults,
 // so that there is something to edit.
 func readNodeConfig(d datadir.Dir) (nodeConfig, error) {
-	c := nodeConfig{Version: configVersion, Browser: browserConfig{Sandbox: browser.SandboxRequired, AllowOrigins: []string{}}, Desktop: defaultDesktop(), Location: locationConfig{Enabled: true}}
+	c := nodeConfig{
+		Version: configVersion, Browser: browserConfig{Sandbox: browser.SandboxRequired, AllowOrigins: []string{}}, Desktop: defaultDesktop(),
+		Location: locationConfig{Enabled: true},
+	}
 	data, err := os.ReadFile(nodeConfigPath(d))
 	if errors.Is(err, fs.ErrNotExist) {
 		data, err := json.MarshalIndent(c, "", "  ")
@@ -107,7 +110,8 @@ func readNodeConfig(d datadir.Dir) (nodeConfig, error) {
 		}
 	case configVersion:
 	default:
-		return c, capabilities.Errorf(capabilities.CodeVersionSkew, "%s has version %d; this program reads version %d and older", nodeConfigPath(d), c.Version, configVersion)
+		return c, capabilities.Errorf(capabilities.CodeVersionSkew, "%s has version %d; this program reads version %d and older",
+			nodeConfigPath(d), c.Version, configVersion)
 	}
 	if c.Browser.Sandbox, err = browser.ParseSandbox(string(c.Browser.Sandbox)); err != nil {
 		return c, capabilities.Errorf(capabilities.CodeInvalidRequest, "%s: browser.sandbox: %v", nodeConfigPath(d), err)
@@ -128,9 +132,11 @@ type nodeFlags struct {
 func addNodeFlags(cmd *cobra.Command) nodeFlags {
 	return nodeFlags{
 		addBrowserFlags(cmd), addDesktopFlags(cmd), addSensorFlags(cmd),
-		cmd.Flags().Bool("host-providers", false, "let the gateway's admins have providers (commands, MCP servers, HTTP APIs) run on this device"),
+		cmd.Flags().Bool("host-providers", false,
+			"let the gateway's admins have providers (commands, MCP servers, HTTP APIs) run on this device"),
 		cmd.Flags().String("workspace", "", "folder whose files agents may work with, and where their commands run (default: none)"),
-		cmd.Flags().StringSlice("workspace-net", nil, "host that commands in the workspace may reach, as HOST, *.DOMAIN or HOST:PORT; repeatable (default: none)"),
+		cmd.Flags().StringSlice("workspace-net", nil,
+			"host that commands in the workspace may reach, as HOST, *.DOMAIN or HOST:PORT; repeatable (default: none)"),
 	}
 }
 
@@ -176,8 +182,9 @@ func addBrowserFlags(cmd *cobra.Command) browserFlags {
 		schemes:   cmd.Flags().StringSlice("browser-allow-scheme", nil, "open this scheme besides the web's: file, below the upload roots"),
 		uploads:   cmd.Flags().StringSlice("browser-upload-root", nil, "folder whose files may be handed to pages; repeatable"),
 		downloads: cmd.Flags().String("browser-download-dir", "", "folder that keeps finished downloads (default: they go with the browser)"),
-		attach:    cmd.Flags().String("browser-attach", "", "debugging address of your own Chrome, such as http://127.0.0.1:9222, that calls may attach to"),
-		found:     map[string]*chrome.Finder{},
+		attach: cmd.Flags().String("browser-attach",
+			"", "debugging address of your own Chrome, such as http://127.0.0.1:9222, that calls may attach to"),
+		found: map[string]*chrome.Finder{},
 	}
 }
 
@@ -209,14 +216,15 @@ func (f browserFlags) over(c browserConfig) browserConfig {
 
 // handlers makes what this device offers. This is the one place that picks the
 // OS implementations behind them.
-func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string, stop func(reason string), box *sandbox.Sandbox, log *slog.Logger) ([]capabilities.Handler, error) {
+func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string, stop func(reason string), box *sandbox.Sandbox,
+	log *slog.Logger) ([]capabilities.Handler, error) {
 	c := config.Browser
 	launcher := procguard.New(procguard.Options{Log: log})
 	b, err := browser.New(browser.Options{
 		Finder: finder, Launcher: launcher,
 		Sandbox: c.Sandbox, AllowOrigins: c.AllowOrigins, AllowDomains: c.AllowDomains, BlockDomains: c.BlockDomains,
-		AllowSchemes: c.AllowSchemes, UploadRoots: c.UploadRoots, DownloadDir: c.DownloadDir, StateDir: stateDir, Shared: c.Shared, SoleUser: config.sole, Attach: c.Attach, Gateway: config.gateway,
-		CheckFile: config.owner.read, Log: log,
+		AllowSchemes: c.AllowSchemes, UploadRoots: c.UploadRoots, DownloadDir: c.DownloadDir, StateDir: stateDir, Shared: c.Shared,
+		SoleUser: config.sole, Attach: c.Attach, Gateway: config.gateway, CheckFile: config.owner.read, Log: log,
 	})
 	if err != nil {
 		return nil, err
@@ -243,7 +251,8 @@ func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string,
 
 // offered lists what a device with the default configuration could do.
 func offered() []capabilities.CapabilityID {
-	hs, err := handlers(nodeConfig{Desktop: defaultDesktop(), Location: locationConfig{Enabled: true}}, localBrowser(), "", nil, nil, slog.New(slog.DiscardHandler))
+	hs, err := handlers(nodeConfig{Desktop: defaultDesktop(), Location: locationConfig{Enabled: true}}, localBrowser(), "", nil, nil,
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil
 	}
@@ -251,7 +260,8 @@ func offered() []capabilities.CapabilityID {
 }
 
 // openNode puts the node agent of data together; warm: a call is about to come.
-func openNode(data datadir.Dir, flags nodeFlags, addrs, gateway []string, warm bool, onState func(link.State), log *slog.Logger) (*agent.Agent, error) {
+func openNode(data datadir.Dir, flags nodeFlags, addrs, gateway []string, warm bool, onState func(link.State),
+	log *slog.Logger) (*agent.Agent, error) {
 	if err := data.Make(data.Node()); err != nil {
 		return nil, err
 	}
@@ -316,7 +326,11 @@ func openNode(data datadir.Dir, flags nodeFlags, addrs, gateway []string, warm b
 		return nil, err
 	}
 	hs = append(hs, hosted, files, pages)
-	a, err := agent.New(agent.Options{Dir: data.Node(), Handlers: hs, Hosted: hosted, HostedChanged: hostedChanged, Runners: box, HearAnswers: hear, Yes: yes, No: no, Addrs: addrs, Version: programVersion(), UploadRoots: config.Browser.UploadRoots, OnState: onState, Warm: warm, Log: log, Notifier: localNotices(config.Desktop, log), HotKey: config.Desktop.hotKey()})
+	a, err := agent.New(agent.Options{
+		Dir: data.Node(), Handlers: hs, Hosted: hosted, HostedChanged: hostedChanged, Runners: box, HearAnswers: hear, Yes: yes, No: no,
+		Addrs: addrs, Version: programVersion(), UploadRoots: config.Browser.UploadRoots, OnState: onState, Warm: warm, Log: log,
+		Notifier: localNotices(config.Desktop, log), HotKey: config.Desktop.hotKey(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -326,7 +340,8 @@ func openNode(data datadir.Dir, flags nodeFlags, addrs, gateway []string, warm b
 
 // joinLocal pairs the node of data with a gateway of this process, unless it is
 // its node already.
-func joinLocal(ctx context.Context, data datadir.Dir, site capabilities.SiteID, known func(capabilities.NodeID) bool, paste func() (pairing.Paste, error)) (capabilities.NodeID, error) {
+func joinLocal(ctx context.Context, data datadir.Dir, site capabilities.SiteID, known func(capabilities.NodeID) bool,
+	paste func() (pairing.Paste, error)) (capabilities.NodeID, error) {
 	if err := data.Make(data.Node()); err != nil {
 		return "", err
 	}

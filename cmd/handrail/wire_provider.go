@@ -13,7 +13,8 @@ import (
 )
 
 // openProviders makes what hosts providers on this device.
-func openProviders(data datadir.Dir, allowed bool, owner ownerFolders, box *sandbox.Sandbox, log *slog.Logger) (host *provider.Host, changed <-chan struct{}, err error) {
+func openProviders(data datadir.Dir, allowed bool, owner ownerFolders, box *sandbox.Sandbox,
+	log *slog.Logger) (host *provider.Host, changed <-chan struct{}, err error) {
 	cat, err := catalog.Embedded()
 	if err != nil {
 		return nil, nil, err

@@ -33,7 +33,8 @@ type sensorFlags struct {
 
 func addSensorFlags(cmd *cobra.Command) sensorFlags {
 	return sensorFlags{
-		fake:       cmd.Flags().Bool("fake-sensors", false, "for tests: a test pattern and beeps instead of this device's cameras and microphones; readiness and results say so"),
+		fake: cmd.Flags().Bool("fake-sensors", false,
+			"for tests: a test pattern and beeps instead of this device's cameras and microphones; readiness and results say so"),
 		camera:     cmd.Flags().String("fake-camera-file", "", "with --fake-sensors: Y4M or MJPEG file that plays as the camera"),
 		microphone: cmd.Flags().String("fake-microphone-file", "", "with --fake-sensors: WAV file that plays as the microphone"),
 	}
@@ -48,7 +49,8 @@ func (f sensorFlags) config() (sensorConfig, error) {
 }
 
 // openSensors makes the camera and microphone family. It opens nothing yet.
-func openSensors(c sensorConfig, finder platform.BrowserFinder, launcher platform.Launcher, sandbox browser.Sandbox, log *slog.Logger) (capabilities.Handler, []platform.Sensors, error) {
+func openSensors(c sensorConfig, finder platform.BrowserFinder, launcher platform.Launcher, sandbox browser.Sandbox,
+	log *slog.Logger) (capabilities.Handler, []platform.Sensors, error) {
 	o := media.Options{Finder: finder, Launcher: launcher, Sandbox: sandbox, Log: log}
 	if c.fake {
 		log.Warn("sensors.fake", "hint", "cameras and microphones are made up: the node was started with --fake-sensors")

@@ -140,7 +140,8 @@ func (d *Desk) endAs(ctx context.Context, call capabilities.CallID, last ledger.
 
 // Recover ends the calls that an earlier process left open: nobody knows how far they came.
 func (d *Desk) Recover(ctx context.Context) error {
-	rows, err := d.opts.Store.Read().QueryContext(ctx, `SELECT call_id, tool, principal, lane, created_ms FROM admin_calls ORDER BY created_ms`)
+	rows, err := d.opts.Store.Read().QueryContext(ctx,
+		`SELECT call_id, tool, principal, lane, created_ms FROM admin_calls ORDER BY created_ms`)
 	if err != nil {
 		return err
 	}

@@ -59,12 +59,14 @@ func Decide(engine *policy.Engine, a Asked, now time.Time) (*Call, error) {
 	digest := sha256.Sum256(args) // it holds nothing that the packets do not say
 	c := &Call{Asked: a, ID: opencalls.NewID(now), began: now, digest: digest[:]}
 	c.Envelope, err = policy.BuildEnvelope(policy.EnvelopeInput{
-		Profile: profile, Principal: a.By, Role: a.Role, Lane: a.Lane, ArgsDigest: digest[:], Policy: engine.SnapshotID(), Created: now, Expires: now.Add(life),
+		Profile: profile, Principal: a.By, Role: a.Role, Lane: a.Lane, ArgsDigest: digest[:], Policy: engine.SnapshotID(), Created: now,
+		Expires: now.Add(life),
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.Decision = engine.MayDo(policy.Request{Principal: a.By, User: policy.IsUser(a.Role), Role: a.Role, Lane: a.Lane, Time: now}, string(a.Tool))
+	c.Decision = engine.MayDo(policy.Request{Principal: a.By, User: policy.IsUser(a.Role), Role: a.Role, Lane: a.Lane, Time: now},
+		string(a.Tool))
 	if c.Decision.Effect == policy.Allow {
 		c.Grant = consent.Word(a.By, a.Via, a.Tool, a.Lane, engine.SnapshotID(), profile.ManifestHash, digest[:], now)
 	}
@@ -79,7 +81,8 @@ func Taken(engine *policy.Engine, a Asked, now time.Time) (*Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Decision.Effect, c.Decision.Code, c.Decision.Reason, c.Decision.Determining = policy.Allow, "", "The person who starts the gateway takes it.", []string{}
+	c.Decision.Effect, c.Decision.Code, c.Decision.Reason, c.Decision.Determining = policy.Allow,
+		"", "The person who starts the gateway takes it.", []string{}
 	if c.Grant == nil {
 		c.Grant = consent.Word(a.By, a.Via, a.Tool, c.Lane, engine.SnapshotID(), engine.Profile(a.Tool).ManifestHash, c.digest, now)
 	}
@@ -91,7 +94,8 @@ func Taken(engine *policy.Engine, a Asked, now time.Time) (*Call, error) {
 func (c *Call) Begun() []ledger.Draft {
 	e, d := c.Envelope, &c.Decision
 	decision := &packet.Decision{
-		Effect: d.Effect, Policies: d.Determining, LogOnly: d.LogOnly, Errors: d.Errors, Snapshot: e.Snapshot, EnvelopeHash: e.HashHex(), Envelope: e.Bytes, Role: c.Role,
+		Effect: d.Effect, Policies: d.Determining, LogOnly: d.LogOnly, Errors: d.Errors, Snapshot: e.Snapshot, EnvelopeHash: e.HashHex(),
+		Envelope: e.Bytes, Role: c.Role,
 	}
 	if d.Code != "" {
 		decision.Code, decision.Reason = d.Code, d.Reason
@@ -108,7 +112,8 @@ func (c *Call) Begun() []ledger.Draft {
 // used privileged keys.
 func (c *Call) Intent() ledger.Draft {
 	return c.draft(ledger.KindCallDispatch, &packet.Dispatch{
-		Target: "gateway", Grants: append([]string{policy.GrantPrefix + c.Grant.ID}, c.Envelope.Grants...), Isolation: c.Envelope.Isolation, DeadlineMS: life.Milliseconds(),
+		Target: "gateway", Grants: append([]string{policy.GrantPrefix + c.Grant.ID}, c.Envelope.Grants...), Isolation: c.Envelope.Isolation,
+		DeadlineMS: life.Milliseconds(),
 	})
 }
 

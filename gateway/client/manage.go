@@ -97,7 +97,8 @@ func (c *Client) Detach(ctx context.Context, lane capabilities.LaneID, node capa
 
 // CreateToken makes a token; it is shown this once. lane "" is one named like the
 // principal, ttl 0 is for ever.
-func (c *Client) CreateToken(ctx context.Context, principal capabilities.PrincipalID, role string, lane capabilities.LaneID, ttl time.Duration) (api.Token, Token, error) {
+func (c *Client) CreateToken(ctx context.Context, principal capabilities.PrincipalID, role string, lane capabilities.LaneID,
+	ttl time.Duration) (api.Token, Token, error) {
 	in := struct {
 		Principal capabilities.PrincipalID `json:"principal"`
 		Role      string                   `json:"role"`

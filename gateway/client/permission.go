@@ -11,7 +11,8 @@ import (
 
 // Permission returns what covers a call of the token's principal before it is made; args nil: of
 // any call of the tool. lane empty: the token's.
-func (c *Client) Permission(ctx context.Context, tool capabilities.ToolID, lane capabilities.LaneID, args json.RawMessage) (api.Permission, error) {
+func (c *Client) Permission(ctx context.Context, tool capabilities.ToolID, lane capabilities.LaneID,
+	args json.RawMessage) (api.Permission, error) {
 	return do[api.Permission](ctx, c, http.MethodPost, Path("permissions", "check"), struct {
 		Tool capabilities.ToolID `json:"tool"`
 		Lane capabilities.LaneID `json:"lane,omitempty"`

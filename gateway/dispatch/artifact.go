@@ -64,7 +64,8 @@ func (d *Dispatcher) collect(ctx context.Context, c *openCall, e *opencalls.End,
 		}
 		if err != nil {
 			a.Code = err.Code
-			d.opts.Log.Warn("artifact.missing", "hop", capabilities.HopRecord, "call", c.id, "tool", c.tool, "node", c.node, "artifact", a.ID, "code", err.Code, "cause", err.Unwrap())
+			d.opts.Log.Warn("artifact.missing", "hop", capabilities.HopRecord, "call", c.id, "tool", c.tool, "node", c.node, "artifact", a.ID,
+				"code", err.Code, "cause", err.Unwrap())
 			d.forget(c, h)
 		}
 		e.Artifacts = append(e.Artifacts, a)

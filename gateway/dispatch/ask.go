@@ -28,10 +28,12 @@ func (v *decided) questionOf(node policy.Node) consent.Ask {
 	advice := v.engine.Advice(v.verdict.Determining, profile.Asks)
 	return consent.Ask{
 		Call: v.id, Principal: v.req.Principal, Role: v.req.Role, Tool: v.desc.Tool, Title: v.desc.Title, Node: node.ID, NodeLabel: node.Label,
-		Lane: v.req.Lane, Args: v.args.Canonical, Evidence: v.shown(v.desc.EvidenceArgs(v.args.Canonical)), Risk: string(risk(v.desc, profile).Raise(v.raises(v.desc.Tool, node.ID))),
-		Snapshot: v.engine.SnapshotID(), Policies: v.verdict.Determining, Why: advice.Why, User: advice.User, Quick: advice.User && v.req.Elicits, Defer: advice.Defer, Task: v.req.Task,
-		Token: v.req.Token, Purpose: v.args.Purpose, Self: v.req.Self,
-		Keys: v.keysWithYes(profile), Escalated: v.verdict.Escalated, Envelope: v.sealed.Summary(), Always: profile.Asks, Forbidden: advice.Forbids, Reach: reach(v.desc, v.args.Canonical), Hosts: v.hosts(), Longest: longest(v.desc.Consent, profile),
+		Lane: v.req.Lane, Args: v.args.Canonical, Evidence: v.shown(v.desc.EvidenceArgs(v.args.Canonical)), Risk: string(risk(v.desc, profile).
+			Raise(v.raises(v.desc.Tool, node.ID))),
+		Snapshot: v.engine.SnapshotID(), Policies: v.verdict.Determining, Why: advice.Why, User: advice.User, Quick: advice.User && v.req.Elicits,
+		Defer: advice.Defer, Task: v.req.Task, Token: v.req.Token, Purpose: v.args.Purpose, Self: v.req.Self, Keys: v.keysWithYes(profile),
+		Escalated: v.verdict.Escalated, Envelope: v.sealed.Summary(), Always: profile.Asks, Forbidden: advice.Forbids,
+		Reach: reach(v.desc, v.args.Canonical), Hosts: v.hosts(), Longest: longest(v.desc.Consent, profile),
 	}
 }
 
@@ -72,7 +74,10 @@ func (d *Dispatcher) meets(v *decided) func(context.Context) (*consent.Where, []
 		if err != nil || s.Empty() {
 			return nil, picture
 		}
-		w := &consent.Where{App: s.App, Window: s.Window, Field: s.Field, Role: s.Role, Address: s.Address, Password: s.Password, Terminal: consent.IsTerminal(s.App)}
+		w := &consent.Where{
+			App: s.App, Window: s.Window, Field: s.Field, Role: s.Role, Address: s.Address, Password: s.Password,
+			Terminal: consent.IsTerminal(s.App),
+		}
 		for _, e := range s.Elements {
 			w.Named = append(w.Named, consent.Named(e))
 		}

@@ -76,7 +76,8 @@ func (d *Dispatcher) coveredAhead(r Request) Coverage {
 	verdict := l.possible(desc, node)
 	profile := engine.Profile(desc.Tool)
 	ask := consent.Ask{
-		Principal: r.Principal, Role: r.Role, Tool: desc.Tool, Lane: r.Lane, Snapshot: engine.SnapshotID(), Longest: longest(desc.Consent, profile),
+		Principal: r.Principal, Role: r.Role, Tool: desc.Tool, Lane: r.Lane, Snapshot: engine.SnapshotID(),
+		Longest: longest(desc.Consent, profile),
 	}
 	if node != nil {
 		ask.Node, ask.NodeLabel = node.ID, node.Summary.Label

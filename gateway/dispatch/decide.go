@@ -54,7 +54,8 @@ func (d *Dispatcher) decide(n *routed) (*decided, *capabilities.Error) {
 func (v *decided) controlled() *capabilities.Error {
 	for _, key := range v.req.Shown {
 		if v.sealed == nil || !slices.Contains(v.sealed.Grants, key) && !slices.Contains(v.verdict.Escalated, key) {
-			return capabilities.Errorf(capabilities.CodeDeniedByPolicy, "The control that this call came by needs %.64s, which the call is not granted.", key)
+			return capabilities.Errorf(capabilities.CodeDeniedByPolicy,
+				"The control that this call came by needs %.64s, which the call is not granted.", key)
 		}
 	}
 	return nil

@@ -135,7 +135,8 @@ func (d *Dispatcher) replay(ctx context.Context, v *decided) (*capabilities.Resu
 	if row.State != opencalls.Ended { // nothing runs: it may have run, and its end is not written down
 		e := capabilities.Errorf(capabilities.CodeUnknownOutcome, "It is not known yet whether that call finished.")
 		if !d.open.Awaits(row.ID) {
-			e = capabilities.Errorf(capabilities.CodeUnknownOutcome, "Nobody can tell any more whether that call finished: its device has no record of its end.").
+			e = capabilities.Errorf(capabilities.CodeUnknownOutcome,
+				"Nobody can tell any more whether that call finished: its device has no record of its end.").
 				WithHint("Look at the device's state. To repeat the call, use a new request ID.")
 		}
 		about := trailOf(&row).failure(e)

@@ -66,8 +66,8 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 			response = drift.Refused
 		}
 		c.drift.Events = append(c.drift.Events, packet.Drift{
-			ID: events.NewID(), EnvelopeHash: c.sealed.HashHex(), Profile: c.sealed.Profile, Snapshot: c.sealed.Snapshot, Key: plainKey(one.Key), Declared: one.Declared,
-			Signal: one.Signal, Severity: one.Severity, Evidence: evidence(&one.Use), Count: one.Count, Response: response,
+			ID: events.NewID(), EnvelopeHash: c.sealed.HashHex(), Profile: c.sealed.Profile, Snapshot: c.sealed.Snapshot, Key: plainKey(one.Key),
+			Declared: one.Declared, Signal: one.Signal, Severity: one.Severity, Evidence: evidence(&one.Use), Count: one.Count, Response: response,
 			Among: one.Use.Calls(),
 		})
 	}
@@ -126,7 +126,8 @@ func (n *routed) runner(program func(provider string) string) drift.Runner {
 }
 
 // runnerOf is what carries a tool out on a node that says so of it.
-func runnerOf(desc *catalog.Descriptor, node capabilities.NodeID, ready *capabilities.Readiness, program func(provider string) string) drift.Runner {
+func runnerOf(desc *catalog.Descriptor, node capabilities.NodeID, ready *capabilities.Readiness,
+	program func(provider string) string) drift.Runner {
 	r := drift.Runner{Host: node, Class: ready.Isolation, Walls: ready.Degraded, Program: desc.Tool.Family() + " " + ready.Backend}
 	if desc.Provider != "" {
 		r.Program = program(desc.Provider)
@@ -160,7 +161,9 @@ func (unanswered) Raised(capabilities.ToolID, capabilities.NodeID) int { return 
 func (u unanswered) EndIn(tx *store.Tx, e *events.Ended, _ *ledger.Packet) error {
 	for _, one := range e.Events {
 		one.Runner, one.Response = e.Runner.Fingerprint(), drift.Recorded
-		if _, err := u.ledger.AppendIn(tx, ledger.Draft{Kind: ledger.KindDrift, Call: e.Call, Tool: e.Tool, Principal: e.Principal, Lane: e.Lane, Node: e.Node, Body: one}); err != nil {
+		if _, err := u.ledger.AppendIn(tx, ledger.Draft{
+			Kind: ledger.KindDrift, Call: e.Call, Tool: e.Tool, Principal: e.Principal, Lane: e.Lane, Node: e.Node, Body: one,
+		}); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,8 @@ import (
 // beside those of policy, and what a person fills in goes sealed to the node; the call's time
 // stands still meanwhile. The caller is never asked, and never told what was filled in. About a
 // host a person is asked within the call's time.
-func (d *Dispatcher) converse(ctx context.Context, c *committed, clock *capabilities.Timeout, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+func (d *Dispatcher) converse(ctx context.Context, c *committed, clock *capabilities.Timeout,
+	progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 	o, t := c.Of(), d.ticket(c)
 	var stood atomic.Int64
 	var elicit func(context.Context, *wire.Elicit) *wire.Elicited
@@ -67,7 +68,8 @@ func (d *Dispatcher) elicit(ctx context.Context, o *order, t *wire.Ticket, m *wi
 		return &wire.Elicited{Number: m.Number, Action: reply.Action}
 	}
 	defer reply.Content.Wipe()
-	bytes, err := sealed.Seal(m.Key, sealed.Binding{Node: t.Node, Call: t.Call, Tool: t.Tool, Envelope: t.Envelope, Grants: t.Grants}, reply.Content)
+	bytes, err := sealed.Seal(m.Key, sealed.Binding{Node: t.Node, Call: t.Call, Tool: t.Tool, Envelope: t.Envelope, Grants: t.Grants},
+		reply.Content)
 	if err != nil {
 		d.opts.Log.Error("tools.dispatch.elicit", "hop", capabilities.HopRun, "call", o.id, "tool", o.tool, "err", err)
 		return no

@@ -102,7 +102,8 @@ func gone() *capabilities.Error {
 // it; the row was in state from.
 func (d *Dispatcher) keepEnd(tx *store.Tx, c *openCall, from opencalls.State, r *capabilities.Result, f opencalls.Fate) error {
 	reuses := c.again != (execution.Key{}) && r.Status == capabilities.StatusOK
-	if f != opencalls.FateUnknown && (f != opencalls.FateFreed && c.row.Request != "" || reuses || c.task != "") { // a crash may come before the task has it
+	// a crash may come before the task has it
+	if f != opencalls.FateUnknown && (f != opencalls.FateFreed && c.row.Request != "" || reuses || c.task != "") {
 		if err := d.open.KeepIn(tx, c.id, r); err != nil {
 			return err
 		}
@@ -152,5 +153,6 @@ func confirms(recorded packet.End, told *capabilities.Result) bool {
 	ended := func(code capabilities.Code) bool {
 		return code == capabilities.CodeCancelled || code == capabilities.CodeStopped || code == capabilities.CodeUnauthenticated
 	}
-	return recorded.Code != "" && told.Status != capabilities.StatusOK && (recorded.Code == told.Code || ended(recorded.Code) && ended(told.Code))
+	return recorded.Code != "" && told.Status != capabilities.StatusOK &&
+		(recorded.Code == told.Code || ended(recorded.Code) && ended(told.Code))
 }

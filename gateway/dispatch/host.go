@@ -73,7 +73,8 @@ func (d *Dispatcher) host(ctx context.Context, o *order, m *wire.HostAsk) *wire.
 	}
 	said, err := d.opts.Consent.AskHost(ctx, consent.HostAsk{
 		Running: o.running(), Target: m.Target, Key: key, Args: o.args.Canonical, Evidence: o.shown(o.desc.EvidenceArgs(o.args.Canonical)),
-		Purpose: o.args.Purpose, Within: time.Until(o.began.Add(o.waited + o.args.Timeout)), Risk: string(o.sealed.Risk), Envelope: o.sealed.Summary(),
+		Purpose: o.args.Purpose, Within: time.Until(o.began.Add(o.waited + o.args.Timeout)), Risk: string(o.sealed.Risk),
+		Envelope: o.sealed.Summary(),
 	})
 	switch {
 	case err != nil:
@@ -118,8 +119,8 @@ func (d *Dispatcher) widen(ctx context.Context, o *order, key string, said conse
 		return nil, err
 	}
 	body := &packet.Decision{
-		Effect: policy.Allow, Policies: o.verdict.Determining, Snapshot: sealed.Snapshot, EnvelopeHash: sealed.HashHex(), Envelope: sealed.Bytes, Grant: said.Permit.Grant,
-		Approval: said.Approval, Reason: x.Reason, Role: o.req.Role,
+		Effect: policy.Allow, Policies: o.verdict.Determining, Snapshot: sealed.Snapshot, EnvelopeHash: sealed.HashHex(), Envelope: sealed.Bytes,
+		Grant: said.Permit.Grant, Approval: said.Approval, Reason: x.Reason, Role: o.req.Role,
 	}
 	if err := d.opts.Ledger.Append(context.WithoutCancel(ctx), o.draft(ledger.KindCallEscalated, body)); err != nil {
 		return nil, err

@@ -54,7 +54,8 @@ func (c *openCall) masked(r *capabilities.Result, e *opencalls.End) *int64 {
 	}
 	for i, b := range r.Blobs {
 		if !mask.Texts(b.MIME) {
-			*r = c.failure(capabilities.Errorf(capabilities.CodeNotSupported, "This call returns texts without personal data only, and %.64q is no text.", b.MIME))
+			*r = c.failure(
+				capabilities.Errorf(capabilities.CodeNotSupported, "This call returns texts without personal data only, and %.64q is no text.", b.MIME))
 			return &n
 		}
 		clean, found := mask.Text(string(b.Bytes))

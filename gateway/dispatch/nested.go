@@ -73,7 +73,8 @@ func (n *nest) attenuate(in *policy.EnvelopeInput, narrows string) *capabilities
 	}
 	granted := n.parent.Grants
 	refuse := func(what string) *capabilities.Error {
-		return capabilities.Errorf(capabilities.CodeDeniedByPolicy, "%s needs %s, which the call that it is inside of was not granted.", in.Profile.Tool, what).
+		return capabilities.Errorf(capabilities.CodeDeniedByPolicy, "%s needs %s, which the call that it is inside of was not granted.",
+			in.Profile.Tool, what).
 			WithHint("A call inside another has at most its grants.")
 	}
 	if x := in.Escalation; x != nil {
@@ -93,7 +94,8 @@ func (n *nest) attenuate(in *policy.EnvelopeInput, narrows string) *capabilities
 		}
 	}
 	if limited := keysOf(granted, capabilities.NarrowDomains); len(limited) > 0 {
-		in.Hosts = slices.DeleteFunc(slices.Clone(in.Hosts), func(h string) bool { return !slices.Contains(limited, capabilities.NarrowDomains+h) })
+		in.Hosts = slices.DeleteFunc(slices.Clone(in.Hosts),
+			func(h string) bool { return !slices.Contains(limited, capabilities.NarrowDomains+h) })
 	}
 	if narrows == "" {
 		return nil
@@ -128,7 +130,9 @@ type composition struct {
 
 // compose returns what makes the calls inside o.
 func (d *Dispatcher) compose(o *order) func(context.Context, registry.Nested) capabilities.Result {
-	c := &composition{d: d, o: o, began: time.Now(), nest: &nest{above: []capabilities.ToolID{o.tool}, parent: o.sealed, spent: new(atomic.Int64)}}
+	c := &composition{
+		d: d, o: o, began: time.Now(), nest: &nest{above: []capabilities.ToolID{o.tool}, parent: o.sealed, spent: new(atomic.Int64)},
+	}
 	if up := o.req.inside; up != nil {
 		c.nest.above, c.nest.spent = append(slices.Clone(up.above), o.tool), up.spent
 	}
@@ -162,7 +166,8 @@ func (c *composition) call(ctx context.Context, n registry.Nested) (result capab
 }
 
 // admit is hops 2 to 7 of a call inside another, without 5.
-func (c *composition) admit(ctx context.Context, t *trail, r Request, n registry.Nested, x *execution.Execution, held *holds) (*committed, *capabilities.Error) {
+func (c *composition) admit(ctx context.Context, t *trail, r Request, n registry.Nested, x *execution.Execution,
+	held *holds) (*committed, *capabilities.Error) {
 	d := c.d
 	left := c.o.args.Timeout - time.Since(c.began)
 	if n.Undo {
@@ -257,7 +262,8 @@ func (d *Dispatcher) foreseeInside(n *routed, desc *catalog.Descriptor, args []b
 }
 
 // foreseen decides on one of them; denied is policy's verdict, where that is what refuses it.
-func (d *Dispatcher) foreseen(n *routed, one *registry.Planned, roster []route.Node, depth int, left *int) (_ *capabilities.Error, denied *policy.Decision) {
+func (d *Dispatcher) foreseen(n *routed, one *registry.Planned, roster []route.Node, depth int,
+	left *int) (_ *capabilities.Error, denied *policy.Decision) {
 	desc, ok := d.opts.Registry.Get(one.Tool)
 	if !ok || !desc.ModelFacing || !d.delivers(n.principal, desc) {
 		return capabilities.Errorf(capabilities.CodeUnknownTool, "there is no tool %.128q", one.Tool), nil
@@ -285,7 +291,8 @@ func (d *Dispatcher) foreseen(n *routed, one *registry.Planned, roster []route.N
 	refuse := func(v *policy.Decision) (*capabilities.Error, *policy.Decision) {
 		e := capabilities.Errorf(v.Code, "%s", v.Reason)
 		if n.req.Caller.readsPolicy(n.engine) {
-			return e.WithAction(capabilities.Action{Key: capabilities.ActionExplainPolicy, Tool: desc.Tool}, "A rule is in the way, or none permits it."), v
+			return e.WithAction(capabilities.Action{Key: capabilities.ActionExplainPolicy, Tool: desc.Tool},
+				"A rule is in the way, or none permits it."), v
 		}
 		return e, v
 	}
@@ -341,7 +348,8 @@ func (d *Dispatcher) halfDone(row opencalls.Call, desc *catalog.Descriptor) *cap
 			done++
 		}
 	}
-	return capabilities.Errorf(capabilities.CodeUnknownOutcome, "The gateway ended while the call ran. %d of its calls had ended well; it was not carried on with, and nothing was undone.", done).
+	return capabilities.Errorf(capabilities.CodeUnknownOutcome,
+		"The gateway ended while the call ran. %d of its calls had ended well; it was not carried on with, and nothing was undone.", done).
 		WithHint("Details say which calls it had made. Look at what they did before calling it again: it begins with its first step.").
 		WithDetails(map[string]any{"steps": steps})
 }

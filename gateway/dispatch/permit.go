@@ -34,7 +34,8 @@ func (h *holds) release() {
 // permit is hop 6: it waits while a person keeps the node, asks a person where policy says so, and
 // takes the call's place on its node. Everything that it takes is in held, also when it fails.
 // within is how long a step may wait for its answer; nil for a call that is none.
-func (d *Dispatcher) permit(ctx context.Context, v *decided, x *execution.Execution, within func() time.Duration, held *holds) (*permitted, *capabilities.Error) {
+func (d *Dispatcher) permit(ctx context.Context, v *decided, x *execution.Execution, within func() time.Duration,
+	held *holds) (*permitted, *capabilities.Error) {
 	w := &waiter{d: d, x: x}
 	v, err := w.yield(ctx, v)
 	if err != nil {
@@ -56,7 +57,8 @@ func (d *Dispatcher) permit(ctx context.Context, v *decided, x *execution.Execut
 
 // ask waits for a person's word on what policy asks about. With it policy decides again, and
 // the envelope is made again for what goes on; the first decision stays as it was.
-func (d *Dispatcher) ask(ctx context.Context, v *decided, x *execution.Execution, within func() time.Duration, held *holds) (*permitted, *capabilities.Error) {
+func (d *Dispatcher) ask(ctx context.Context, v *decided, x *execution.Execution, within func() time.Duration,
+	held *holds) (*permitted, *capabilities.Error) {
 	if v.verdict.Effect != policy.Ask {
 		return &permitted{decided: v}, nil
 	}

@@ -24,10 +24,12 @@ type Nodes interface {
 	Snapshot() []route.Node
 	// Dispatch sends a ticket and waits for its answer. CodeNodeDisconnected means
 	// that no handler started; CodeUnknownOutcome that nobody here can tell.
-	Dispatch(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error)
+	Dispatch(ctx context.Context, node capabilities.NodeID, t *wire.Ticket,
+		progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error)
 	// Deliver is Dispatch; seal is called, at most once, with the key of a node that has
 	// accepted the ticket.
-	Deliver(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress), seal func(key []byte) ([]byte, error)) (wire.Answer, []capabilities.Blob, error)
+	Deliver(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
+		seal func(key []byte) ([]byte, error)) (wire.Answer, []capabilities.Blob, error)
 	// Conduct is Dispatch; order answers each step that the node asks for, beside others,
 	// and ended takes how those that had a ticket ended.
 	Conduct(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
@@ -36,7 +38,8 @@ type Nodes interface {
 	// the node sends, host each host that it asks about, beside others; nil: none are answered. A node
 	// that cannot be answered gets the ticket as by Dispatch.
 	Converse(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
-		elicit func(context.Context, *wire.Elicit) *wire.Elicited, host func(context.Context, *wire.HostAsk) *wire.HostAnswer) (wire.Answer, []capabilities.Blob, error)
+		elicit func(context.Context, *wire.Elicit) *wire.Elicited,
+		host func(context.Context, *wire.HostAsk) *wire.HostAnswer) (wire.Answer, []capabilities.Blob, error)
 	// Scene asks a node what a call would meet there; empty where it cannot tell.
 	Scene(ctx context.Context, node capabilities.NodeID, ask wire.SceneAsk) (wire.Scene, error)
 	// Ask asks a node's journal what became of calls.

@@ -150,7 +150,8 @@ func terminalKind(s capabilities.Status) ledger.Kind {
 }
 
 // endIn writes the end of c, which was in state from, and what its fate leaves of it.
-func (d *Dispatcher) endIn(tx *store.Tx, c *openCall, from opencalls.State, last ledger.Draft, r *capabilities.Result, f opencalls.Fate) error {
+func (d *Dispatcher) endIn(tx *store.Tx, c *openCall, from opencalls.State, last ledger.Draft, r *capabilities.Result,
+	f opencalls.Fate) error {
 	packets, err := d.opts.Ledger.AppendIn(tx, last)
 	if err != nil {
 		return err
@@ -252,7 +253,9 @@ func (c *openCall) conclude(e opencalls.End) (r capabilities.Result) {
 
 func (c *openCall) endBody(r *capabilities.Result, e *opencalls.End) *packet.End {
 	c.passed(capabilities.HopRecord)
-	body := &packet.End{Status: r.Status, Code: r.Code, Effect: r.Effect, Isolation: e.Answer.Isolation, DurationMS: r.DurationMS, Hops: c.hops.list()}
+	body := &packet.End{
+		Status: r.Status, Code: r.Code, Effect: r.Effect, Isolation: e.Answer.Isolation, DurationMS: r.DurationMS, Hops: c.hops.list(),
+	}
 	if r.Code == capabilities.CodeResultExpired && e.Err == nil {
 		body.Status = e.Answer.Status // it ended well, and only the result is gone
 	}

@@ -124,7 +124,8 @@ func (w *waiter) await(ctx context.Context, v *decided, kept *reserve.Reservatio
 
 // keepNode keeps the node of an exclusive call until handBack is called with how the call ended. A
 // take-over that it cannot record does not begin.
-func (d *Dispatcher) keepNode(ctx context.Context, o *order, x *execution.Execution) (handBack func(capabilities.Result), e *capabilities.Error) {
+func (d *Dispatcher) keepNode(ctx context.Context, o *order,
+	x *execution.Execution) (handBack func(capabilities.Result), e *capabilities.Error) {
 	ended, ok := d.reserved.Keep(o.visit(x))
 	if !ok {
 		return nil, &capabilities.Error{Code: capabilities.CodeTakenOver}

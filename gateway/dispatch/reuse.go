@@ -36,7 +36,8 @@ func (v *decided) repeatKey() (execution.Key, bool) {
 }
 
 // earlierResult returns the result that stands for v under key; nil, nil: v runs.
-func (d *Dispatcher) earlierResult(ctx context.Context, v *decided, key execution.Key) (r *capabilities.Result, how string, _ *capabilities.Error) {
+func (d *Dispatcher) earlierResult(ctx context.Context, v *decided,
+	key execution.Key) (r *capabilities.Result, how string, _ *capabilities.Error) {
 	if key.Request != "" {
 		r, err := d.replay(ctx, v)
 		return r, repeatReplayed, err

@@ -61,7 +61,8 @@ func (q *resolved) shown(evidence map[string]any) map[string]any {
 // deliver orders a call that needs a secret. The node's guard accepts it first; only
 // then is the reference looked up again, the fact recorded, the value resolved,
 // sealed to the node's key of this call, and forgotten here.
-func (d *Dispatcher) deliver(ctx context.Context, c *committed, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+func (d *Dispatcher) deliver(ctx context.Context, c *committed,
+	progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 	o, t := c.Of(), d.ticket(c)
 	answer, blobs, err := d.opts.Nodes.Deliver(ctx, o.node.ID, t, progress, func(key []byte) ([]byte, error) {
 		// It may have been taken back while somebody was asked.
@@ -92,12 +93,15 @@ func (d *Dispatcher) deliver(ctx context.Context, c *committed, progress func(ca
 // brokers notes that a node asked for a secret, and refuses one that the envelope does not grant:
 // what the broker sees is compared like what nodes see (S1-46).
 func (t *trail) brokers(reference string) *capabilities.Error {
-	seen := wire.Observation{Key: capabilities.KeySecret, Detail: reference, Count: 1, Refused: !slices.Contains(t.sealed.Grants, capabilities.KeySecret)}
+	seen := wire.Observation{
+		Key: capabilities.KeySecret, Detail: reference, Count: 1, Refused: !slices.Contains(t.sealed.Grants, capabilities.KeySecret),
+	}
 	t.brokered = append(t.brokered, seen)
 	if !seen.Refused {
 		return nil
 	}
-	return capabilities.Errorf(capabilities.CodeDriftCritical, "The node asked for a secret that the call was never granted, and did not get it.")
+	return capabilities.Errorf(capabilities.CodeDriftCritical,
+		"The node asked for a secret that the call was never granted, and did not get it.")
 }
 
 // alsoBrokered adds what the broker saw to what a node says, unless it says so itself.

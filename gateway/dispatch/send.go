@@ -52,7 +52,8 @@ func (d *Dispatcher) send(ctx context.Context, c *committed, progress func(capab
 }
 
 // transport has the node run c, in the way that its descriptor asks for; clock is the call's time.
-func (d *Dispatcher) transport(ctx context.Context, c *committed, clock *capabilities.Timeout, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+func (d *Dispatcher) transport(ctx context.Context, c *committed, clock *capabilities.Timeout,
+	progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 	o := c.Of()
 	switch {
 	case o.desc.TakesSteps():

@@ -64,7 +64,8 @@ type stepEnd struct {
 }
 
 // conduct orders a call that takes steps.
-func (d *Dispatcher) conduct(ctx context.Context, c *committed, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+func (d *Dispatcher) conduct(ctx context.Context, c *committed,
+	progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &steps{d: d, parent: c.Of(), began: time.Now(), cancel: cancel, open: map[uint32]*step{}}
@@ -182,7 +183,8 @@ func (s *steps) place(q *resolved) (*routed, *capabilities.Error) {
 func (s *steps) standing(now *policy.Engine) *capabilities.Error {
 	p := s.parent
 	if p.permit.Grant != "" && !s.d.opts.Consent.Stands(p.permit) {
-		return capabilities.Errorf(capabilities.CodeConsentDenied, "The grant of %s was taken back or is over, so the call takes no more steps.", p.desc.Tool)
+		return capabilities.Errorf(capabilities.CodeConsentDenied, "The grant of %s was taken back or is over, so the call takes no more steps.",
+			p.desc.Tool)
 	}
 	if now.SnapshotID() == p.engine.SnapshotID() {
 		return nil
@@ -190,7 +192,8 @@ func (s *steps) standing(now *policy.Engine) *capabilities.Error {
 	request := p.policyRequest(p.node)
 	request.Consented, request.Time = p.permit.Grant != "", time.Now()
 	if v := now.Decide(request); v.Effect != policy.Allow {
-		return capabilities.Errorf(capabilities.CodeDeniedByPolicy, "Policy has changed and no longer allows %s, so it takes no more steps.", p.desc.Tool)
+		return capabilities.Errorf(capabilities.CodeDeniedByPolicy, "Policy has changed and no longer allows %s, so it takes no more steps.",
+			p.desc.Tool)
 	}
 	return nil
 }

@@ -67,7 +67,8 @@ func (d *Dispatcher) Cancel(ctx context.Context, by Caller, c Cancelling) (capab
 // halted refuses everything while the stop switch is on.
 func (d *Dispatcher) halted() *capabilities.Error {
 	if _, on := d.opts.Stop(); on {
-		return capabilities.Errorf(capabilities.CodeStopped, "The gateway's stop switch is on.").WithAction(capabilities.Action{Key: capabilities.ActionResumeSite}, "A person has to resume the gateway.")
+		return capabilities.Errorf(capabilities.CodeStopped, "The gateway's stop switch is on.").
+			WithAction(capabilities.Action{Key: capabilities.ActionResumeSite}, "A person has to resume the gateway.")
 	}
 	return nil
 }

@@ -37,7 +37,8 @@ func (m *Model) Compliance(ctx context.Context, in Span) (api.Compliance, error)
 	}
 	pii := api.ComplianceCheck{
 		Name: "pii_masked", Records: wanted,
-		Definition: "Calls granted data.access.pii_masked, and those of them whose end says that what they returned was masked. One that still runs is missing, too.",
+		Definition: "Calls granted data.access.pii_masked, and those of them whose end says that what they returned was masked. One that still " +
+			"runs is missing, too.",
 	}
 	for _, one := range done {
 		if one.a == "calls" {
@@ -123,7 +124,8 @@ func (m *Model) Profiles(ctx context.Context, in Span) (api.Profiles, error) {
 		out.Rows = append(out.Rows, api.ProfileRow{Tool: one.tool, Profile: one.a, Snapshot: one.b, Decisions: one.n})
 	}
 	slices.SortFunc(out.Rows, func(a, b api.ProfileRow) int {
-		return cmp.Or(cmp.Compare(b.Decisions, a.Decisions), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Profile, b.Profile), cmp.Compare(a.Snapshot, b.Snapshot))
+		return cmp.Or(cmp.Compare(b.Decisions, a.Decisions), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Profile, b.Profile),
+			cmp.Compare(a.Snapshot, b.Snapshot))
 	})
 	out.Rows = out.Rows[:min(len(out.Rows), maxRows)]
 	return out, err
@@ -169,7 +171,8 @@ func (m *Model) Changes(ctx context.Context, in Span) (api.Changes, error) {
 		}
 	}
 	slices.SortFunc(out.Rows, func(a, b api.ChangeRow) int {
-		return cmp.Or(cmp.Compare(change(b), change(a)), cmp.Compare(a.Effect, b.Effect), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(change(b), change(a)), cmp.Compare(a.Effect, b.Effect), cmp.Compare(a.Tool, b.Tool),
+			cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Key, b.Key))
 	})
 	return out, nil
 }

@@ -56,7 +56,8 @@ type cell struct {
 
 // compare orders cells.
 func compare(a, b cell) int {
-	return cmp.Or(cmp.Compare(a.Fact, b.Fact), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B), cmp.Compare(a.C, b.C))
+	return cmp.Or(cmp.Compare(a.Fact, b.Fact), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B),
+		cmp.Compare(a.C, b.C))
 }
 
 // folded are the kinds of packets that say something to fold.

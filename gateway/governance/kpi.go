@@ -59,8 +59,9 @@ var kpis = [...]kpi{
 	},
 	{
 		name: "isolation_mismatches", unit: "count", target: 0,
-		definition: "Calls for which the isolation that they need was not to be had, refused or let run by policy, and drift events of a call below its class.",
-		of:         func(a *amounts) (float64, bool) { return float64(a.mismatches + a.below), true },
+		definition: "Calls for which the isolation that they need was not to be had, refused or let run by policy, and drift events of a call " +
+			"below its class.",
+		of: func(a *amounts) (float64, bool) { return float64(a.mismatches + a.below), true },
 	},
 	{
 		name: "mean_time_to_remediate_s", unit: "seconds", target: 24 * 3600,
@@ -126,7 +127,8 @@ func (m *Model) KPIs(ctx context.Context, in Span) (api.KPIs, error) {
 		return out, err
 	}
 	for i, to := range [...]*api.KPI{
-		&out.DeclarationCompleteness, &out.GrantReductionRatio, &out.DriftPer1000, &out.PrivilegedShare, &out.IsolationMismatches, &out.MeanTimeToRemediate,
+		&out.DeclarationCompleteness, &out.GrantReductionRatio, &out.DriftPer1000, &out.PrivilegedShare, &out.IsolationMismatches,
+		&out.MeanTimeToRemediate,
 	} {
 		k := kpis[i]
 		*to = api.KPI{Name: k.name, Unit: k.unit, Target: k.target, Definition: k.definition, Trend: []float64{}}

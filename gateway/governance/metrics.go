@@ -71,8 +71,9 @@ func (m *Model) figures(ctx context.Context) (map[string]map[string]float64, err
 		fact fact
 		by   column
 	}{
-		{"handrail_governance_decisions", decisions, byA}, {"handrail_governance_executions", executions, byA}, {"handrail_governance_drift", drifts, byA},
-		{"handrail_governance_withheld", withheld, byA}, {"handrail_governance_privileged", privileged, byTool},
+		{"handrail_governance_decisions", decisions, byA}, {"handrail_governance_executions", executions, byA},
+		{"handrail_governance_drift", drifts, byA}, {"handrail_governance_withheld", withheld, byA},
+		{"handrail_governance_privileged", privileged, byTool},
 	} {
 		list, err := m.sums(ctx, all, one.fact, one.by)
 		if err != nil {

@@ -293,7 +293,8 @@ func (m *Model) foldThese(ctx context.Context, after, through uint64, kinds []le
 				return err
 			}
 		}
-		_, err := tx.Exec("INSERT INTO governance_state (one, version, seq) VALUES (1, $1, $2) ON CONFLICT DO UPDATE SET version = excluded.version, seq = excluded.seq",
+		_, err := tx.Exec("INSERT INTO governance_state (one, version, seq) VALUES (1, $1, $2) ON CONFLICT DO UPDATE SET version = "+
+			"excluded.version, seq = excluded.seq",
 			foldVersion, int64(through))
 		return err
 	})
@@ -389,7 +390,9 @@ func addTo(tx *store.Tx, at when, add map[int64]int64) error {
 	if text, err = json.Marshal(list); err != nil {
 		return err
 	}
-	_, err = tx.Exec("INSERT INTO governance_time (grain, start, numbers) VALUES ($1, $2, $3) ON CONFLICT DO UPDATE SET numbers = excluded.numbers", int(at.grain), at.start, string(text))
+	_, err = tx.Exec(
+		"INSERT INTO governance_time (grain, start, numbers) VALUES ($1, $2, $3) ON CONFLICT DO UPDATE SET numbers = excluded.numbers",
+		int(at.grain), at.start, string(text))
 	return err
 }
 
@@ -413,7 +416,8 @@ func (m *Model) sweep(ctx context.Context) error {
 	now := m.opts.Now()
 	var old bool
 	err := m.opts.Store.Read().QueryRowContext(ctx,
-		"SELECT EXISTS (SELECT 1 FROM governance_time WHERE grain = $1 AND start < $2)", int(Hour), now.Add(-keepHours-24*time.Hour).Unix()).Scan(&old)
+		"SELECT EXISTS (SELECT 1 FROM governance_time WHERE grain = $1 AND start < $2)", int(Hour), now.Add(-keepHours-24*time.Hour).Unix()).
+		Scan(&old)
 	if err != nil || !old {
 		return err
 	}

@@ -92,7 +92,9 @@ func (m *Model) about(ctx context.Context, in Span) (span, api.GovernanceSpan, e
 		return s, api.GovernanceSpan{}, err
 	}
 	head := m.opts.Ledger.Head()
-	return s, api.GovernanceSpan{From: s.from, To: s.to, Grain: s.grain.String(), Through: through, Head: hex.EncodeToString(head.Hash[:]), HeadSeq: head.Seq}, nil
+	return s, api.GovernanceSpan{
+		From: s.from, To: s.to, Grain: s.grain.String(), Through: through, Head: hex.EncodeToString(head.Hash[:]), HeadSeq: head.Seq,
+	}, nil
 }
 
 // Coverage returns what tools declare beside what they are granted and what they use: the keys
@@ -175,12 +177,14 @@ func (m *Model) Isolation(ctx context.Context, in Span) (api.Isolation, error) {
 	}
 	for _, one := range ran[:min(len(ran), maxRows)] {
 		out.Rows = append(out.Rows, api.IsolationRow{
-			Start: one.start, Class: capabilities.IsolationClass(one.a), Given: capabilities.IsolationClass(one.b), Node: capabilities.NodeID(one.c), Executions: one.n,
+			Start: one.start, Class: capabilities.IsolationClass(one.a), Given: capabilities.IsolationClass(one.b), Node: capabilities.NodeID(one.c),
+			Executions: one.n,
 		})
 	}
 	none, err := m.sums(ctx, s, mismatches, byTime, byA)
 	for _, one := range none[:min(len(none), maxRows)] {
-		out.Unavailable = append(out.Unavailable, api.IsolationRow{Start: one.start, Class: capabilities.IsolationClass(one.a), Executions: one.n})
+		out.Unavailable = append(out.Unavailable,
+			api.IsolationRow{Start: one.start, Class: capabilities.IsolationClass(one.a), Executions: one.n})
 	}
 	return out, err
 }
@@ -206,7 +210,8 @@ func (m *Model) Privilege(ctx context.Context, in Span) (api.Privilege, error) {
 	if err != nil {
 		return out, err
 	}
-	list, err := m.sumsOf(ctx, s, used, func(c *cell) bool { return c.A == in.Key || in.Key == "" && isPrivileged(c.A) }, byTime, byTool, byA, byB, byC)
+	list, err := m.sumsOf(ctx, s, used, func(c *cell) bool { return c.A == in.Key || in.Key == "" && isPrivileged(c.A) }, byTime, byTool, byA,
+		byB, byC)
 	for _, one := range list[:min(len(list), maxRows)] {
 		out.Rows = append(out.Rows, privilegeRow(one))
 	}
@@ -215,7 +220,8 @@ func (m *Model) Privilege(ctx context.Context, in Span) (api.Privilege, error) {
 
 func privilegeRow(one sum) api.PrivilegeRow {
 	return api.PrivilegeRow{
-		Start: one.start, Tool: one.tool, Key: one.a, Principal: capabilities.PrincipalID(one.b), Node: capabilities.NodeID(one.c), Executions: one.n,
+		Start: one.start, Tool: one.tool, Key: one.a, Principal: capabilities.PrincipalID(one.b), Node: capabilities.NodeID(one.c),
+		Executions: one.n,
 	}
 }
 
@@ -239,7 +245,8 @@ func (m *Model) Friction(ctx context.Context, in Span) (api.Friction, error) {
 	}
 	less, err := m.sums(ctx, s, withheld, byTool, byA, byB)
 	for _, one := range less {
-		out.Rows = append(out.Rows, api.FrictionRow{Effect: "reduced", Category: category(one.a), Key: one.a, Tool: one.tool, Rule: one.b, Calls: one.n})
+		out.Rows = append(out.Rows,
+			api.FrictionRow{Effect: "reduced", Category: category(one.a), Key: one.a, Tool: one.tool, Rule: one.b, Calls: one.n})
 	}
 	slices.SortStableFunc(out.Rows, func(a, b api.FrictionRow) int {
 		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Effect, b.Effect), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Rule, b.Rule))

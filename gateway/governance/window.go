@@ -37,7 +37,8 @@ func (m *Model) window(ctx context.Context, s span) (*window, error) {
 			return had, nil
 		}
 	}
-	rows, err := m.opts.Store.Read().QueryContext(ctx, "SELECT start, numbers FROM governance_time WHERE grain = $1 AND start >= $2 AND start < $3 ORDER BY start", int(w.grain), w.from, w.to)
+	rows, err := m.opts.Store.Read().QueryContext(ctx,
+		"SELECT start, numbers FROM governance_time WHERE grain = $1 AND start >= $2 AND start < $3 ORDER BY start", int(w.grain), w.from, w.to)
 	if err != nil {
 		return nil, fmt.Errorf("governance: %w", err)
 	}

@@ -172,7 +172,8 @@ func (j *Jobs) Put(ctx context.Context, p capabilities.PrincipalID, n api.NewJob
 			return err
 		}
 		var open int
-		if err := tx.QueryRow(`SELECT COUNT(*) FROM jobs WHERE principal = $1 AND state IN ('queued','running')`, string(p)).Scan(&open); err != nil {
+		if err := tx.QueryRow(`SELECT COUNT(*) FROM jobs WHERE principal = $1 AND state IN ('queued','running')`, string(p)).
+			Scan(&open); err != nil {
 			return err
 		}
 		if open >= maxEach {
@@ -248,7 +249,8 @@ func saveIn(tx *store.Tx, one *Job, fresh bool) error {
 		return err
 	}
 	if fresh {
-		_, err = tx.Exec(`INSERT INTO jobs (id, principal, lane, state, priority, due_ms, until_ms, created_ms, body) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9)`,
+		_, err = tx.Exec(
+			`INSERT INTO jobs (id, principal, lane, state, priority, due_ms, until_ms, created_ms, body) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9)`,
 			one.ID, string(one.Principal), string(one.Lane), string(one.State), one.Priority,
 			one.Due.UnixMilli(), one.Until.UnixMilli(), one.Created.UnixMilli(), string(body))
 		return err
@@ -276,7 +278,8 @@ func unknown(id string) error {
 
 // Get returns a job of a principal, "" for anybody's; CodeNotFound if there is none.
 func (j *Jobs) Get(ctx context.Context, p capabilities.PrincipalID, id string) (Job, error) {
-	one, err := scan(j.opts.Store.Read().QueryRowContext(ctx, `SELECT body FROM jobs WHERE id = $1 AND ($2 = '' OR principal = $2)`, id, string(p)))
+	one, err := scan(
+		j.opts.Store.Read().QueryRowContext(ctx, `SELECT body FROM jobs WHERE id = $1 AND ($2 = '' OR principal = $2)`, id, string(p)))
 	if errors.Is(err, sql.ErrNoRows) {
 		return Job{}, unknown(id)
 	}

@@ -132,7 +132,8 @@ func (f *Fact) validate(now time.Time) error {
 	}
 	if err := errors.Join(
 		capabilities.ValidateName("principal", string(f.Principal), 128),
-		text("subject", f.Subject, MaxSubject), text("attribute", f.Attribute, MaxSubject), text("text", f.Text, MaxText), text("source", f.Source, maxSource),
+		text("subject", f.Subject, MaxSubject), text("attribute", f.Attribute, MaxSubject), text("text", f.Text, MaxText),
+		text("source", f.Source, maxSource),
 	); err != nil {
 		return err
 	}
@@ -194,12 +195,14 @@ func (k *Facts) Put(ctx context.Context, f Fact) (Fact, error) {
 		if others >= MaxFacts {
 			return capabilities.Errorf(capabilities.CodeOverloaded, "this principal has %d facts already", MaxFacts)
 		}
-		if err := tx.QueryRow(`INSERT INTO knowledge_facts (id, principal, subject, attribute, text, source, confidence, sensitivity, created_ms, expires_ms)
+		if err := tx.QueryRow(
+			`INSERT INTO knowledge_facts (id, principal, subject, attribute, text, source, confidence, sensitivity, created_ms, expires_ms)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 			ON CONFLICT (principal, subject, attribute) DO UPDATE SET text = excluded.text, source = excluded.source,
 				confidence = excluded.confidence, sensitivity = excluded.sensitivity, created_ms = excluded.created_ms, expires_ms = excluded.expires_ms
 			RETURNING id`,
-			newID(), string(f.Principal), f.Subject, f.Attribute, f.Text, f.Source, f.Confidence, string(f.Sensitivity), now.UnixMilli(), milli(f.Expires)).Scan(&f.ID); err != nil {
+			newID(), string(f.Principal), f.Subject, f.Attribute, f.Text, f.Source, f.Confidence, string(f.Sensitivity), now.UnixMilli(),
+			milli(f.Expires)).Scan(&f.ID); err != nil {
 			return err
 		}
 		return k.opts.Record(tx, "knowledge.fact.stored", f.Principal, stored{f.ID, f.Source, f.Confidence, f.Sensitivity, f.Agreed})
@@ -264,7 +267,8 @@ func (k *Facts) Search(ctx context.Context, p capabilities.PrincipalID, text str
 	best := slices.SortedFunc(maps.Keys(weight), func(a, b int64) int { return cmp.Or(cmp.Compare(weight[b], weight[a]), cmp.Compare(b, a)) })
 	list := []Fact{}
 	for _, f := range best[:min(len(best), max(limit, 0))] {
-		one, err := k.query(ctx, `SELECT `+columns+` FROM knowledge_facts WHERE fact = $1 AND principal = $2 AND (expires_ms = 0 OR expires_ms > $3)`,
+		one, err := k.query(ctx,
+			`SELECT `+columns+` FROM knowledge_facts WHERE fact = $1 AND principal = $2 AND (expires_ms = 0 OR expires_ms > $3)`,
 			f, string(p), k.opts.Now().UnixMilli())
 		if err != nil {
 			return nil, err
@@ -279,7 +283,8 @@ const newest = 64
 
 // having returns the newest facts of a principal with a term.
 func (k *Facts) having(ctx context.Context, p capabilities.PrincipalID, term string) (found []int64, err error) {
-	rows, err := k.opts.Store.Read().QueryContext(ctx, `SELECT rowid FROM knowledge_words WHERE knowledge_words MATCH $1 ORDER BY rowid DESC LIMIT $2`,
+	rows, err := k.opts.Store.Read().QueryContext(ctx,
+		`SELECT rowid FROM knowledge_words WHERE knowledge_words MATCH $1 ORDER BY rowid DESC LIMIT $2`,
 		`principal : "`+strings.ReplaceAll(string(p), `"`, `""`)+`" AND {text subject attribute} : `+term, newest)
 	if err != nil {
 		return nil, err
@@ -315,7 +320,8 @@ func terms(text string) []string {
 // common are words of questions, which nearly every fact has.
 var common = func() map[string]bool {
 	m := map[string]bool{}
-	for _, w := range strings.Fields(`the and that what which when where who how did does you your mine about again tell told know remember said say have has was were are for with not this
+	for _, w := range strings.Fields(
+		`the and that what which when where who how did does you your mine about again tell told know remember said say have has was were are for with not this
 		der die das den dem des ein eine und dass was wer wie wann welche welcher ich mein meine dir mir habe hat ist sind war uber noch mal weisst gesagt
 		les des une est que qui quoi quel quelle quand comment mon mes sur avec dit sais
 		los las una que quien cual cuando como mis con sobre dije sabes`) {

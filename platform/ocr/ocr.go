@@ -121,7 +121,9 @@ func (r *Reader) Read(ctx context.Context, f *platform.Frame) ([]platform.SeenTe
 // failure tells a program without its languages from one that failed.
 func failure(code int, said string) error {
 	if strings.Contains(said, "Error opening data file") || strings.Contains(said, "Failed loading language") {
-		return &platform.MissingError{What: "The program tesseract has no language to read.", Fix: "Debian and Ubuntu: apt-get install tesseract-ocr-eng."}
+		return &platform.MissingError{
+			What: "The program tesseract has no language to read.", Fix: "Debian and Ubuntu: apt-get install tesseract-ocr-eng.",
+		}
 	}
 	return fmt.Errorf("tesseract ended with status %d", code)
 }

@@ -29,7 +29,9 @@ const (
 	WallGroup Wall = "cgroup"
 )
 
-var everyWall = []Wall{WallFiles, WallCalls, WallSignals, WallPrivileges, WallLimits, WallProcesses, WallOneDoor, WallNoConnection, WallNamespaces, WallGroup}
+var everyWall = []Wall{
+	WallFiles, WallCalls, WallSignals, WallPrivileges, WallLimits, WallProcesses, WallOneDoor, WallNoConnection, WallNamespaces, WallGroup,
+}
 
 // Classes are those that programs run in here, the weakest first (S1-35). The class of a person's
 // session is none of them: no wall of this package is around it.
@@ -63,7 +65,10 @@ func (l Limits) over(row Limits) Limits {
 		}
 		return class
 	}
-	return Limits{pick(l.CPU, row.CPU), pick(l.Memory, row.Memory), pick(l.File, row.File), pick(l.Processes, row.Processes), pick(l.Processors, row.Processors)}
+	return Limits{
+		pick(l.CPU, row.CPU), pick(l.Memory, row.Memory), pick(l.File, row.File), pick(l.Processes, row.Processes),
+		pick(l.Processors, row.Processors),
+	}
 }
 
 // Standing says whether a wall of a class stands here.
@@ -101,7 +106,8 @@ func (s *Sandbox) Walls(ctx context.Context) []Standing {
 		}
 		deeper := Standing{Class: class, Wall: WallNamespaces, By: "user, mount, pid, net, ipc, uts", Err: none, Deeper: true}
 		if none != nil {
-			deeper.By, deeper.Fix = "", "To have it, too, allow user namespaces (kernel.apparmor_restrict_unprivileged_userns=0; in a container, the calls clone, unshare, mount and pivot_root)."
+			deeper.By, deeper.Fix = "", "To have it, too, allow user namespaces (kernel.apparmor_restrict_unprivileged_userns=0; in a container, "+
+				"the calls clone, unshare, mount and pivot_root)."
 		}
 		all = append(all, deeper)
 		group := Standing{Class: class, Wall: WallGroup, Err: errRlimits, Deeper: true}
@@ -123,7 +129,8 @@ func (s *Sandbox) Check(class capabilities.IsolationClass, net bool) error {
 	}
 	for _, w := range required(class, net) {
 		if _, fix, err := s.host.stands(w); err != nil {
-			return capabilities.Wrap(capabilities.CodeIsolationUnavailable, err, fmt.Sprintf("Programs of class %s cannot be confined on this system: %s: %v.", class, w, err)).WithHint(fix)
+			return capabilities.Wrap(capabilities.CodeIsolationUnavailable, err,
+				fmt.Sprintf("Programs of class %s cannot be confined on this system: %s: %v.", class, w, err)).WithHint(fix)
 		}
 	}
 	return nil

@@ -265,7 +265,8 @@ func launch(o *order, files []*os.File, sid *windows.SID, in *job) (*os.Process,
 	start.StdInput, start.StdOutput, start.StdErr = handles[0], handles[1], handles[2]
 	var made windows.ProcessInformation
 	env := environmentBlock(o.Env)
-	if err := windows.CreateProcessAsUser(token, words[0], words[1], nil, nil, true, flags, env, words[2], &start.StartupInfo, &made); err != nil {
+	if err := windows.CreateProcessAsUser(token, words[0], words[1], nil, nil, true, flags, env, words[2], &start.StartupInfo,
+		&made); err != nil {
 		return nil, &fs.PathError{Op: "start", Path: o.Path, Err: err}
 	}
 	defer windows.CloseHandle(made.Thread)

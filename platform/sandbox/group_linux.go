@@ -87,7 +87,8 @@ func mountsOf(text string) (list []mount) {
 func ownGroup(text, controller string) (string, bool) {
 	for line := range strings.Lines(text) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) == 3 && (controller == "" && parts[1] == "" || controller != "" && slices.Contains(strings.Split(parts[1], ","), controller)) {
+		if len(parts) == 3 &&
+			(controller == "" && parts[1] == "" || controller != "" && slices.Contains(strings.Split(parts[1], ","), controller)) {
 			return parts[2], true
 		}
 	}
@@ -156,7 +157,8 @@ func oldTrees(mounts, own string) (list []hierarchy) {
 		}
 		for _, m := range mountsOf(mounts) {
 			dir, ok := m.folder(path)
-			if h := (hierarchy{dir: dir, version: 1, controllers: []string{name}}); ok && m.kind == "cgroup" && slices.Contains(m.options, name) && h.usable() {
+			if h := (hierarchy{dir: dir, version: 1, controllers: []string{name}}); ok && m.kind == "cgroup" && slices.Contains(m.options, name) &&
+				h.usable() {
 				list = append(list, h)
 				break
 			}

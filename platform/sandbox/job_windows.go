@@ -41,7 +41,8 @@ func newJob(l Limits) (*job, error) {
 	}
 	j := &job{handle}
 	want := jobLimits(l)
-	if _, err := windows.SetInformationJobObject(handle, windows.JobObjectExtendedLimitInformation, uintptr(unsafe.Pointer(&want)), uint32(unsafe.Sizeof(want))); err != nil {
+	if _, err := windows.SetInformationJobObject(handle, windows.JobObjectExtendedLimitInformation, uintptr(unsafe.Pointer(&want)),
+		uint32(unsafe.Sizeof(want))); err != nil {
 		j.close()
 		return nil, fmt.Errorf("job object: %w", err)
 	}

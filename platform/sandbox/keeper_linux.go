@@ -219,7 +219,8 @@ func wantedBy(pid int, at uintptr, length uint32) (to netip.AddrPort, err error)
 	if length < uint32(len(address)) || length > 128 {
 		return to, unix.EINVAL
 	}
-	n, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &address[0], Len: uint64(len(address))}}, []unix.RemoteIovec{{Base: at, Len: len(address)}}, 0)
+	n, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &address[0], Len: uint64(len(address))}},
+		[]unix.RemoteIovec{{Base: at, Len: len(address)}}, 0)
 	if err != nil || n != len(address) {
 		return to, unix.EFAULT
 	}
@@ -268,7 +269,8 @@ func (k *keeper) utimes(n *notification) error {
 	times := [2]unix.Timespec{now, now}
 	if n.args[2] != 0 {
 		data := unsafe.Slice((*byte)(unsafe.Pointer(&times)), unsafe.Sizeof(times))
-		got, err := unix.ProcessVMReadv(int(n.pid), []unix.Iovec{{Base: &data[0], Len: uint64(len(data))}}, []unix.RemoteIovec{{Base: uintptr(n.args[2]), Len: len(data)}}, 0)
+		got, err := unix.ProcessVMReadv(int(n.pid), []unix.Iovec{{Base: &data[0], Len: uint64(len(data))}},
+			[]unix.RemoteIovec{{Base: uintptr(n.args[2]), Len: len(data)}}, 0)
 		if err != nil || got != len(data) {
 			return unix.EFAULT
 		}
@@ -301,7 +303,8 @@ func (k *keeper) below(n *notification, path string, how uint64, change func(fil
 		if err != nil || !filepath.IsLocal(rel) {
 			continue
 		}
-		file, err := unix.Openat2(folder.fd, rel, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | how, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS})
+		file, err := unix.Openat2(folder.fd, rel,
+			&unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | how, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS})
 		if err != nil {
 			return err
 		}
@@ -351,7 +354,8 @@ func textAt(pid int, at uintptr) (string, error) {
 	var text []byte
 	for len(text) < unix.PathMax {
 		part := make([]byte, 256-at%256) // within a page
-		n, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &part[0], Len: uint64(len(part))}}, []unix.RemoteIovec{{Base: at, Len: len(part)}}, 0)
+		n, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &part[0], Len: uint64(len(part))}}, []unix.RemoteIovec{{Base: at, Len: len(part)}},
+			0)
 		if err != nil || n <= 0 {
 			return "", unix.EFAULT
 		}

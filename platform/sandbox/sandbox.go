@@ -85,7 +85,10 @@ func New(launcher platform.Launcher) *Sandbox {
 // HeldTo returns a Sandbox that uses no newer version of Landlock than this one, as on an older
 // kernel. Nothing else about it is weaker.
 func (s *Sandbox) HeldTo(landlock int) *Sandbox {
-	return &Sandbox{launcher: s.launcher, host: host{landlock: min(landlock, newestLandlock), whole: s.host.whole, rlimits: s.host.rlimits}, pools: newPools()}
+	return &Sandbox{
+		launcher: s.launcher, host: host{landlock: min(landlock, newestLandlock), whole: s.host.whole, rlimits: s.host.rlimits},
+		pools: newPools(),
+	}
 }
 
 // WithoutNamespaces returns a Sandbox that uses none, as on a system that refuses them. All other
@@ -174,15 +177,16 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 		path, err = filepath.Abs(path)
 	}
 	if err != nil {
-		return nil, capabilities.Errorf(capabilities.CodeNotFound, "there is no program %.128q", p.Argv[0]).WithHint("Install it on the device, or name it with its folder.")
+		return nil, capabilities.Errorf(capabilities.CodeNotFound, "there is no program %.128q", p.Argv[0]).
+			WithHint("Install it on the device, or name it with its folder.")
 	}
 	child, err := s.runnerFor(ctx, &p)
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program could not be started.")
 	}
 	o := order{
-		Path: path, Argv: p.Argv, Env: environment(child.Scratch(), p.Door, p.Env), Dir: p.Dir, Read: p.Read, Write: append(slices.Clone(p.Write), child.Scratch()),
-		Class: p.Class, Limits: p.Limits.over(row),
+		Path: path, Argv: p.Argv, Env: environment(child.Scratch(), p.Door, p.Env), Dir: p.Dir, Read: p.Read,
+		Write: append(slices.Clone(p.Write), child.Scratch()), Class: p.Class, Limits: p.Limits.over(row),
 	}
 	if o.Dir == "" {
 		o.Dir = child.Scratch()
@@ -233,7 +237,9 @@ func (s *Sandbox) runner(ctx context.Context, class capabilities.IsolationClass,
 	child, err := s.launcher.Start(ctx, platform.Command{
 		Path: self, Name: "runner", Apart: apart,
 		Build: func(scratch string) (args, env []string) {
-			return []string{word, string(class), strconv.Itoa(s.host.landlock), platform.PipeHandles}, append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + scratch}, system(scratch)...)
+			return []string{
+				word, string(class), strconv.Itoa(s.host.landlock), platform.PipeHandles,
+			}, append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + scratch}, system(scratch)...)
 		},
 	})
 	if err != nil {
@@ -283,7 +289,8 @@ var quiet = []string{"PYTHONDONTWRITEBYTECODE=1", "GIT_OPTIONAL_LOCKS=0"}
 
 // proxyVariables are where programs look for a proxy: most, npm, yarn.
 var proxyVariables = []string{
-	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy", "npm_config_proxy", "npm_config_https_proxy", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY",
+	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy", "npm_config_proxy", "npm_config_https_proxy",
+	"YARN_HTTP_PROXY", "YARN_HTTPS_PROXY",
 }
 
 // Process is a running program.
@@ -310,7 +317,10 @@ const maxStderr = 16 << 10
 func newProcess(ctx context.Context, child platform.Process, of *Program, over func()) *Process {
 	out, to := io.Pipe()
 	door := of.Door
-	p := &Process{child: child, door: door, told: of.Refused, wrote: of.Wrote, stdin: &input{to: &frames{w: child.In()}}, out: out, over: make(chan struct{}), code: -1}
+	p := &Process{
+		child: child, door: door, told: of.Refused, wrote: of.Wrote, stdin: &input{to: &frames{w: child.In()}}, out: out,
+		over: make(chan struct{}), code: -1,
+	}
 	stop := context.AfterFunc(ctx, p.Kill)
 	go func() {
 		defer stop()

@@ -43,7 +43,8 @@ func (h host) stands(w Wall) (by, fix string, err error) {
 		fix = "The system has to let seccomp filters be heard (in a container, the calls seccomp and process_vm_readv)."
 	case WallOneDoor:
 		by, err = "seccomp, by the runner", doors()
-		fix = "The account has to be let look at its own child processes (kernel.yama.ptrace_scope at most 1; in a container, the call pidfd_getfd)."
+		fix = "The account has to be let look at its own child processes (kernel.yama.ptrace_scope at most 1; in a container, the call " +
+			"pidfd_getfd)."
 	case WallPrivileges:
 		return "no_new_privs", "", nil
 	case WallLimits:
@@ -104,7 +105,8 @@ func raise(o *order, f *fence) (*keeper, error) {
 		resource int
 		max      uint64
 	}{
-		{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, o.Limits.File}, {unix.RLIMIT_NOFILE, 1024}, {unix.RLIMIT_MEMLOCK, 0}, {unix.RLIMIT_DATA, o.Limits.Memory}, {unix.RLIMIT_NPROC, 4096},
+		{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, o.Limits.File}, {unix.RLIMIT_NOFILE, 1024}, {unix.RLIMIT_MEMLOCK, 0},
+		{unix.RLIMIT_DATA, o.Limits.Memory}, {unix.RLIMIT_NPROC, 4096},
 	} {
 		if err := limit(l.resource, l.max, l.max); err != nil {
 			return nil, err
@@ -178,18 +180,20 @@ const (
 	readFile = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE
 	readAll  = readFile | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	writeAll = readAll | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
-		unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
+		unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SYM |
+		unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
 		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK
 	everything = writeAll | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK
 )
 
 // systemFolders are what programs of a system need to run at all; nobody keeps their own
 // files there.
-var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
-	"/etc/alternatives", "/etc/fonts", "/etc/ssl", "/etc/ca-certificates", "/etc/pki", "/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group",
-	"/etc/hosts", "/etc/resolv.conf", "/etc/os-release", "/etc/debian_version", "/etc/mime.types", "/etc/magic", "/etc/ImageMagick-6", "/etc/ImageMagick-7",
-	"/proc/meminfo", "/proc/cpuinfo", "/proc/stat",
-	"/proc/version", "/proc/sys/vm/overcommit_memory", "/sys/devices/system/cpu", "/sys/fs/cgroup", "/dev/urandom", "/dev/random", "/dev/zero"}
+var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc/ld.so.cache", "/etc/ld.so.conf",
+	"/etc/ld.so.conf.d",
+	"/etc/alternatives", "/etc/fonts", "/etc/ssl", "/etc/ca-certificates", "/etc/pki", "/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd",
+	"/etc/group", "/etc/hosts", "/etc/resolv.conf", "/etc/os-release", "/etc/debian_version", "/etc/mime.types", "/etc/magic",
+	"/etc/ImageMagick-6", "/etc/ImageMagick-7", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/version",
+	"/proc/sys/vm/overcommit_memory", "/sys/devices/system/cpu", "/sys/fs/cgroup", "/dev/urandom", "/dev/random", "/dev/zero"}
 
 type rulesetAttr struct{ fs, net, scoped uint64 }
 
@@ -243,7 +247,8 @@ func (f *fence) add(path string, access uint64) error {
 	var rule pathAttr
 	*(*uint64)(unsafe.Pointer(&rule[0])) = access & handled
 	*(*int32)(unsafe.Pointer(&rule[8])) = int32(beneath)
-	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(f.set), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
+	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(f.set), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
 		return fmt.Errorf("%s: %w", path, errno)
 	}
 	return nil
@@ -289,11 +294,13 @@ const (
 // changing the system.
 var refusedCalls = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
-	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_OPEN_TREE,
+	unix.SYS_MOVE_MOUNT,
 	unix.SYS_FSOPEN, unix.SYS_FSMOUNT, unix.SYS_FSCONFIG, unix.SYS_MOUNT_SETATTR, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_OPEN_BY_HANDLE_AT,
 	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_USERFAULTFD,
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
-	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF,
+	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_REBOOT, unix.SYS_SWAPON,
+	unix.SYS_SWAPOFF,
 	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
 	unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SYSLOG, unix.SYS_VHANGUP, unix.SYS_MEMFD_SECRET,
 	// Memory, messages and semaphores that the account's other programs have.
@@ -307,7 +314,9 @@ var refusedCalls = []uint32{
 }
 
 // ownOnly are what a program may do to itself (its first argument is 0) and to no other.
-var ownOnly = []uint32{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR}
+var ownOnly = []uint32{
+	unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR,
+}
 
 // filter refuses refusedCalls, and every socket: a program has no way to the network, nor to
 // services of the machine. A pair of connected sockets, which programs use inside, is none.
@@ -365,7 +374,8 @@ func filter(door, apart, signals, alone bool) (listener int, err error) {
 	}
 	// Whoever gets a descriptor's signals is somebody that the program may signal.
 	program = append(program,
-		jump(unix.BPF_JEQ, unix.SYS_FCNTL, 0, 5), load(offArgs+8), jump(unix.BPF_JEQ, unix.F_SETOWN, 1, 0), jump(unix.BPF_JEQ, unix.F_SETOWN_EX, 0, 1), refuse, allow)
+		jump(unix.BPF_JEQ, unix.SYS_FCNTL, 0, 5), load(offArgs+8), jump(unix.BPF_JEQ, unix.F_SETOWN, 1, 0),
+		jump(unix.BPF_JEQ, unix.F_SETOWN_EX, 0, 1), refuse, allow)
 	if door {
 		open := allow
 		if apart {
@@ -374,17 +384,21 @@ func filter(door, apart, signals, alone bool) (listener int, err error) {
 		program = append(program,
 			jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 12),
 			load(offArgs), jump(unix.BPF_JEQ, unix.AF_INET, 1, 0), noSocket,
-			load(offArgs+8), unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf}, jump(unix.BPF_JEQ, unix.SOCK_STREAM, 1, 0), noSocket,
+			load(offArgs+8), unix.SockFilter{
+				Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf,
+			}, jump(unix.BPF_JEQ, unix.SOCK_STREAM, 1, 0), noSocket,
 			load(offArgs+16), jump(unix.BPF_JEQ, 0, 2, 0), jump(unix.BPF_JEQ, unix.IPPROTO_TCP, 1, 0), noSocket, open)
 		// Sending may connect, too (TCP Fast Open), and nobody is asked then.
 		for number, flags := range map[uint32]uint32{unix.SYS_SENDTO: 3, unix.SYS_SENDMSG: 2, unix.SYS_SENDMMSG: 3} {
-			program = append(program, jump(unix.BPF_JEQ, number, 0, 4), load(offArgs+8*flags), jump(unix.BPF_JSET, unix.MSG_FASTOPEN, 0, 1), refuse, allow)
+			program = append(program, jump(unix.BPF_JEQ, number, 0, 4), load(offArgs+8*flags), jump(unix.BPF_JSET, unix.MSG_FASTOPEN, 0, 1), refuse,
+				allow)
 		}
 	} else {
 		// The keeper refuses sockets, so that somebody can be told. C libraries ask services of this
 		// machine by those of Unix and netlink when a program wants no network at all.
 		program = append(program,
-			jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 5), load(offArgs), jump(unix.BPF_JEQ, unix.AF_UNIX, 2, 0), jump(unix.BPF_JEQ, unix.AF_NETLINK, 1, 0),
+			jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 5), load(offArgs), jump(unix.BPF_JEQ, unix.AF_UNIX, 2, 0),
+			jump(unix.BPF_JEQ, unix.AF_NETLINK, 1, 0),
 			end(unix.SECCOMP_RET_USER_NOTIF), noSocket,
 			jump(unix.BPF_JEQ, unix.SYS_CONNECT, 0, 1), refuse)
 	}
@@ -392,10 +406,12 @@ func filter(door, apart, signals, alone bool) (listener int, err error) {
 		program = append(program, jump(unix.BPF_JEQ, number, 0, 1), refuse)
 	}
 	for _, number := range ownOnly {
-		program = append(program, jump(unix.BPF_JEQ, number, 0, 4), load(offArgs), jump(unix.BPF_JEQ, 0, 1, 0), refuse, end(unix.SECCOMP_RET_ALLOW))
+		program = append(program, jump(unix.BPF_JEQ, number, 0, 4), load(offArgs), jump(unix.BPF_JEQ, 0, 1, 0), refuse,
+			end(unix.SECCOMP_RET_ALLOW))
 	}
 	// Another's place in the queue: setpriority(which, who, …).
-	program = append(program, jump(unix.BPF_JEQ, unix.SYS_SETPRIORITY, 0, 4), load(offArgs+8), jump(unix.BPF_JEQ, 0, 1, 0), refuse, end(unix.SECCOMP_RET_ALLOW))
+	program = append(program, jump(unix.BPF_JEQ, unix.SYS_SETPRIORITY, 0, 4), load(offArgs+8), jump(unix.BPF_JEQ, 0, 1, 0), refuse,
+		end(unix.SECCOMP_RET_ALLOW))
 	// A pair of datagram sockets sends to any socket that has a path. Streams and sequenced packets,
 	// by which browsers speak to their own processes, go to their pair whatever address is given.
 	program = append(program,
@@ -408,7 +424,8 @@ func filter(door, apart, signals, alone bool) (listener int, err error) {
 		jump(unix.BPF_JSET, unix.CLONE_THREAD, 1, 0), fork, allow,
 		jump(unix.BPF_JEQ, unix.SYS_IOCTL, 0, 7), load(offArgs+8),
 		// Typing into the terminal that somebody started us from, and a descriptor's signals.
-		jump(unix.BPF_JEQ, unix.TIOCSTI, 3, 0), jump(unix.BPF_JEQ, unix.TIOCLINUX, 2, 0), jump(unix.BPF_JEQ, fioSetOwn, 1, 0), jump(unix.BPF_JEQ, sioSetOwn, 0, 1), refuse, allow,
+		jump(unix.BPF_JEQ, unix.TIOCSTI, 3, 0), jump(unix.BPF_JEQ, unix.TIOCLINUX, 2, 0), jump(unix.BPF_JEQ, fioSetOwn, 1, 0),
+		jump(unix.BPF_JEQ, sioSetOwn, 0, 1), refuse, allow,
 		allow)
 	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	// A program that was heard is interrupted by its end alone: no connection is made twice.
@@ -423,7 +440,8 @@ func filter(door, apart, signals, alone bool) (listener int, err error) {
 
 const (
 	// namespaces are the flags of clone that make one.
-	namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
-	fioSetOwn  = 0x8901 // FIOSETOWN
-	sioSetOwn  = 0x8902 // SIOCSPGRP
+	namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS |
+		unix.CLONE_NEWCGROUP
+	fioSetOwn = 0x8901 // FIOSETOWN
+	sioSetOwn = 0x8902 // SIOCSPGRP
 )

@@ -99,7 +99,8 @@ func (k *keeper) flags(n *notification, c *change) (flags uint64, ok bool) {
 	flags = n.args[c.flags]
 	if c.far {
 		var how [8]byte
-		got, err := unix.ProcessVMReadv(int(n.pid), []unix.Iovec{{Base: &how[0], Len: uint64(len(how))}}, []unix.RemoteIovec{{Base: uintptr(flags), Len: len(how)}}, 0)
+		got, err := unix.ProcessVMReadv(int(n.pid), []unix.Iovec{{Base: &how[0], Len: uint64(len(how))}},
+			[]unix.RemoteIovec{{Base: uintptr(flags), Len: len(how)}}, 0)
 		if err != nil || got != len(how) {
 			return 0, false
 		}

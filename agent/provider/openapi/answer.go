@@ -68,7 +68,8 @@ func Result(resp *http.Response, q *tools.Request, kept Kept) (capabilities.Outp
 		return capabilities.Output{}, refusal(resp, q, kind, body[:min(len(body), maxFault)])
 	}
 	if !whole {
-		return out, capabilities.Errorf(capabilities.CodeResultTooLarge, "the API answered %d, with more than %d bytes of %.64s", resp.StatusCode, most, capabilities.Printable(kept.Text(kind))).
+		return out, capabilities.Errorf(capabilities.CodeResultTooLarge, "the API answered %d, with more than %d bytes of %.64s", resp.StatusCode,
+			most, capabilities.Printable(kept.Text(kind))).
 			WithHint("Ask for less, such as a smaller page.")
 	}
 	result := map[string]any{tools.FieldStatus: resp.StatusCode}
@@ -85,7 +86,8 @@ func Result(resp *http.Response, q *tools.Request, kept Kept) (capabilities.Outp
 			return out, nil
 		}
 		if len(body) > maxText { // numbers that lose digits, say, or no JSON after all: as it came
-			return out, capabilities.Errorf(capabilities.CodeResultTooLarge, "the API's JSON can only be told as text, and has more than %d bytes", maxText).WithHint("Ask for less, such as a smaller page.")
+			return out, capabilities.Errorf(capabilities.CodeResultTooLarge, "the API's JSON can only be told as text, and has more than %d bytes",
+				maxText).WithHint("Ask for less, such as a smaller page.")
 		}
 		result[tools.FieldText], result["mime"] = strings.ToValidUTF8(string(body), "\uFFFD"), "application/json"
 		return out, nil
@@ -200,7 +202,8 @@ func refusal(resp *http.Response, q *tools.Request, kind string, body []byte) er
 		return err
 	case status == http.StatusBadGateway, status == http.StatusGatewayTimeout:
 		// Somebody between us and the API says so: the API may have had the request.
-		err := capabilities.Wrap(capabilities.CodeExecutionFailed, ErrBroken, "The API did not answer whoever stands before it ("+strconv.Itoa(status)+").").WithDetails(details)
+		err := capabilities.Wrap(capabilities.CodeExecutionFailed, ErrBroken,
+			"The API did not answer whoever stands before it ("+strconv.Itoa(status)+").").WithDetails(details)
 		err.Passing = true
 		return err
 	case status >= 500:

@@ -30,7 +30,9 @@ func Manifest(p *tools.Provider, data []byte, at *url.URL) (*tools.ToolManifest,
 	if err != nil {
 		return nil, err
 	}
-	m := &tools.ToolManifest{Provider: p.Name, Version: capabilities.Clip(capabilities.Printable(textOf(mapOf(d.root["info"])["version"])), 64)}
+	m := &tools.ToolManifest{
+		Provider: p.Name, Version: capabilities.Clip(capabilities.Printable(textOf(mapOf(d.root["info"])["version"])), 64),
+	}
 	r := &reader{document: d, record: p, origin: tools.OriginOf(p, nil), tags: map[string]bool{}, size: 0}
 	if err := r.check(); err != nil {
 		return nil, err
@@ -49,7 +51,8 @@ func Manifest(p *tools.Provider, data []byte, at *url.URL) (*tools.ToolManifest,
 		return nil, bad("none of its operations can be called: %s: %s", m.Tools[0].Name, m.Tools[0].Unusable)
 	case len(m.Tools) > 0:
 	case len(p.Only) > 0 && r.seen > 0:
-		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the document has no operation or tag that --only names").WithHint(r.hint())
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the document has no operation or tag that --only names").
+			WithHint(r.hint())
 	default:
 		return nil, bad("it has no operations")
 	}
@@ -117,7 +120,8 @@ func (r *reader) path(m *tools.ToolManifest, path string, v any) error {
 				WithHint("Name the tags or operations that are wanted with --only. " + r.hint())
 		}
 		if len(m.Tools) == tools.MaxTools {
-			return capabilities.Errorf(capabilities.CodeResultTooLarge, "the document has more than %d operations, which is what one provider may have as tools", tools.MaxTools).
+			return capabilities.Errorf(capabilities.CodeResultTooLarge,
+				"the document has more than %d operations, which is what one provider may have as tools", tools.MaxTools).
 				WithHint("Name the tags or operations that are wanted with --only. " + r.hint())
 		}
 		data, err := canonical.Marshal(t)
@@ -241,11 +245,14 @@ func (r *reader) params(q *tools.Request, args *arguments, item, op map[string]a
 	}
 	for _, at := range order {
 		m := found[at]
-		p := tools.Param{Name: at.name, In: at.in, Required: boolOf(m["required"]) || at.in == "path", Reserved: at.in == "query" && boolOf(m["allowReserved"])}
+		p := tools.Param{
+			Name: at.name, In: at.in, Required: boolOf(m["required"]) || at.in == "path", Reserved: at.in == "query" && boolOf(m["allowReserved"]),
+		}
 		if at.name == "" || len(at.name) > 128 || capabilities.Printable(at.name) != at.name {
 			return problem("a parameter has no name, or none that can be shown")
 		}
-		if at.in == "header" && !tools.HeaderAllowed(at.name) || at.in == "header" && (strings.EqualFold(at.name, "accept") || strings.EqualFold(at.name, "authorization")) {
+		if at.in == "header" && !tools.HeaderAllowed(at.name) ||
+			at.in == "header" && (strings.EqualFold(at.name, "accept") || strings.EqualFold(at.name, "authorization")) {
 			continue // by the specification these are said elsewhere, and others are the client's own
 		}
 		if err := style(&p, m); err != nil {
@@ -270,7 +277,8 @@ func (r *reader) params(q *tools.Request, args *arguments, item, op map[string]a
 		}
 	}
 	fixed := templated.ReplaceAllString(q.Path, "x")
-	if u, err := url.Parse(fixed); err != nil || u.RawQuery != "" || u.Fragment != "" || u.Host != "" || strings.ContainsAny(fixed, "{}\\") || capabilities.Printable(q.Path) != q.Path || len(q.Path) > 1024 {
+	if u, err := url.Parse(fixed); err != nil || u.RawQuery != "" || u.Fragment != "" || u.Host != "" || strings.ContainsAny(fixed, "{}\\") ||
+		capabilities.Printable(q.Path) != q.Path || len(q.Path) > 1024 {
 		return problem("its path is none that can be requested")
 	}
 	for segment := range strings.SplitSeq(fixed, "/") {
@@ -283,7 +291,8 @@ func (r *reader) params(q *tools.Request, args *arguments, item, op map[string]a
 
 // styles are those of each place, the default first.
 var styles = map[string][]string{
-	"path": {"simple", "label", "matrix"}, "query": {"form", "spaceDelimited", "pipeDelimited", "deepObject"}, "header": {"simple"}, "cookie": {"form"},
+	"path": {"simple", "label", "matrix"}, "query": {"form", "spaceDelimited", "pipeDelimited", "deepObject"}, "header": {"simple"},
+	"cookie": {"form"},
 }
 
 func style(p *tools.Param, m map[string]any) error {
@@ -370,7 +379,9 @@ func (r *reader) body(q *tools.Request, args *arguments, op map[string]any) erro
 		if len(q.Body.Fields) >= maxParams || len(name) > 128 {
 			return problem("its form has too many fields of their own style")
 		}
-		f := tools.Field{Style: textOf(e["style"]), Reserved: boolOf(e["allowReserved"]), JSON: isJSON(textOf(e["contentType"])) && e["style"] == nil}
+		f := tools.Field{
+			Style: textOf(e["style"]), Reserved: boolOf(e["allowReserved"]), JSON: isJSON(textOf(e["contentType"])) && e["style"] == nil,
+		}
 		if f.Style != "" && !slices.Contains(styles["query"], f.Style) {
 			return problem("its form has a field of a style that a form has not")
 		}

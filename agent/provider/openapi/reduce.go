@@ -39,7 +39,8 @@ func Reduce(p *tools.Provider, data []byte) ([]byte, error) {
 			}
 			r.seen++
 			if t := r.named(method, path, op); len(p.Only) == 0 || p.Wants(&t) {
-				kept[method] = k.only(op, "operationId", "summary", "description", "tags", "deprecated", "parameters", "requestBody", "security", "servers")
+				kept[method] = k.only(op, "operationId", "summary", "description", "tags", "deprecated", "parameters", "requestBody", "security",
+					"servers")
 			}
 		}
 		if len(kept) > 0 {
@@ -51,7 +52,8 @@ func Reduce(p *tools.Provider, data []byte) ([]byte, error) {
 		if r.seen == 0 {
 			return nil, bad("it has no operations")
 		}
-		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the document has no operation or tag that --only names").WithHint(r.hint())
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the document has no operation or tag that --only names").
+			WithHint(r.hint())
 	}
 	if schemes := mapOf(mapOf(d.root["components"])["securitySchemes"]); schemes != nil {
 		k.components["securitySchemes"] = maps.Clone(schemes)

@@ -77,7 +77,8 @@ func NewRequest(ctx context.Context, q *tools.Request, args json.RawMessage, sec
 	}
 	at, err := url.Parse(q.Server)
 	// No value in a path or query moves a request elsewhere; this is the wall behind that.
-	if err != nil || r.URL.Host != at.Host || r.URL.Scheme != at.Scheme || r.URL.User != nil || r.URL.Fragment != "" || !strings.HasPrefix(r.URL.EscapedPath(), at.EscapedPath()) {
+	if err != nil || r.URL.Host != at.Host || r.URL.Scheme != at.Scheme || r.URL.User != nil || r.URL.Fragment != "" ||
+		!strings.HasPrefix(r.URL.EscapedPath(), at.EscapedPath()) {
 		return nil, capabilities.Errorf(capabilities.CodeInvalidArguments, "no address can be made of these arguments")
 	}
 	maps.Copy(r.Header, w.header)

@@ -112,8 +112,9 @@ func (a *arguments) schema() (json.RawMessage, error) {
 
 // words are the keywords that package tools reads.
 var words = []string{
-	"additionalProperties", "allOf", "anyOf", "const", "description", "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems", "maxLength",
-	"maximum", "minItems", "minLength", "minimum", "nullable", "oneOf", "pattern", "prefixItems", "properties", "required", "type",
+	"additionalProperties", "allOf", "anyOf", "const", "description", "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "items",
+	"maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum", "nullable", "oneOf", "pattern", "prefixItems", "properties",
+	"required", "type",
 }
 
 // schemaOf is a schema with its references led to $defs, and without what no caller sends.

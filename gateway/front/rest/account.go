@@ -23,28 +23,67 @@ type Passkeys interface {
 // sessions.
 func (s *Server) accountTable() []*endpoint {
 	return []*endpoint{
-		serveJSON(endpoint{method: get, path: "/v1/users", action: principal.ActTokens, summary: "Users with a password or passkeys; never either"}, s.users),
-		serveJSON(endpoint{method: post, path: "/v1/users", action: principal.ActTokens, does: "tool.admin.user-add", summary: "Make a user, who signs in with a password or, without one, by a link of theirs"}, s.addUser),
-		serveJSON(endpoint{method: post, path: "/v1/users/{user}/link", action: principal.ActTokens, does: "tool.admin.user-link", summary: "Make a one-time link by which a user signs in as themselves; good for a day, and in place of an earlier one"}, s.welcome),
-		serveJSON(endpoint{method: put, path: "/v1/users/{user}/password", action: principal.ActTokens, does: "tool.admin.user-password", summary: "Give a user another password; their sessions end"}, s.setPassword),
-		serveJSON(endpoint{method: put, path: "/v1/users/{user}/role", action: principal.ActTokens, does: "tool.admin.user-role", summary: "Give a user another role; their sessions and tokens that may do more end at once"}, s.setRole),
-		serveJSON(endpoint{method: remove, path: "/v1/users/{user}", action: principal.ActTokens, does: "tool.admin.user-remove", summary: "Remove a user; their sessions, their tokens and the grants that they have or gave end at once"}, s.removeUser),
-		serveJSON(endpoint{method: remove, path: "/v1/users/{user}/sessions", action: principal.ActTokens, does: "tool.admin.user-sessions-end", summary: "End all sessions of a user"}, s.endUserSessions),
+		serveJSON(endpoint{
+			method: get, path: "/v1/users", action: principal.ActTokens, summary: "Users with a password or passkeys; never either",
+		}, s.users),
+		serveJSON(endpoint{
+			method: post, path: "/v1/users", action: principal.ActTokens, does: "tool.admin.user-add",
+			summary: "Make a user, who signs in with a password or, without one, by a link of theirs",
+		}, s.addUser),
+		serveJSON(endpoint{
+			method: post, path: "/v1/users/{user}/link", action: principal.ActTokens, does: "tool.admin.user-link",
+			summary: "Make a one-time link by which a user signs in as themselves; good for a day, and in place of an earlier one",
+		}, s.welcome),
+		serveJSON(endpoint{
+			method: put, path: "/v1/users/{user}/password", action: principal.ActTokens, does: "tool.admin.user-password",
+			summary: "Give a user another password; their sessions end",
+		}, s.setPassword),
+		serveJSON(endpoint{
+			method: put, path: "/v1/users/{user}/role", action: principal.ActTokens, does: "tool.admin.user-role",
+			summary: "Give a user another role; their sessions and tokens that may do more end at once",
+		}, s.setRole),
+		serveJSON(endpoint{
+			method: remove, path: "/v1/users/{user}", action: principal.ActTokens, does: "tool.admin.user-remove",
+			summary: "Remove a user; their sessions, their tokens and the grants that they have or gave end at once",
+		}, s.removeUser),
+		serveJSON(endpoint{
+			method: remove, path: "/v1/users/{user}/sessions", action: principal.ActTokens, does: "tool.admin.user-sessions-end",
+			summary: "End all sessions of a user",
+		}, s.endUserSessions),
 
-		serveJSON(endpoint{method: get, path: "/v1/account", action: principal.ActSession, summary: "One's own ways to sign in, and one's open sessions"}, s.account),
-		serveJSON(endpoint{method: put, path: "/v1/account/password", action: principal.ActSession, does: "tool.admin.own-password", summary: "Give oneself a password, from a session that is fresh; the other sessions end"}, s.ownPassword),
-		serveJSON(endpoint{method: post, path: "/v1/account/passkey-options", action: principal.ActSession, summary: "Return what an authenticator is asked to make a passkey of, from a session that is fresh"}, s.beginPasskey),
-		serveJSON(endpoint{method: post, path: "/v1/account/passkeys", action: principal.ActSession, does: "tool.admin.own-passkey-add", summary: "Register the passkey that an authenticator made"}, s.addPasskey),
-		serveJSON(endpoint{method: remove, path: "/v1/account/passkeys/{passkey}", action: principal.ActSession, does: "tool.admin.own-passkey-remove", summary: "Remove one of one's own passkeys"}, s.removePasskey),
-		serveJSON(endpoint{method: remove, path: "/v1/account/sessions", action: principal.ActSession, summary: "Sign out everywhere, here too"}, s.endSessions),
-		serveJSON(endpoint{method: remove, path: "/v1/account/sessions/{session}", action: principal.ActSession, summary: "End one of one's own sessions"}, s.endSession),
+		serveJSON(endpoint{
+			method: get, path: "/v1/account", action: principal.ActSession, summary: "One's own ways to sign in, and one's open sessions",
+		}, s.account),
+		serveJSON(endpoint{
+			method: put, path: "/v1/account/password", action: principal.ActSession, does: "tool.admin.own-password",
+			summary: "Give oneself a password, from a session that is fresh; the other sessions end",
+		}, s.ownPassword),
+		serveJSON(endpoint{
+			method: post, path: "/v1/account/passkey-options", action: principal.ActSession,
+			summary: "Return what an authenticator is asked to make a passkey of, from a session that is fresh",
+		}, s.beginPasskey),
+		serveJSON(endpoint{
+			method: post, path: "/v1/account/passkeys", action: principal.ActSession, does: "tool.admin.own-passkey-add",
+			summary: "Register the passkey that an authenticator made",
+		}, s.addPasskey),
+		serveJSON(endpoint{
+			method: remove, path: "/v1/account/passkeys/{passkey}", action: principal.ActSession, does: "tool.admin.own-passkey-remove",
+			summary: "Remove one of one's own passkeys",
+		}, s.removePasskey),
+		serveJSON(endpoint{method: remove, path: "/v1/account/sessions", action: principal.ActSession, summary: "Sign out everywhere, here too"},
+			s.endSessions),
+		serveJSON(endpoint{
+			method: remove, path: "/v1/account/sessions/{session}", action: principal.ActSession, summary: "End one of one's own sessions",
+		}, s.endSession),
 
 		serveJSON(endpoint{method: post, path: "/v1/approvals/{approval}/passkey", action: principal.ActApprove,
 			summary: "Return what a passkey is asked so that it confirms exactly this answer to this question"}, s.beginApproval),
 		serveJSON(endpoint{method: post, path: "/v1/confirmations/answers", action: principal.ActApprove,
 			summary: "Return what a passkey is asked so that it confirms exactly this answer to these questions"}, s.beginApprovals),
 		serveJSON(endpoint{method: post, path: "/v1/confirmations", action: principal.ActApprove,
-			summary: "Return what a passkey is asked so that it confirms exactly this request, which is then sent with its answer in " + front.PasskeyHeader + "; for tokens, grants, activations and the end of a stop, where an agent may have its hands"}, s.beginConfirmation),
+			summary: "Return what a passkey is asked so that it confirms exactly this request, which is then sent with its answer in " +
+				front.PasskeyHeader + "; for tokens, grants, activations and the end of a stop, where an agent may have its hands"},
+			s.beginConfirmation),
 	}
 }
 
@@ -144,7 +183,10 @@ func (s *Server) endUserSessions(c *visit, _ none) (endedView, error) {
 }
 
 func (s *Server) account(c *visit, _ none) (api.Account, error) {
-	v := api.Account{Principal: c.who.Principal, Role: c.who.Role.String(), Passkeys: []api.Passkey{}, Sessions: front.ViewTokens(s.opts.Tokens.Sessions(c.who.Principal))}
+	v := api.Account{
+		Principal: c.who.Principal, Role: c.who.Role.String(), Passkeys: []api.Passkey{},
+		Sessions: front.ViewTokens(s.opts.Tokens.Sessions(c.who.Principal)),
+	}
 	if u, err := s.opts.Tokens.User(c.who.Principal); err == nil {
 		v.Password, v.Passkeys = u.Password, front.ViewPasskeys(u.Passkeys)
 	}

@@ -86,7 +86,8 @@ func (s *Server) answer(c *visit, in answerBody) (api.Approval, error) {
 		return api.Approval{}, err
 	}
 	said := consent.Answer{
-		Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal,
+		Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason,
+		By: c.who.Principal,
 	}
 	id := c.r.PathValue("approval")
 	if said.Allow {
@@ -110,7 +111,8 @@ func (s *Server) acknowledged(in answerBody, id string) ([]string, error) {
 	}
 	keys := front.ViewApproval(&asked).Surface.Acknowledge
 	if len(keys) > 0 && !in.Acknowledged && in.Passkey == nil {
-		return nil, capabilities.Errorf(capabilities.CodeAcknowledgementRequired, "%s gets %s, and the answer does not acknowledge it", asked.Tool, strings.Join(keys, ", "))
+		return nil, capabilities.Errorf(capabilities.CodeAcknowledgementRequired, "%s gets %s, and the answer does not acknowledge it",
+			asked.Tool, strings.Join(keys, ", "))
 	}
 	return keys, nil
 }
@@ -119,7 +121,8 @@ func (s *Server) acknowledged(in answerBody, id string) ([]string, error) {
 // an agent may have its hands, or with the token that made the call: that may be an agent's.
 func (s *Server) answerForm(c *visit, asked *consent.Approval, in answerBody) (api.Approval, error) {
 	said := consent.Answer{
-		Allow: in.Answer == "allow", Dismiss: in.Answer == "dismiss", Content: in.Content, Kind: in.Kind, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal,
+		Allow: in.Answer == "allow", Dismiss: in.Answer == "dismiss", Content: in.Content, Kind: in.Kind, Family: in.Family, Scope: in.Scope,
+		MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal,
 	}
 	switch {
 	case !said.Allow && !said.Dismiss && in.Answer != "deny":
@@ -152,7 +155,8 @@ const maxTogether = 8
 // about at each call (S1-23) is answered by itself.
 func (s *Server) answerSeveral(c *visit, in severalBody) (api.Answered, error) {
 	if len(in.Approvals) == 0 || len(in.Approvals) > maxTogether || in.Answer != "allow" && in.Answer != "deny" {
-		return api.Answered{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "approvals must name 1 to %d questions, and answer must be allow or deny", maxTogether)
+		return api.Answered{}, capabilities.Errorf(capabilities.CodeInvalidRequest,
+			"approvals must name 1 to %d questions, and answer must be allow or deny", maxTogether)
 	}
 	lasts, err := seconds("seconds", in.Seconds)
 	if err != nil {
@@ -172,7 +176,8 @@ func (s *Server) answerSeveral(c *visit, in severalBody) (api.Answered, error) {
 			return api.Answered{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "one answer is for the questions of one caller in one lane")
 		}
 		if in.Answer == "allow" && a.Longest == consent.KindCall {
-			return api.Answered{}, capabilities.Errorf(capabilities.CodeForbidden, "%s is asked about at each call, so it is answered by itself", a.Tool).WithHint("Answer that question alone.")
+			return api.Answered{}, capabilities.Errorf(capabilities.CodeForbidden, "%s is asked about at each call, so it is answered by itself",
+				a.Tool).WithHint("Answer that question alone.")
 		}
 		if in.Answer == "allow" {
 			if acknowledged[i], err = s.acknowledged(in.answerBody, id); err != nil {
@@ -181,7 +186,8 @@ func (s *Server) answerSeveral(c *visit, in severalBody) (api.Answered, error) {
 		}
 	}
 	said := consent.Answer{
-		Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal,
+		Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason,
+		By: c.who.Principal,
 	}
 	if said.Allow {
 		if said.Via, said.Known, err = s.mayAllow(c, in.answerBody, in.Approvals...); err != nil { // once, before the first answer lends hands
@@ -245,8 +251,8 @@ func (s *Server) grant(c *visit, in grantBody) (api.Grant, error) {
 		return api.Grant{}, err
 	}
 	given, err := s.opts.Consent.Grant(c.r.Context(), consent.Spec{
-		Principal: in.Principal, Tools: in.Tools, Node: in.Node, Lane: in.Lane, AnyLane: in.AnyLane, For: lasts, Scope: in.Scope, MaxUses: in.MaxUses,
-		Reason: in.Reason, Approver: c.who.Principal,
+		Principal: in.Principal, Tools: in.Tools, Node: in.Node, Lane: in.Lane, AnyLane: in.AnyLane, For: lasts, Scope: in.Scope,
+		MaxUses: in.MaxUses, Reason: in.Reason, Approver: c.who.Principal,
 	})
 	return front.ViewGrant(&given), err
 }
@@ -267,7 +273,8 @@ func (s *Server) laneOf(who capabilities.PrincipalID) (capabilities.LaneID, erro
 	case 1:
 		return capabilities.LaneID(lanes[0]), nil
 	}
-	return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "the tokens of %s work in several lanes: %s", who, strings.Join(lanes[:min(len(lanes), 16)], ", ")).
+	return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "the tokens of %s work in several lanes: %s", who,
+		strings.Join(lanes[:min(len(lanes), 16)], ", ")).
 		WithHint("Name one as lane, or any_lane for every lane of the caller.")
 }
 

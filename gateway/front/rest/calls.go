@@ -28,7 +28,9 @@ type callBody struct {
 	Args      json.RawMessage        `json:"args,omitempty"`
 	Lane      capabilities.LaneID    `json:"lane,omitempty"`
 	RequestID capabilities.RequestID `json:"request_id,omitempty"`
-	Shown     []string               `json:"shown,omitempty"` // keys of the controls it was made by, such as ui.input.file_upload: it is denied unless it is granted each
+	// keys of the controls it was made by, such as ui.input.file_upload: it is denied unless it is
+	// granted each
+	Shown []string `json:"shown,omitempty"`
 }
 
 // maxShown bounds the keys of the controls that one call is made by.
@@ -166,7 +168,8 @@ func (s *Server) validateTool(c *visit, in validateBody) (api.Validation, error)
 		return api.Validation{}, err
 	}
 	id := capabilities.ToolID(c.r.PathValue("tool"))
-	if !slices.ContainsFunc(s.opts.Dispatcher.Visible(c.r.Context(), front.Caller(c.who, in.Lane)), func(d *catalog.Descriptor) bool { return d.Tool == id }) {
+	if !slices.ContainsFunc(s.opts.Dispatcher.Visible(c.r.Context(), front.Caller(c.who, in.Lane)),
+		func(d *catalog.Descriptor) bool { return d.Tool == id }) {
 		return api.Validation{}, capabilities.Errorf(capabilities.CodeUnknownTool, "%.128q is no tool that you may use now", id)
 	}
 	if len(in.Args) == 0 {
@@ -257,8 +260,9 @@ func (s *Server) calls(c *visit, _ none) (callList, error) {
 	}
 	q := ledger.Query{
 		Kind: "tool.call.", Newest: true,
-		Lane: capabilities.LaneID(c.param("lane")), Tool: capabilities.ToolID(c.param("tool")), Principal: capabilities.PrincipalID(c.param("principal")),
-		Node: capabilities.NodeID(c.param("node")), Text: c.param("q"), Parent: capabilities.CallID(c.param("parent")),
+		Lane: capabilities.LaneID(c.param("lane")), Tool: capabilities.ToolID(c.param("tool")),
+		Principal: capabilities.PrincipalID(c.param("principal")), Node: capabilities.NodeID(c.param("node")), Text: c.param("q"),
+		Parent: capabilities.CallID(c.param("parent")),
 	}
 	if q.Parent != "" {
 		if err := capabilities.ValidateName("parent", string(q.Parent), maxCallID); err != nil {
@@ -281,12 +285,14 @@ func (s *Server) calls(c *visit, _ none) (callList, error) {
 	}
 	state := c.param("state")
 	if len(q.Text) > maxSearch || state != "" && !slices.Contains(api.Outcomes(), state) {
-		return callList{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "q has at most %d bytes, and state is one of %s", maxSearch, strings.Join(api.Outcomes(), ", "))
+		return callList{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "q has at most %d bytes, and state is one of %s", maxSearch,
+			strings.Join(api.Outcomes(), ", "))
 	}
 	if !c.who.May(principal.ActReadAllCalls) {
 		q.Principal = c.who.Principal
 	}
-	if tip, _ := s.opts.Ledger.Tip(); q.Lane != "" || q.Tool != "" || q.Principal != "" || q.Node != "" || q.Parent != "" || searches || state != "" {
+	if tip, _ := s.opts.Ledger.Tip(); q.Lane != "" || q.Tool != "" || q.Principal != "" || q.Node != "" || q.Parent != "" || searches ||
+		state != "" {
 		if q.Before > 0 {
 			tip = min(tip, q.Before)
 		}
@@ -324,7 +330,9 @@ func (s *Server) calls(c *visit, _ none) (callList, error) {
 // decided returns what the decisions of the calls asked for say: their profile, their policy and
 // the isolation that they needed (S1-55, S1-58). Bodies are canonical, so it stands there just so.
 func decided(c *visit) (says []string, _ error) {
-	for _, one := range [...]struct{ param, field string }{{"profile", "capability_profile_id"}, {"snapshot", "policy_snapshot_id"}, {"isolation", "isolation_class"}} {
+	for _, one := range [...]struct{ param, field string }{
+		{"profile", "capability_profile_id"}, {"snapshot", "policy_snapshot_id"}, {"isolation", "isolation_class"},
+	} {
 		value := c.param(one.param)
 		if value == "" {
 			continue

@@ -37,7 +37,8 @@ func (s *Server) elsewhere(c *visit) error {
 		e = offersPasskey(e)
 	}
 	if copies {
-		return e.WithHint(e.PublicHint() + " Your passkey may be copied to other devices, so it does not show that you are here; one in a security key or in this device's own lock does.")
+		return e.WithHint(e.PublicHint() + " Your passkey may be copied to other devices, so it does not show that you are here; one in a " +
+			"security key or in this device's own lock does.")
 	}
 	return e
 }
@@ -172,7 +173,8 @@ type confirmBody struct {
 
 func (s *Server) beginConfirmation(c *visit, in confirmBody) (passkey.GetOptions, error) {
 	if !confirmable[in.Method+" "+in.Path] {
-		return passkey.GetOptions{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a passkey confirms making tokens, giving grants, activating a policy and the end of a stop")
+		return passkey.GetOptions{}, capabilities.Errorf(capabilities.CodeInvalidRequest,
+			"a passkey confirms making tokens, giving grants, activating a policy and the end of a stop")
 	}
 	what, err := whatIsConfirmed(in.Method+" "+in.Path, in.Body)
 	if err != nil {

@@ -95,7 +95,8 @@ func (dark) Hold(capabilities.PrincipalID, capabilities.NodeID, string) (live.Co
 }
 
 // Input refuses.
-func (dark) Input(context.Context, capabilities.PrincipalID, capabilities.NodeID, string, string, json.RawMessage) (capabilities.Result, error) {
+func (dark) Input(context.Context, capabilities.PrincipalID, capabilities.NodeID, string, string,
+	json.RawMessage) (capabilities.Result, error) {
 	return capabilities.Result{}, notTaken()
 }
 

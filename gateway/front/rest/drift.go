@@ -32,11 +32,24 @@ type Drift interface {
 
 func (s *Server) driftTable() []*endpoint {
 	return []*endpoint{
-		serveJSON(endpoint{method: get, path: "/v1/drift", action: principal.ActReadLedger, summary: "Drift events, the newest first, with quarantined runners, restricted tools and raised risks",
-			query: []param{{"open", "1: only those that nobody has resolved", "boolean"}, {"tool", "of this tool", "string"}, {"before", "the answer's before continues a list", "integer"}, limitParam}}, s.driftList),
-		serveJSON(endpoint{method: post, path: "/v1/drift/{drift}/resolve", action: principal.ActDrift, does: "tool.admin.drift-resolve", summary: "Resolve an event, with a reason; it raises no risk from then on"}, s.resolveDrift),
-		serveJSON(endpoint{method: post, path: "/v1/runners/{runner}/lift", action: principal.ActDrift, does: "tool.admin.runner-lift", summary: "Lift the quarantine of a runner, with a reason"}, s.liftRunner),
-		serveJSON(endpoint{method: post, path: "/v1/tools/{tool}/review", action: principal.ActDrift, does: "tool.admin.tool-review", summary: "Let a tool be called again that critical drift restricted: names the manifest that was looked at, and a reason"}, s.reviewTool),
+		serveJSON(endpoint{method: get, path: "/v1/drift", action: principal.ActReadLedger, summary: "Drift events, the newest first, with " +
+			"quarantined runners, restricted tools and raised risks",
+			query: []param{
+				{"open", "1: only those that nobody has resolved", "boolean"}, {"tool", "of this tool", "string"},
+				{"before", "the answer's before continues a list", "integer"}, limitParam,
+			}}, s.driftList),
+		serveJSON(endpoint{
+			method: post, path: "/v1/drift/{drift}/resolve", action: principal.ActDrift, does: "tool.admin.drift-resolve",
+			summary: "Resolve an event, with a reason; it raises no risk from then on",
+		}, s.resolveDrift),
+		serveJSON(endpoint{
+			method: post, path: "/v1/runners/{runner}/lift", action: principal.ActDrift, does: "tool.admin.runner-lift",
+			summary: "Lift the quarantine of a runner, with a reason",
+		}, s.liftRunner),
+		serveJSON(endpoint{
+			method: post, path: "/v1/tools/{tool}/review", action: principal.ActDrift, does: "tool.admin.tool-review",
+			summary: "Let a tool be called again that critical drift restricted: names the manifest that was looked at, and a reason",
+		}, s.reviewTool),
 	}
 }
 
@@ -61,9 +74,14 @@ func (s *Server) driftList(c *visit, _ none) (out api.DriftList, err error) {
 	if err != nil {
 		return out, err
 	}
-	out = api.DriftList{Before: before, Events: viewAll(list, front.ViewDrift), Quarantined: viewAll(quarantines, front.ViewQuarantine), Restricted: []api.RestrictedTool{}, Raised: []api.RaisedRisk{}}
+	out = api.DriftList{
+		Before: before, Events: viewAll(list, front.ViewDrift), Quarantined: viewAll(quarantines, front.ViewQuarantine),
+		Restricted: []api.RestrictedTool{}, Raised: []api.RaisedRisk{},
+	}
 	for _, r := range restrictions {
-		one := api.RestrictedTool{Tool: r.Tool, Event: r.Event, Since: r.Since, ManifestThen: r.Manifest, ManifestHash: s.opts.Drift.Manifest(r.Tool), Keys: []string{}}
+		one := api.RestrictedTool{
+			Tool: r.Tool, Event: r.Event, Since: r.Since, ManifestThen: r.Manifest, ManifestHash: s.opts.Drift.Manifest(r.Tool), Keys: []string{},
+		}
 		if desc, ok := s.opts.Tools.Get(r.Tool); ok {
 			one.Keys = append(one.Keys, desc.Manifest.Keys()...)
 		}
@@ -90,7 +108,9 @@ func (s *Server) liftRunner(c *visit, in api.DriftReason) (api.DriftEnded, error
 
 func (s *Server) reviewTool(c *visit, in api.ReviewTool) (api.DriftEnded, error) {
 	tool := capabilities.ToolID(c.r.PathValue("tool"))
-	return api.DriftEnded{Tool: tool, Status: "reviewed"}, s.opts.Drift.Review(c.r.Context(), c.who.Principal, tool, in.ManifestHash, in.Reason)
+	return api.DriftEnded{
+		Tool: tool, Status: "reviewed",
+	}, s.opts.Drift.Review(c.r.Context(), c.who.Principal, tool, in.ManifestHash, in.Reason)
 }
 
 // restricted has a provider's tool that critical drift restricted say so: it is not called,

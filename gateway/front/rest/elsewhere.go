@@ -67,7 +67,8 @@ var harmless = map[string]bool{
 // fromElsewhere refuses what widens from a device that an agent has in its hands, unless it
 // can be confirmed by a passkey and is.
 func (s *Server) fromElsewhere(c *visit, e *endpoint) error {
-	if e.method == http.MethodGet || e.action == "" || e.action == principal.ActCall || harmless[e.method+" "+e.path] || s.opts.Elsewhere == nil {
+	if e.method == http.MethodGet || e.action == "" || e.action == principal.ActCall || harmless[e.method+" "+e.path] ||
+		s.opts.Elsewhere == nil {
 		return nil
 	}
 	if !confirmable[e.method+" "+e.path] {

@@ -60,8 +60,11 @@ func (c *visit) span() (governance.Span, error) {
 }
 
 // viewOf makes the endpoint of a view, which answers as JSON, or with its rows as CSV.
-func viewOf[T any](s *Server, name, summary string, of func(Governance, context.Context, governance.Span) (T, error), rows func(*T) any, more ...param) *endpoint {
-	e := s.raw(endpoint{method: get, path: "/v1/governance/" + name, action: principal.ActReadLedger, summary: summary, query: append(more, spanParams...)}, func(c *visit) error {
+func viewOf[T any](s *Server, name, summary string, of func(Governance, context.Context, governance.Span) (T, error), rows func(*T) any,
+	more ...param) *endpoint {
+	e := s.raw(endpoint{
+		method: get, path: "/v1/governance/" + name, action: principal.ActReadLedger, summary: summary, query: append(more, spanParams...),
+	}, func(c *visit) error {
 		in, err := c.span()
 		if err != nil {
 			return err
@@ -140,15 +143,23 @@ func csvText(v any) string {
 // governanceTable are the views of S1-56 and the KPIs of S1-57.
 func (s *Server) governanceTable() []*endpoint {
 	return []*endpoint{
-		viewOf(s, "coverage", "The keys that tools declare, are granted and use", Governance.Coverage, func(o *api.Coverage) any { return o.Rows }),
+		viewOf(s, "coverage", "The keys that tools declare, are granted and use", Governance.Coverage,
+			func(o *api.Coverage) any { return o.Rows }),
 		viewOf(s, "isolation", "Calls by isolation class, device and time", Governance.Isolation, func(o *api.Isolation) any { return o.Rows }),
-		viewOf(s, "drift", "Drift: things seen that were not granted, by time", Governance.Drift, func(o *api.DriftMonitor) any { return o.Rows }),
-		viewOf(s, "privilege", "The use of privileged keys, or of one other key, by principal, tool and time", Governance.Privilege, func(o *api.Privilege) any { return o.Rows },
+		viewOf(s, "drift", "Drift: things seen that were not granted, by time", Governance.Drift,
+			func(o *api.DriftMonitor) any { return o.Rows }),
+		viewOf(s, "privilege", "The use of privileged keys, or of one other key, by principal, tool and time", Governance.Privilege,
+			func(o *api.Privilege) any { return o.Rows },
 			param{"key", "this key, such as data.capture.audio; default: all that are privileged", "string"}),
-		viewOf(s, "friction", "Denials, questions and reductions, by the rule that determined them", Governance.Friction, func(o *api.Friction) any { return o.Rows }),
-		viewOf(s, "kpis", "The six numbers that governance is steered by, with their definitions", Governance.KPIs, func(o *api.KPIs) any { return o.All() }),
-		viewOf(s, "compliance", "Masking and retention held against the records of a time, with its range of the ledger", Governance.Compliance, func(o *api.Compliance) any { return o.Checks }),
-		viewOf(s, "profiles", "The profiles of tools and the policies that they were decided under", Governance.Profiles, func(o *api.Profiles) any { return o.Rows }),
-		viewOf(s, "changes", "Denials, questions and reductions since policy changed last, beside those before", Governance.Changes, func(o *api.Changes) any { return o.Rows }),
+		viewOf(s, "friction", "Denials, questions and reductions, by the rule that determined them", Governance.Friction,
+			func(o *api.Friction) any { return o.Rows }),
+		viewOf(s, "kpis", "The six numbers that governance is steered by, with their definitions", Governance.KPIs,
+			func(o *api.KPIs) any { return o.All() }),
+		viewOf(s, "compliance", "Masking and retention held against the records of a time, with its range of the ledger", Governance.Compliance,
+			func(o *api.Compliance) any { return o.Checks }),
+		viewOf(s, "profiles", "The profiles of tools and the policies that they were decided under", Governance.Profiles,
+			func(o *api.Profiles) any { return o.Rows }),
+		viewOf(s, "changes", "Denials, questions and reductions since policy changed last, beside those before", Governance.Changes,
+			func(o *api.Changes) any { return o.Rows }),
 	}
 }

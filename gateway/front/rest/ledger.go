@@ -20,7 +20,9 @@ type packetList struct {
 const maxPackets = 1000
 
 func (s *Server) packets(c *visit, _ none) (packetList, error) {
-	q := ledger.Query{Call: capabilities.CallID(c.param("call")), Kind: ledger.Kind(c.param("kind")), Lane: capabilities.LaneID(c.param("lane"))}
+	q := ledger.Query{
+		Call: capabilities.CallID(c.param("call")), Kind: ledger.Kind(c.param("kind")), Lane: capabilities.LaneID(c.param("lane")),
+	}
 	limit, err := c.number("limit", 100, maxPackets)
 	if err != nil {
 		return packetList{}, err

@@ -21,7 +21,8 @@ import (
 
 // Live is those who watch; gateway/live implements it.
 type Live interface {
-	Open(waiting, life context.Context, release func(), caller dispatch.Caller, node capabilities.NodeID, source, offer string) (live.View, string, error)
+	Open(waiting, life context.Context, release func(), caller dispatch.Caller, node capabilities.NodeID,
+		source, offer string) (live.View, string, error)
 	Get(who capabilities.PrincipalID, node capabilities.NodeID, source, id string) (live.View, error)
 	Servers(capabilities.PrincipalID) []live.Server
 	Trickle(ctx context.Context, who capabilities.PrincipalID, node capabilities.NodeID, source, id, fragment string) error
@@ -30,7 +31,8 @@ type Live interface {
 	Marks(capabilities.PrincipalID) ([]live.Marks, <-chan struct{})
 	Take(waiting, life context.Context, release func(), caller dispatch.Caller, node capabilities.NodeID, pause bool) (live.Control, error)
 	Hold(who capabilities.PrincipalID, node capabilities.NodeID, id string) (live.Control, error)
-	Input(ctx context.Context, who capabilities.PrincipalID, node capabilities.NodeID, id, with string, args json.RawMessage) (capabilities.Result, error)
+	Input(ctx context.Context, who capabilities.PrincipalID, node capabilities.NodeID, id, with string,
+		args json.RawMessage) (capabilities.Result, error)
 	HandBack(ctx context.Context, who capabilities.PrincipalID, node capabilities.NodeID, id string) error
 	Taken(capabilities.NodeID) []live.Control
 	Record(waiting, life context.Context, release func(), caller dispatch.Caller, o live.Order) (live.Recording, error)
@@ -105,7 +107,8 @@ func (s *Server) trickle(c *visit) error {
 	}
 	switch match := c.r.Header.Get("If-Match"); {
 	case match == "":
-		return c.refuse(http.StatusPreconditionRequired, capabilities.Errorf(capabilities.CodeInvalidRequest, "the session's entity tag is missing").WithHint("Send the ETag of the answer as If-Match."))
+		return c.refuse(http.StatusPreconditionRequired, capabilities.Errorf(capabilities.CodeInvalidRequest,
+			"the session's entity tag is missing").WithHint("Send the ETag of the answer as If-Match."))
 	case !matches(match, `"`+view.ID+`"`):
 		return c.refuse(http.StatusPreconditionFailed, capabilities.Errorf(capabilities.CodeConflict, "the entity tag is of another session"))
 	}
@@ -143,7 +146,8 @@ func (c *visit) refuse(status int, err error) error {
 func (s *Server) unwatch(c *visit) error {
 	ctx, cancel := context.WithTimeout(c.r.Context(), endTime)
 	defer cancel()
-	if err := s.opts.Live.End(ctx, c.who.Principal, capabilities.NodeID(c.r.PathValue("node")), c.r.PathValue("source"), c.r.PathValue("session")); err != nil {
+	if err := s.opts.Live.End(ctx, c.who.Principal, capabilities.NodeID(c.r.PathValue("node")), c.r.PathValue("source"),
+		c.r.PathValue("session")); err != nil {
 		return err
 	}
 	c.began = true

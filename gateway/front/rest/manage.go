@@ -144,7 +144,8 @@ func (s *Server) createToken(c *visit, in tokenBody) (api.MadeToken, error) {
 	if err := s.opts.Lanes.Claim(c.r.Context(), in.Principal, in.Lane); err != nil {
 		return api.MadeToken{}, err
 	}
-	rec, secret, err := s.opts.Tokens.Create(c.r.Context(), c.who, principal.Spec{Principal: in.Principal, Role: in.Role, Lane: in.Lane, TTL: ttl, Face: in.Face})
+	rec, secret, err := s.opts.Tokens.Create(c.r.Context(), c.who,
+		principal.Spec{Principal: in.Principal, Role: in.Role, Lane: in.Lane, TTL: ttl, Face: in.Face})
 	if err != nil {
 		return api.MadeToken{}, err
 	}
@@ -191,7 +192,8 @@ func (s *Server) explain(c *visit, in explainBody) (policy.Explanation, error) {
 		return policy.Explanation{}, err
 	}
 	if len(violations) > 0 && len(in.Args) > 0 {
-		return policy.Explanation{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "the arguments do not fit the tool's schema").WithDetails(map[string]any{"violations": violations})
+		return policy.Explanation{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "the arguments do not fit the tool's schema").
+			WithDetails(map[string]any{"violations": violations})
 	}
 	q := policy.Request{
 		Principal: in.Principal, User: policy.IsUser(string(in.Role)), Role: string(in.Role), Tool: in.Tool, Lane: in.Lane,
@@ -217,7 +219,8 @@ func (s *Server) explain(c *visit, in explainBody) (policy.Explanation, error) {
 
 // explainedNode is the node that a question is about: the one it names, be it away
 // or not, else the one that a call would go to if policy denied nothing (S0-20).
-func (s *Server) explainedNode(named capabilities.NodeID, lane capabilities.LaneID, need capabilities.CapabilityID, implicit []capabilities.SelectionMode) (route.Node, error) {
+func (s *Server) explainedNode(named capabilities.NodeID, lane capabilities.LaneID, need capabilities.CapabilityID,
+	implicit []capabilities.SelectionMode) (route.Node, error) {
 	roster := s.opts.Roster.Snapshot()
 	if named == "" {
 		picked, err := route.Select(route.Input{Attached: s.opts.Lanes.Attached(lane), Capability: need, Implicit: implicit, Nodes: roster})

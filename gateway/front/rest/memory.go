@@ -28,12 +28,22 @@ func (s *Server) memoryTable() []*endpoint {
 	}
 	whose := param{"principal", "of this principal; for admins", "string"}
 	return []*endpoint{
-		serveJSON(endpoint{method: get, path: "/v1/memory", action: principal.ActMemory, summary: "Facts that one's worker remembers, the newest first, or the best first with q",
-			query: []param{{"q", "that have words of this text", "string"}, limitParam, whose}}, s.facts),
-		serveJSON(endpoint{method: post, path: "/v1/memory", action: principal.ActMemory, summary: "Remember a fact, in place of the one of the same subject and attribute; its words are not recorded"}, s.keepFact),
-		serveJSON(endpoint{method: get, path: "/v1/memory/{fact}", action: principal.ActMemory, summary: "One fact", query: []param{whose}}, s.fact),
-		serveJSON(endpoint{method: patch, path: "/v1/memory/{fact}", action: principal.ActMemory, summary: "Give a fact other words", query: []param{whose}}, s.editFact),
-		serveJSON(endpoint{method: remove, path: "/v1/memory/{fact}", action: principal.ActMemory, summary: "Forget a fact: it is overwritten on the disk", query: []param{whose}}, s.forgetFact),
+		serveJSON(endpoint{method: get, path: "/v1/memory", action: principal.ActMemory,
+			summary: "Facts that one's worker remembers, the newest first, or the best first with q",
+			query:   []param{{"q", "that have words of this text", "string"}, limitParam, whose}}, s.facts),
+		serveJSON(endpoint{
+			method: post, path: "/v1/memory", action: principal.ActMemory,
+			summary: "Remember a fact, in place of the one of the same subject and attribute; its words are not recorded",
+		}, s.keepFact),
+		serveJSON(endpoint{method: get, path: "/v1/memory/{fact}", action: principal.ActMemory, summary: "One fact", query: []param{whose}},
+			s.fact),
+		serveJSON(endpoint{
+			method: patch, path: "/v1/memory/{fact}", action: principal.ActMemory, summary: "Give a fact other words", query: []param{whose},
+		}, s.editFact),
+		serveJSON(endpoint{
+			method: remove, path: "/v1/memory/{fact}", action: principal.ActMemory, summary: "Forget a fact: it is overwritten on the disk",
+			query: []param{whose},
+		}, s.forgetFact),
 	}
 }
 
@@ -67,8 +77,9 @@ func (s *Server) facts(c *visit, _ none) (out api.FactList, err error) {
 
 func (s *Server) keepFact(c *visit, in api.KeepFact) (api.Fact, error) {
 	f, err := s.opts.Memory.Put(c.r.Context(), knowledge.Fact{
-		Principal: c.who.Principal, Subject: in.Subject, Attribute: in.Attribute, Text: in.Text, Source: in.Source, Confidence: cmp.Or(in.Confidence, 1),
-		Sensitivity: fact.Sensitivity(cmp.Or(in.Sensitivity, string(fact.Low))), Agreed: in.Agreed, Expires: in.Expires,
+		Principal: c.who.Principal, Subject: in.Subject, Attribute: in.Attribute, Text: in.Text, Source: in.Source,
+		Confidence: cmp.Or(in.Confidence, 1), Sensitivity: fact.Sensitivity(cmp.Or(in.Sensitivity, string(fact.Low))), Agreed: in.Agreed,
+		Expires: in.Expires,
 	})
 	return front.ViewFact(&f), err
 }

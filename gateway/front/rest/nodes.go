@@ -71,7 +71,9 @@ func (s *Server) checkAllow(allow []string, node capabilities.NodeID) error {
 			continue
 		}
 		return capabilities.Errorf(capabilities.CodeInvalidRequest, "allow: there is no tool %.128q", name).
-			WithAction(capabilities.Action{Key: capabilities.ActionListAllTools}, "Write a tool as tool.browser.click, or a family as tool.browser.*.")
+			WithAction(capabilities.Action{
+				Key: capabilities.ActionListAllTools,
+			}, "Write a tool as tool.browser.click, or a family as tool.browser.*.")
 	}
 	return nil
 }

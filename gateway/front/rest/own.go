@@ -35,7 +35,8 @@ func (s *Server) ownView(c *visit, a consent.Approval) *api.Own {
 		return &api.Own{Owner: true, May: true}
 	}
 	e := capabilities.AsError(err)
-	return &api.Own{Owner: true, Passkey: capabilities.DetailsOf[capabilities.Presence](e).Passkey, Why: e.PublicMessage(), Hint: command.OfError(e)}
+	return &api.Own{Owner: true, Passkey: capabilities.DetailsOf[capabilities.Presence](e).
+		Passkey, Why: e.PublicMessage(), Hint: command.OfError(e)}
 }
 
 // ownWord says by what it is known that the visitor, whose device it is, is there to answer

@@ -28,7 +28,8 @@ type Providers interface {
 	Manifest(ctx context.Context, hash string) (tools.ToolManifest, error)
 	Add(ctx context.Context, who dispatch.Caller, p tools.Provider, host capabilities.NodeID) (provider.Provider, error)
 	Check(ctx context.Context, who dispatch.Caller, name string) (provider.Provider, error)
-	Approve(ctx context.Context, who dispatch.Caller, name, hash string, choices map[capabilities.ToolID]provider.Choice) (provider.Provider, error)
+	Approve(ctx context.Context, who dispatch.Caller, name, hash string,
+		choices map[capabilities.ToolID]provider.Choice) (provider.Provider, error)
 	Preview(name, hash string, choices map[capabilities.ToolID]provider.Choice) (provider.Provider, error)
 	Decide(ctx context.Context, who dispatch.Caller, id capabilities.ToolID, hash string, c provider.Choice) (provider.Provider, error)
 	Diff(ctx context.Context, id capabilities.ToolID) (provider.Difference, error)
@@ -40,14 +41,38 @@ func (s *Server) providerTable() []*endpoint {
 		return nil
 	}
 	return append(s.signInTable(), []*endpoint{
-		serveJSON(endpoint{method: get, path: "/v1/providers", action: principal.ActReadProviders, summary: "Providers with their tools, and what waits to be looked at"}, s.providers),
-		serveJSON(endpoint{method: post, path: "/v1/providers", action: principal.ActProviders, does: "tool.admin.provider-add", summary: "Have a node host a provider, or take up a macro; nothing of it can be called before it is approved"}, s.addProvider),
-		serveJSON(endpoint{method: get, path: "/v1/providers/{provider}", action: principal.ActReadProviders, summary: "One provider, its tools with their schemas"}, s.provider),
-		serveJSON(endpoint{method: post, path: "/v1/providers/{provider}/check", action: principal.ActProviders, does: "tool.admin.provider-check", summary: "Ask its host what it offers now; what changed waits to be looked at"}, s.checkProvider),
-		serveJSON(endpoint{method: post, path: "/v1/providers/{provider}/approve", action: principal.ActProviders, does: "tool.admin.provider-approve", summary: "Let its tools be called: names the manifest that was looked at; with preview, say which rules that puts in force, and change nothing"}, s.approveProvider),
-		serveJSON(endpoint{method: remove, path: "/v1/providers/{provider}", action: principal.ActProviders, does: "tool.admin.provider-remove", summary: "End a provider; its tools are gone at once"}, s.removeProvider),
-		serveJSON(endpoint{method: get, path: "/v1/tools/{tool}/diff", action: principal.ActReadProviders, summary: "Compare what a provider says of a tool now with what was approved, by lines"}, s.toolDiff),
-		serveJSON(endpoint{method: post, path: "/v1/tools/{tool}/state", action: principal.ActProviders, does: "tool.admin.tool-state", summary: "Move a provider's tool to another state of its life: names the tool's words that were looked at"}, s.toolState),
+		serveJSON(endpoint{
+			method: get, path: "/v1/providers", action: principal.ActReadProviders,
+			summary: "Providers with their tools, and what waits to be looked at",
+		}, s.providers),
+		serveJSON(endpoint{
+			method: post, path: "/v1/providers", action: principal.ActProviders, does: "tool.admin.provider-add",
+			summary: "Have a node host a provider, or take up a macro; nothing of it can be called before it is approved",
+		}, s.addProvider),
+		serveJSON(endpoint{
+			method: get, path: "/v1/providers/{provider}", action: principal.ActReadProviders, summary: "One provider, its tools with their schemas",
+		}, s.provider),
+		serveJSON(endpoint{
+			method: post, path: "/v1/providers/{provider}/check", action: principal.ActProviders, does: "tool.admin.provider-check",
+			summary: "Ask its host what it offers now; what changed waits to be looked at",
+		}, s.checkProvider),
+		serveJSON(endpoint{
+			method: post, path: "/v1/providers/{provider}/approve", action: principal.ActProviders, does: "tool.admin.provider-approve",
+			summary: "Let its tools be called: names the manifest that was looked at; with preview, say which rules that puts in force, and " +
+				"change nothing",
+		}, s.approveProvider),
+		serveJSON(endpoint{
+			method: remove, path: "/v1/providers/{provider}", action: principal.ActProviders, does: "tool.admin.provider-remove",
+			summary: "End a provider; its tools are gone at once",
+		}, s.removeProvider),
+		serveJSON(endpoint{
+			method: get, path: "/v1/tools/{tool}/diff", action: principal.ActReadProviders,
+			summary: "Compare what a provider says of a tool now with what was approved, by lines",
+		}, s.toolDiff),
+		serveJSON(endpoint{
+			method: post, path: "/v1/tools/{tool}/state", action: principal.ActProviders, does: "tool.admin.tool-state",
+			summary: "Move a provider's tool to another state of its life: names the tool's words that were looked at",
+		}, s.toolState),
 	}...)
 }
 
@@ -78,7 +103,8 @@ func (s *Server) shownProvider(p provider.Provider, err error) (api.Provider, er
 
 func (s *Server) addProvider(c *visit, in api.AddProvider) (api.Provider, error) {
 	p := tools.Provider{
-		Name: in.Name, Kind: tools.Kind(in.Kind), Command: in.Command, URL: in.URL, Server: in.Server, Only: in.Only, Read: in.Read, Write: in.Write, Net: in.Net,
+		Name: in.Name, Kind: tools.Kind(in.Kind), Command: in.Command, URL: in.URL, Server: in.Server, Only: in.Only, Read: in.Read,
+		Write: in.Write, Net: in.Net,
 	}
 	if p.Kind == tools.KindMacro && in.Manifest != "" {
 		var err error
@@ -99,7 +125,8 @@ func (s *Server) addProvider(c *visit, in api.AddProvider) (api.Provider, error)
 		for _, pair := range list.from {
 			name, ref, ok := strings.Cut(pair, "=")
 			if !ok {
-				return api.Provider{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "%s: NAME=SECRET, where SECRET is a stored secret", list.field)
+				return api.Provider{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "%s: NAME=SECRET, where SECRET is a stored secret",
+					list.field)
 			}
 			*list.to = append(*list.to, tools.Credential{Name: name, Secret: ref})
 		}
@@ -145,9 +172,11 @@ func (s *Server) toolDiff(c *visit, _ none) (api.ToolDiff, error) {
 func (s *Server) toolState(c *visit, in api.ToolDecision) (api.ProviderTool, error) {
 	id := capabilities.ToolID(c.r.PathValue("tool"))
 	if in.State == "" && in.Hash == "" {
-		return api.ProviderTool{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "state: canary, active, restricted, deprecated or retired; hash alone approves the tool as what it was")
+		return api.ProviderTool{}, capabilities.Errorf(capabilities.CodeInvalidRequest,
+			"state: canary, active, restricted, deprecated or retired; hash alone approves the tool as what it was")
 	}
-	p, err := s.opts.Providers.Decide(c.r.Context(), front.Caller(c.who, c.who.Lane), id, in.Hash, provider.Choice{State: provider.State(in.State), Effect: in.Effect, Canary: in.Canary})
+	p, err := s.opts.Providers.Decide(c.r.Context(), front.Caller(c.who, c.who.Lane), id, in.Hash,
+		provider.Choice{State: provider.State(in.State), Effect: in.Effect, Canary: in.Canary})
 	if err != nil {
 		return api.ProviderTool{}, err
 	}
@@ -170,8 +199,8 @@ func (s *Server) removeProvider(c *visit, _ none) (providerDone, error) {
 // viewProvider is a provider as the API says it; whole: with the schemas of its tools.
 func (s *Server) viewProvider(p *provider.Provider, roster []route.Node, whole bool) api.Provider {
 	out := api.Provider{
-		Name: p.Name, Kind: string(p.Kind), Host: p.Host, Command: p.Command, URL: p.URL, Server: p.Server, Only: p.Only, Read: p.Read, Write: p.Write, Net: p.Net,
-		ManifestHash: p.Hash, By: p.By, Created: p.Created, Checked: p.Checked, Ready: true,
+		Name: p.Name, Kind: string(p.Kind), Host: p.Host, Command: p.Command, URL: p.URL, Server: p.Server, Only: p.Only, Read: p.Read,
+		Write: p.Write, Net: p.Net, ManifestHash: p.Hash, By: p.By, Created: p.Created, Checked: p.Checked, Ready: true,
 	}
 	for _, c := range p.Env {
 		out.Env = append(out.Env, c.Name+"="+c.Secret)
@@ -209,7 +238,8 @@ func (s *Server) viewProvider(p *provider.Provider, roster []route.Node, whole b
 	}
 	if gone := s.opts.Providers.Lacks(p); len(gone) > 0 {
 		out.Ready, out.Reason = false, capabilities.ReasonBackendMissing
-		out.Fix = "Nobody can call " + string(gone[0]) + ", which a step of it calls: have its provider approved or added again, or add the macro with another file."
+		out.Fix = "Nobody can call " + string(gone[0]) +
+			", which a step of it calls: have its provider approved or added again, or add the macro with another file."
 	}
 	out.Rules = p.Proposed()
 	return out
@@ -238,7 +268,8 @@ func (s *Server) signInMissing(p *provider.Provider) (fix string) {
 func viewProviderTool(t *provider.Tool, whole bool) api.ProviderTool {
 	one := api.ProviderTool{
 		Tool: t.Described.Tool, Upstream: t.Upstream, Title: t.Title, Description: t.Description, State: string(t.State), Callable: t.Callable(),
-		Effect: t.Agents(), Proposal: t.Proposal(), Canary: t.Canary, Hash: t.Hash, Approved: t.Approved, Keys: t.Descriptor.Manifest.Keys(), Argv: t.Runs, Plan: t.Plan,
+		Effect: t.Agents(), Proposal: t.Proposal(), Canary: t.Canary, Hash: t.Hash, Approved: t.Approved, Keys: t.Descriptor.Manifest.Keys(),
+		Argv: t.Runs, Plan: t.Plan,
 	}
 	one.Was, one.Next = string(t.Was), []string{}
 	for _, to := range t.State.Next() {

@@ -21,9 +21,18 @@ type Push interface {
 // pushTable is who has their browser told.
 func (s *Server) pushTable() []*endpoint {
 	return []*endpoint{
-		serveJSON(endpoint{method: get, path: "/v1/account/push", action: principal.ActSession, summary: "One's own browsers that are told what waits (Web Push), and the key that a browser subscribes with"}, s.pushes),
-		serveJSON(endpoint{method: post, path: "/v1/account/push", action: principal.ActSession, summary: "Have a browser told; its push service gets a first message at once"}, s.subscribe),
-		serveJSON(endpoint{method: remove, path: "/v1/account/push/{subscription}", action: principal.ActSession, summary: "End the notices to a browser of one's own"}, s.unsubscribe),
+		serveJSON(endpoint{
+			method: get, path: "/v1/account/push", action: principal.ActSession,
+			summary: "One's own browsers that are told what waits (Web Push), and the key that a browser subscribes with",
+		}, s.pushes),
+		serveJSON(endpoint{
+			method: post, path: "/v1/account/push", action: principal.ActSession,
+			summary: "Have a browser told; its push service gets a first message at once",
+		}, s.subscribe),
+		serveJSON(endpoint{
+			method: remove, path: "/v1/account/push/{subscription}", action: principal.ActSession,
+			summary: "End the notices to a browser of one's own",
+		}, s.unsubscribe),
 	}
 }
 
@@ -53,7 +62,8 @@ type pushKeys struct {
 }
 
 func (s *Server) subscribe(c *visit, in pushBody) (api.Subscription, error) {
-	made, err := s.opts.Push.Subscribe(c.r.Context(), c.who, push.Wish{Name: in.Name, Endpoint: in.Endpoint, P256dh: in.Keys.P256dh, Auth: in.Keys.Auth})
+	made, err := s.opts.Push.Subscribe(c.r.Context(), c.who,
+		push.Wish{Name: in.Name, Endpoint: in.Endpoint, P256dh: in.Keys.P256dh, Auth: in.Keys.Auth})
 	return front.ViewSubscription(&made), err
 }
 

@@ -33,7 +33,8 @@ func handLane(c *visit) capabilities.LaneID {
 // record begins a recording. It outlives the request, but not the token.
 func (s *Server) record(c *visit, in recordBody) (api.Recording, error) {
 	if !slices.ContainsFunc(s.opts.Lanes.List(""), func(l lane.Lane) bool { return l.Lane == in.Lane }) {
-		return api.Recording{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no lane %.128q", in.Lane).WithAction(capabilities.Action{Key: capabilities.ActionListLanes}, "Name one of the lanes that there are.")
+		return api.Recording{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no lane %.128q", in.Lane).
+			WithAction(capabilities.Action{Key: capabilities.ActionListLanes}, "Name one of the lanes that there are.")
 	}
 	if in.Node == "" {
 		node, err := s.screenOf(in.Lane)
@@ -43,7 +44,8 @@ func (s *Server) record(c *visit, in recordBody) (api.Recording, error) {
 		in.Node = node
 	}
 	if in.DurationMS < 0 || in.DurationMS > live.MaxFilm.Milliseconds() {
-		return api.Recording{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "duration_ms: a recording lasts 1 s to %s", capabilities.Spoken(live.MaxFilm))
+		return api.Recording{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "duration_ms: a recording lasts 1 s to %s",
+			capabilities.Spoken(live.MaxFilm))
 	}
 	own := handLane(c)
 	if err := s.opts.Lanes.Enter(c.r.Context(), c.who, own); err != nil {
@@ -81,9 +83,11 @@ func (s *Server) screenOf(of capabilities.LaneID) (capabilities.NodeID, error) {
 		return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "node_id is needed: the lane may work on any of %d nodes", len(names)).
 			WithHint("Name one: " + strings.Join(names[:min(len(names), 8)], ", ") + ".")
 	case len(attached) > 0:
-		return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "the node that the lane was attached to is gone").WithHint("Attach another one, or name node_id.")
+		return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "the node that the lane was attached to is gone").
+			WithHint("Attach another one, or name node_id.")
 	}
-	return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "no node is paired").WithAction(capabilities.Action{Key: capabilities.ActionPairNode}, "Have one paired.")
+	return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "no node is paired").
+		WithAction(capabilities.Action{Key: capabilities.ActionPairNode}, "Have one paired.")
 }
 
 type recordingList struct {

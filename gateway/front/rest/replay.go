@@ -42,7 +42,8 @@ func (s *Server) replayCall(c *visit, in replayCallBody) (replayedView, error) {
 	}
 	d, ok := s.opts.Tools.Get(again.Tool)
 	if !ok || !d.ModelFacing || !d.Replays() {
-		return replayedView{}, capabilities.Errorf(capabilities.CodeNotSupported, "A call of %s can leave something behind, so it is not run again from the record.", again.Tool).
+		return replayedView{}, capabilities.Errorf(capabilities.CodeNotSupported,
+			"A call of %s can leave something behind, so it is not run again from the record.", again.Tool).
 			WithHint("Make it as a call of your own, with the arguments that you mean.")
 	}
 	args, err := s.opts.Kept.KeptArgs(c.r.Context(), call)

@@ -165,7 +165,10 @@ type Server struct {
 
 // New makes the surface; it starts nothing.
 func New(o Options) (*Server, error) {
-	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil || o.Roster == nil || o.Ledger == nil || o.Selector == nil || o.Consent == nil || o.Tasks == nil || o.Running == nil || o.Drift == nil || o.Secrets == nil || o.Passkeys == nil || o.Brake == nil || o.Policy == nil || o.Rules == nil || o.Works == nil || o.Site == nil {
+	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil || o.Roster == nil || o.Ledger == nil || o.Selector == nil ||
+		o.Consent == nil || o.Tasks == nil || o.Running == nil ||
+		o.Drift == nil || o.Secrets == nil || o.Passkeys == nil || o.Brake == nil || o.Policy == nil || o.Rules == nil || o.Works == nil ||
+		o.Site == nil {
 		return nil, errors.New("rest: an Options field that is required is missing")
 	}
 	if o.Live == nil {
@@ -228,7 +231,9 @@ func (s *Server) Mount(f *front.Server) {
 			f.Handle(path, front.Open, refuse)
 			continue
 		}
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions} {
+		for _, method := range []string{
+			http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
+		} {
 			if !slices.Contains(methods, method) {
 				f.Handle(method+" "+path, front.Bearer, refuse) // no page of the console asks for it
 			}

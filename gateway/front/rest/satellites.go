@@ -25,13 +25,31 @@ func (s *Server) satelliteTable() []*endpoint {
 		return nil
 	}
 	return []*endpoint{
-		serveJSON(endpoint{method: get, path: "/v1/satellites", action: principal.ActReadProviders, summary: "Satellites: who is let in, who waits, and how each is by its heartbeats"}, s.satellites),
-		serveJSON(endpoint{method: post, path: "/v1/satellites", action: principal.ActProviders, does: "tool.admin.satellite-invite", summary: "Make a one-time code for a satellite of a service; the first one starts the bus"}, s.inviteSatellite),
-		serveJSON(endpoint{method: get, path: "/v1/satellites/{satellite}", action: principal.ActReadProviders, summary: "One satellite"}, s.satellite),
-		serveJSON(endpoint{method: post, path: "/v1/satellites/{satellite}/approve", action: principal.ActProviders, does: "tool.admin.satellite-approve", summary: "Let a satellite in; its tools are approved apart, as its provider's"}, s.decideSatellite(route.StateApproved)),
-		serveJSON(endpoint{method: post, path: "/v1/satellites/{satellite}/deny", action: principal.ActProviders, does: "tool.admin.satellite-deny", summary: "Turn away a satellite that waits"}, s.decideSatellite(route.StateDenied)),
-		serveJSON(endpoint{method: post, path: "/v1/satellites/{satellite}/revoke", action: principal.ActProviders, does: "tool.admin.satellite-revoke", summary: "Put a satellite out: its connection ends at once and it stays out"}, s.decideSatellite(route.StateRevoked)),
-		serveJSON(endpoint{method: get, path: "/v1/bus", action: principal.ActProviders, summary: "Public keys that a NATS server elsewhere has to know"}, s.busKeys),
+		serveJSON(endpoint{
+			method: get, path: "/v1/satellites", action: principal.ActReadProviders,
+			summary: "Satellites: who is let in, who waits, and how each is by its heartbeats",
+		}, s.satellites),
+		serveJSON(endpoint{
+			method: post, path: "/v1/satellites", action: principal.ActProviders, does: "tool.admin.satellite-invite",
+			summary: "Make a one-time code for a satellite of a service; the first one starts the bus",
+		}, s.inviteSatellite),
+		serveJSON(endpoint{method: get, path: "/v1/satellites/{satellite}", action: principal.ActReadProviders, summary: "One satellite"},
+			s.satellite),
+		serveJSON(endpoint{
+			method: post, path: "/v1/satellites/{satellite}/approve", action: principal.ActProviders, does: "tool.admin.satellite-approve",
+			summary: "Let a satellite in; its tools are approved apart, as its provider's",
+		}, s.decideSatellite(route.StateApproved)),
+		serveJSON(endpoint{
+			method: post, path: "/v1/satellites/{satellite}/deny", action: principal.ActProviders, does: "tool.admin.satellite-deny",
+			summary: "Turn away a satellite that waits",
+		}, s.decideSatellite(route.StateDenied)),
+		serveJSON(endpoint{
+			method: post, path: "/v1/satellites/{satellite}/revoke", action: principal.ActProviders, does: "tool.admin.satellite-revoke",
+			summary: "Put a satellite out: its connection ends at once and it stays out",
+		}, s.decideSatellite(route.StateRevoked)),
+		serveJSON(endpoint{
+			method: get, path: "/v1/bus", action: principal.ActProviders, summary: "Public keys that a NATS server elsewhere has to know",
+		}, s.busKeys),
 	}
 }
 
@@ -89,8 +107,8 @@ func (s *Server) hosts() []route.Node {
 func viewSatellite(v *bus.View) api.Satellite {
 	out := api.Satellite{
 		ID: v.ID, Service: v.Service, State: v.State, Host: v.Profile.Host, Platform: v.Profile.Platform, Agent: v.Profile.Agent, Key: v.Key,
-		JoinedAt: v.JoinedAt, DecidedBy: v.DecidedBy, Reason: v.Reason, Active: v.Active, Load: v.Load, UptimeS: v.UptimeS, ManifestHash: v.Manifest,
-		Problem: v.Problem, RefusedHeartbeats: v.Refused, BreakerOpen: v.Breaker,
+		JoinedAt: v.JoinedAt, DecidedBy: v.DecidedBy, Reason: v.Reason, Active: v.Active, Load: v.Load, UptimeS: v.UptimeS,
+		ManifestHash: v.Manifest, Problem: v.Problem, RefusedHeartbeats: v.Refused, BreakerOpen: v.Breaker,
 	}
 	if v.State == route.StateApproved {
 		out.Health, out.Why = string(v.Health), v.Why

@@ -93,7 +93,8 @@ type lookAgain struct {
 func (s *Server) secretsDone(c *visit, _ none) (lookAgain, error) {
 	name := capabilities.LaneID(c.r.PathValue("lane"))
 	if !slices.ContainsFunc(s.opts.Lanes.List(""), func(l lane.Lane) bool { return l.Lane == name }) {
-		return lookAgain{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no lane %.128q", name).WithHint("GET /v1/lanes lists the lanes there are.")
+		return lookAgain{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no lane %.128q", name).
+			WithHint("GET /v1/lanes lists the lanes there are.")
 	}
 	told, left, err := s.opts.Secrets.Done(c.r.Context(), c.who.Principal, name)
 	return lookAgain{name, "done", told, left}, err

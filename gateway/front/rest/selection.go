@@ -14,7 +14,8 @@ import (
 // Selector chooses a tool for an intent (S4-18) and records that it did.
 type Selector interface {
 	// SelectTool chooses among candidates only.
-	SelectTool(ctx context.Context, who dispatch.Caller, intent registry.Intent, candidates []capabilities.ToolID) (registry.ToolSelection, error)
+	SelectTool(ctx context.Context, who dispatch.Caller, intent registry.Intent,
+		candidates []capabilities.ToolID) (registry.ToolSelection, error)
 }
 
 type selectBody struct {
@@ -55,6 +56,7 @@ func (s *Server) selectTool(c *visit, in selectBody) (api.ToolSelection, error) 
 			return api.ToolSelection{}, capabilities.Errorf(capabilities.CodeUnknownTool, "candidate %.128q is no tool that you may use now", id)
 		}
 	}
-	chosen, err := s.opts.Selector.SelectTool(c.r.Context(), who, registry.Intent{Text: in.Intent, Tags: in.Tags, Args: in.Args}, in.Candidates)
+	chosen, err := s.opts.Selector.SelectTool(c.r.Context(), who, registry.Intent{Text: in.Intent, Tags: in.Tags, Args: in.Args},
+		in.Candidates)
 	return front.ViewSelection(&chosen), err
 }

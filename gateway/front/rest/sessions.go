@@ -58,5 +58,7 @@ func (s *Server) maySignIn(c *visit, role principal.Role) error {
 
 func (s *Server) whoami(c *visit, _ none) (api.Caller, error) {
 	rec, err := s.opts.Tokens.Get(c.who.TokenID)
-	return api.Caller{Token: rec.ID, Principal: c.who.Principal, Role: string(c.who.Role), Lane: c.who.Lane, Expires: rec.ExpiresAt, Session: rec.Parent != ""}, err
+	return api.Caller{
+		Token: rec.ID, Principal: c.who.Principal, Role: string(c.who.Role), Lane: c.who.Lane, Expires: rec.ExpiresAt, Session: rec.Parent != "",
+	}, err
 }

@@ -21,10 +21,22 @@ type SignIns interface {
 
 func (s *Server) signInTable() []*endpoint {
 	return []*endpoint{
-		serveJSON(endpoint{method: get, path: "/v1/sign-ins", action: principal.ActReadProviders, summary: "Sign-ins at the authorization servers of MCP servers; no token is among them"}, s.signIns),
-		serveJSON(endpoint{method: post, path: "/v1/sign-ins", action: principal.ActProviders, does: "tool.admin.sign-in-begin", summary: "Begin to sign in: the address where a person says yes in their browser"}, s.beginSignIn),
-		serveJSON(endpoint{method: post, path: "/v1/sign-ins/finish", action: principal.ActProviders, does: "tool.admin.sign-in-finish", summary: "Finish a sign-in with what the browser was sent back with; the session that began it, once"}, s.finishSignIn),
-		serveJSON(endpoint{method: remove, path: "/v1/sign-ins/{sign_in}", action: principal.ActProviders, does: "tool.admin.sign-in-remove", summary: "End a sign-in: its tokens are revoked and forgotten"}, s.removeSignIn),
+		serveJSON(endpoint{
+			method: get, path: "/v1/sign-ins", action: principal.ActReadProviders,
+			summary: "Sign-ins at the authorization servers of MCP servers; no token is among them",
+		}, s.signIns),
+		serveJSON(endpoint{
+			method: post, path: "/v1/sign-ins", action: principal.ActProviders, does: "tool.admin.sign-in-begin",
+			summary: "Begin to sign in: the address where a person says yes in their browser",
+		}, s.beginSignIn),
+		serveJSON(endpoint{
+			method: post, path: "/v1/sign-ins/finish", action: principal.ActProviders, does: "tool.admin.sign-in-finish",
+			summary: "Finish a sign-in with what the browser was sent back with; the session that began it, once",
+		}, s.finishSignIn),
+		serveJSON(endpoint{
+			method: remove, path: "/v1/sign-ins/{sign_in}", action: principal.ActProviders, does: "tool.admin.sign-in-remove",
+			summary: "End a sign-in: its tokens are revoked and forgotten",
+		}, s.removeSignIn),
 	}
 }
 
@@ -34,7 +46,8 @@ type signInList struct {
 
 func viewSignIn(s *signin.SignIn) api.SignIn {
 	return api.SignIn{
-		Name: s.Name, Server: s.Server, Net: s.Net, Resource: s.Resource, Issuer: s.Issuer, Client: s.Client, Secret: s.Secret(), By: s.By, At: s.At, Until: s.Until, Ended: s.Ended,
+		Name: s.Name, Server: s.Server, Net: s.Net, Resource: s.Resource, Issuer: s.Issuer, Client: s.Client, Secret: s.Secret(), By: s.By,
+		At: s.At, Until: s.Until, Ended: s.Ended,
 	}
 }
 
@@ -49,13 +62,18 @@ func (s *Server) signIns(c *visit, _ none) (signInList, error) {
 
 func (s *Server) beginSignIn(c *visit, in api.BeginSignIn) (api.StartedSignIn, error) {
 	started, err := s.opts.SignIns.Begin(c.r.Context(), signin.Wish{
-		Name: in.Name, Server: in.Server, Client: in.Client, Net: in.Net, Back: front.Origin(c.r) + front.SignInPath, Session: c.who.TokenID, By: c.who.Principal,
+		Name: in.Name, Server: in.Server, Client: in.Client, Net: in.Net, Back: front.Origin(c.r) + front.SignInPath, Session: c.who.TokenID,
+		By: c.who.Principal,
 	})
-	return api.StartedSignIn{Address: started.Address, Issuer: started.Issuer, Host: started.Host, Scopes: started.Scopes, Redirect: started.Back, Until: started.Until}, err
+	return api.StartedSignIn{
+		Address: started.Address, Issuer: started.Issuer, Host: started.Host, Scopes: started.Scopes, Redirect: started.Back,
+		Until: started.Until,
+	}, err
 }
 
 func (s *Server) finishSignIn(c *visit, in api.FinishSignIn) (api.SignIn, error) {
-	one, err := s.opts.SignIns.Finish(c.r.Context(), signin.Answer{Place: in.Place, State: in.State, Code: in.Code, Issuer: in.Issuer, Error: in.Error, Session: c.who.TokenID})
+	one, err := s.opts.SignIns.Finish(c.r.Context(),
+		signin.Answer{Place: in.Place, State: in.State, Code: in.Code, Issuer: in.Issuer, Error: in.Error, Session: c.who.TokenID})
 	if err != nil {
 		return api.SignIn{}, err
 	}

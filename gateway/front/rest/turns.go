@@ -24,7 +24,8 @@ func (s *Server) turnTable() []*endpoint {
 	}
 	return []*endpoint{
 		serveJSON(endpoint{method: get, path: "/v1/turns", action: principal.ActReadCalls,
-			summary: "Turns of one's worker or, for those who read all calls, of everybody's, the newest first", query: []param{limitParam}}, s.turns),
+			summary: "Turns of one's worker or, for those who read all calls, of everybody's, the newest first",
+			query:   []param{limitParam}}, s.turns),
 		serveJSON(endpoint{method: get, path: "/v1/turns/{turn}", action: principal.ActReadCalls, summary: "One turn, with its stages"}, s.turn),
 		serveJSON(endpoint{method: post, path: "/v1/turns", action: principal.ActCall,
 			summary: "Record what a worker says of a turn of its own; recorded as its claim, and nothing is decided by it"}, s.claimTurn),

@@ -58,7 +58,8 @@ type compareBody struct {
 // compare holds the ledger against a node's own log.
 func (s *Server) compare(c *visit, in compareBody) (out ledger.Comparison, err error) {
 	if s.opts.NodeLogs == nil {
-		return out, capabilities.Errorf(capabilities.CodeNotSupported, "this gateway reads no logs of nodes").WithAction(capabilities.Action{Key: capabilities.ActionCompareLedger}, "Compare it with the ledger instead.")
+		return out, capabilities.Errorf(capabilities.CodeNotSupported, "this gateway reads no logs of nodes").
+			WithAction(capabilities.Action{Key: capabilities.ActionCompareLedger}, "Compare it with the ledger instead.")
 	}
 	log, key, err := s.opts.NodeLogs(strings.NewReader(in.Log))
 	if err != nil {

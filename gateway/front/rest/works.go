@@ -37,7 +37,8 @@ func (c *visit) carryOut(e *endpoint, in any, do func() error) error {
 		}
 		fields[m[1]] = value
 	}
-	return c.works.Do(c.r.Context(), admin.Asked{Tool: e.does, By: c.who.Principal, Role: string(c.who.Role), Lane: c.who.Lane, Surface: "rest"}, fields,
+	return c.works.Do(c.r.Context(),
+		admin.Asked{Tool: e.does, By: c.who.Principal, Role: string(c.who.Role), Lane: c.who.Lane, Surface: "rest"}, fields,
 		func(context.Context) error { return do() })
 }
 

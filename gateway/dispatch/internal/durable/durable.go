@@ -31,7 +31,8 @@ type Packets struct {
 
 // Commit writes p, and what also adds to it, in one commit, and returns of as committed.
 // With an error nothing was written. also may be nil; it may run more than once.
-func Commit[T any](ctx context.Context, s *store.Store, l *ledger.Ledger, of T, p Packets, also func(*store.Tx) error) (*Committed[T], error) {
+func Commit[T any](ctx context.Context, s *store.Store, l *ledger.Ledger, of T, p Packets,
+	also func(*store.Tx) error) (*Committed[T], error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}

@@ -25,7 +25,9 @@ type Execution struct {
 
 // New makes an execution that nobody waits for yet. cancel ends what carries it out.
 func New(cancel context.CancelCauseFunc) *Execution {
-	return &Execution{done: make(chan struct{}), cancel: cancel, progress: make(map[int]func(capabilities.Progress)), there: make(map[int]bool)}
+	return &Execution{
+		done: make(chan struct{}), cancel: cancel, progress: make(map[int]func(capabilities.Progress)), there: make(map[int]bool),
+	}
 }
 
 // Ended makes an execution that has its result already.

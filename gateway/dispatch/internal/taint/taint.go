@@ -76,7 +76,8 @@ func (t *Book) Of(in capabilities.LaneID, who capabilities.PrincipalID) []string
 
 // Load reads what an earlier process knew.
 func (t *Book) Load(ctx context.Context, db *sql.DB) error {
-	rows, err := db.QueryContext(ctx, `SELECT lane, '', taint, since_ms FROM lane_taint UNION ALL SELECT '', principal, taint, since_ms FROM principal_taint`)
+	rows, err := db.QueryContext(ctx,
+		`SELECT lane, '', taint, since_ms FROM lane_taint UNION ALL SELECT '', principal, taint, since_ms FROM principal_taint`)
 	if err != nil {
 		return err
 	}
@@ -121,11 +122,13 @@ func (t *Book) MarkIn(tx *store.Tx, in capabilities.LaneID, who capabilities.Pri
 	if t.fresh(mark{in: in, family: family}, now) && t.fresh(mark{who: who, family: family}, now) {
 		return nil
 	}
-	if _, err := tx.Exec(`INSERT INTO lane_taint (lane, taint, since_ms) VALUES ($1, $2, $3) ON CONFLICT (lane, taint) DO UPDATE SET since_ms = excluded.since_ms`,
+	if _, err := tx.Exec(
+		`INSERT INTO lane_taint (lane, taint, since_ms) VALUES ($1, $2, $3) ON CONFLICT (lane, taint) DO UPDATE SET since_ms = excluded.since_ms`,
 		string(in), family, now.UnixMilli()); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(`INSERT INTO principal_taint (principal, taint, since_ms) VALUES ($1, $2, $3) ON CONFLICT (principal, taint) DO UPDATE SET since_ms = excluded.since_ms`,
+	if _, err := tx.Exec(
+		`INSERT INTO principal_taint (principal, taint, since_ms) VALUES ($1, $2, $3) ON CONFLICT (principal, taint) DO UPDATE SET since_ms = excluded.since_ms`,
 		string(who), family, now.UnixMilli()); err != nil {
 		return err
 	}
