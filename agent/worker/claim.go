@@ -38,7 +38,9 @@ func stageOf(e Event) turn.Stage {
 	case Decided:
 		s.Policy = &turn.Decided{Allowed: b.Allowed, Offered: b.Offered, Required: namesOf(b.Required), Remembered: b.Remembered}
 	case Checked:
-		s.Permission = &turn.Checked{Tool: bounded(b.Tool), Capability: string(b.Capability), By: capabilities.Clip(capabilities.Escape(b.By), 100)}
+		s.Permission = &turn.Checked{
+			Tool: bounded(b.Tool), Capability: string(b.Capability), By: capabilities.Clip(capabilities.Escape(b.By), 100),
+		}
 	case Called:
 		s.Call = &turn.Called{Tool: bounded(b.Tool), CallID: b.Call, Status: b.Status, Code: b.Code, DurationMS: b.DurationMS}
 	case Responded:
@@ -54,7 +56,8 @@ func stageOf(e Event) turn.Stage {
 		p := b.Pipeline
 		sum := turn.Summarised{
 			Intent: string(p.Router.Intent), Confidence: p.Router.Confidence, Allowed: p.Policy.Allowed, Required: namesOf(p.Policy.Permissions),
-			Calls: []capabilities.CallID{}, RoundTrips: p.Executor.RoundTrips, MemoryWrites: p.PostHooks.MemoryWrites, Revoked: p.PostHooks.PermissionsRevoked,
+			Calls: []capabilities.CallID{}, RoundTrips: p.Executor.RoundTrips, MemoryWrites: p.PostHooks.MemoryWrites,
+			Revoked: p.PostHooks.PermissionsRevoked,
 		}
 		for _, c := range p.Executor.ToolCalls {
 			if c.Call != "" {

@@ -22,7 +22,8 @@ func newChatCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chat",
 		Short: "Talk with a worker that calls tools as an agent does",
-		Long: "Reads one message a line, and does what it wants as 'handrail run' does; it ends with /exit or the end of the input. It remembers\n" +
+		Long: "Reads one message a line, and does what it wants as 'handrail run' does; it ends with /exit or the end of the input. It " +
+			"remembers\n" +
 			"facts that you ask it to ('remember that …') in your words, and asks first where they are private.",
 		Example:           "  handrail chat --offline",
 		Args:              cobra.NoArgs,

@@ -42,7 +42,8 @@ func readHooks(cmd *cobra.Command, file string) (*hook.Hooks, error) {
 		return nil, terminal.UsageError("the hooks cannot be read: %v", err)
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
-		return nil, terminal.UsageHint("Take the right to write from group and others.", "%s can be written by others, and its commands would run as you", file)
+		return nil, terminal.UsageHint("Take the right to write from group and others.",
+			"%s can be written by others, and its commands would run as you", file)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, hook.MaxFile+1))
 	if err != nil {

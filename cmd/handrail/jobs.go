@@ -21,7 +21,8 @@ func newJobsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "jobs",
 		Short: "List, queue and cancel what 'handrail worker' does",
-		Long: "Lists jobs, the newest first: your own worker's or, for operators and admins, everybody's. A job is a task in your words, as 'handrail run'\n" +
+		Long: "Lists jobs, the newest first: your own worker's or, for operators and admins, everybody's. A job is a task in your words, as " +
+			"'handrail run'\n" +
 			"takes it; 'handrail worker' does one after the other, the highest priority first.",
 		Example: "  handrail jobs add 'read https://example.com/'\n  handrail jobs add --schedule '0 7 * * 1-5' 'list the folder inbox'",
 		Args:    cobra.NoArgs,
@@ -52,7 +53,8 @@ func newJobsCmd() *cobra.Command {
 			if j.Cancel && state == api.JobRunning {
 				state = "cancelling"
 			}
-			t.Row(j.ID, state, j.Due.Local().Format("2006-01-02 15:04"), terminal.Plain(string(j.Principal)), fmt.Sprint(j.Priority), fmt.Sprint(j.Calls),
+			t.Row(j.ID, state, j.Due.Local().Format("2006-01-02 15:04"), terminal.Plain(string(j.Principal)), fmt.Sprint(j.Priority),
+				fmt.Sprint(j.Calls),
 				terminal.Plain(capabilities.Clip(j.Text, 60)))
 		}
 		t.Flush()

@@ -103,8 +103,13 @@ func newRootCmd() *cobra.Command {
 		}
 	}
 	add(groupRun, newUpCmd(), newGatewayCmd(), newNodeCmd())
-	add(groupUse, invoke.NewCallCmd(), newRunCmd(), newChatCmd(), newWorkerCmd(), tools.NewToolsCmd(), tools.NewSkillsCmd(), newMCPCmd(), newConnectCmd(), newSuiteCmd(), newCICmd())
-	add(groupManage, roster.NewPairCmd(), roster.NewNodesCmd(), newLaneCmd(), access.NewTokenCmd(), access.NewUserCmd(), access.NewLoginCmd(), access.NewSecretCmd(), newProviderCmd(), roster.NewSatelliteCmd(newSatelliteJoinCmd(), newSatelliteRunCmd()), consent.NewApprovalsCmd(), consent.NewApproveCmd(), consent.NewDenyCmd(), consent.NewTUICmd(), consent.NewTasksCmd(), record.NewCallsCmd(), newTurnsCmd(), newJobsCmd(), newMemoryCmd(), invoke.NewArtifactsCmd(), consent.NewGrantCmd(), newStopCmd(), newResumeCmd(), rules.NewPolicyCmd(), record.NewDriftCmd(), record.NewLedgerCmd(), newStatusCmd(), newDoctorCmd())
+	add(groupUse, invoke.NewCallCmd(), newRunCmd(), newChatCmd(), newWorkerCmd(), tools.NewToolsCmd(), tools.NewSkillsCmd(), newMCPCmd(),
+		newConnectCmd(), newSuiteCmd(), newCICmd())
+	add(groupManage, roster.NewPairCmd(), roster.NewNodesCmd(), newLaneCmd(), access.NewTokenCmd(), access.NewUserCmd(), access.NewLoginCmd(),
+		access.NewSecretCmd(), newProviderCmd(), roster.NewSatelliteCmd(newSatelliteJoinCmd(), newSatelliteRunCmd()), consent.NewApprovalsCmd(),
+		consent.NewApproveCmd(), consent.NewDenyCmd(), consent.NewTUICmd(), consent.NewTasksCmd(), record.NewCallsCmd(), newTurnsCmd(),
+		newJobsCmd(), newMemoryCmd(), invoke.NewArtifactsCmd(), consent.NewGrantCmd(), newStopCmd(), newResumeCmd(), rules.NewPolicyCmd(),
+		record.NewDriftCmd(), record.NewLedgerCmd(), newStatusCmd(), newDoctorCmd())
 	root.AddCommand(newVersionCmd(), newCISiteCmd())
 	root.InitDefaultCompletionCmd("completion") // with a command's name it is made although none is called yet
 	wrapArgs(root)
@@ -149,7 +154,8 @@ func completeFlags(cmd *cobra.Command) {
 		_ = cmd.RegisterFlagCompletionFunc("node", remote.CompleteNodes(math.MaxInt))
 	}
 	if role := cmd.Flags().Lookup("role"); role != nil {
-		named := slices.DeleteFunc([]string{"agent", "viewer", "operator", "admin"}, func(r string) bool { return !strings.Contains(role.Usage, r) })
+		named := slices.DeleteFunc([]string{"agent", "viewer", "operator", "admin"},
+			func(r string) bool { return !strings.Contains(role.Usage, r) })
 		_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(named, cobra.ShellCompDirectiveNoFileComp))
 	}
 	for _, sub := range cmd.Commands() {

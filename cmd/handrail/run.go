@@ -42,9 +42,12 @@ func newRunCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run TASK",
 		Short: "Do a task by a worker that calls tools as an agent does",
-		Long: "The worker finds out what TASK wants, opens only the tools for that, and calls them through the gateway, with the agent's token of the data\n" +
-			"directory. With --model and --endpoint a model does the task with those tools. --offline works without one: it reads pages, lists, reads and\n" +
-			"searches files of the workspace, looks at the screen, runs a command that stands in quotation marks, and remembers what you ask it to.\n" +
+		Long: "The worker finds out what TASK wants, opens only the tools for that, and calls them through the gateway, with the agent's token " +
+			"of the data\n" +
+			"directory. With --model and --endpoint a model does the task with those tools. --offline works without one: it reads pages, lists, " +
+			"reads and\n" +
+			"searches files of the workspace, looks at the screen, runs a command that stands in quotation marks, and remembers what you " +
+			"ask it to.\n" +
 			"A prefix names what is wanted: /read, /file, /screen, /run, /search and others (docs/worker.md).",
 		Example: "  handrail run --offline 'read https://example.com/'\n" +
 			"  handrail run --model qwen3:8b --endpoint http://127.0.0.1:11434/v1 'what do my notes say about rent?'\n" +
@@ -62,7 +65,8 @@ func workerFlags(cmd *cobra.Command, o *runOptions) {
 	f.BoolVar(&o.offline, "offline", false, "without a model, by heuristics and templates")
 	f.BoolVar(&o.debug, "debug-routing", false, "print what each stage of the pipeline did, to standard error")
 	f.BoolVar(&o.wait, "wait", false, "let a call that needs a person's word wait for one elsewhere, such as at the console")
-	f.StringVar(&o.hooks, "hooks", "", "file of commands to run before and after each call, which may refuse it (default: hooks.json of the data directory)")
+	f.StringVar(&o.hooks, "hooks",
+		"", "file of commands to run before and after each call, which may refuse it (default: hooks.json of the data directory)")
 	f.StringVar(&o.lane, "lane", "", "the lane that the calls belong to (default: the token's)")
 	modelFlags(cmd, &o.model)
 	cmd.MarkFlagsMutuallyExclusive("offline", "model")
@@ -115,7 +119,8 @@ func keepQuestion(fact string) string {
 }
 
 func unclear(out worker.Outcome) error {
-	return terminal.UsageHint("Say it in other words, or begin with a prefix: /read, /file, /screen, /run, /search, /web, /desktop.", "it is not clear what you want. %s", out.Ask)
+	return terminal.UsageHint("Say it in other words, or begin with a prefix: /read, /file, /screen, /run, /search, /web, /desktop.",
+		"it is not clear what you want. %s", out.Ask)
 }
 
 // conversation is a worker that a person talks with.

@@ -37,7 +37,8 @@ func newWorkerCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Do queued jobs, one after the other, as a service",
-		Long: "Takes the jobs of this data directory's agent ('handrail jobs add') as they fall due, and does each as 'handrail run' does a task, without a person:\n" +
+		Long: "Takes the jobs of this data directory's agent ('handrail jobs add') as they fall due, and does each as 'handrail run' does a " +
+			"task, without a person:\n" +
 			"a call that needs one's word is skipped, unless --wait. A job whose worker died is done by the next one, and no call of it twice.",
 		Example: "  handrail worker --offline\n  handrail worker --model qwen3:8b --endpoint http://127.0.0.1:11434/v1 --concurrency 2",
 		Args:    cobra.NoArgs,

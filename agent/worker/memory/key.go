@@ -13,7 +13,8 @@ import (
 // is replaced by "my editor is Helix".
 type Key struct{ Subject, Attribute string }
 
-var property = regexp.MustCompile(`^((?:my|our|the|mein|meine|unser|unsere|mon|ma|notre|mi|nuestro|nuestra) [\pL\d -]{2,60}?) (is called|is named|is|are|heisst|ist|sind|s'appelle|est|sont|se llama|es|son) \S`)
+var property = regexp.MustCompile(
+	`^((?:my|our|the|mein|meine|unser|unsere|mon|ma|notre|mi|nuestro|nuestra) [\pL\d -]{2,60}?) (is called|is named|is|are|heisst|ist|sind|s'appelle|est|sont|se llama|es|son) \S`)
 
 // KeyOf returns the key of a text.
 func KeyOf(text string) Key {

@@ -87,12 +87,15 @@ func wishes(message, before string) (list []Wish) {
 			list = append(list, stated(sentence{text: s.text[:end], plain: s.plain[:end]}, s)...)
 		case lead && !promise.MatchString(s.plain):
 			told := strings.Contains(s.plain[:at], ":")
-			if list = append(list, listed(sentence{s.from(at), s.plain[at:], s.asks && !polite.MatchString(s.plain)}, told)...); tidy(s.from(at)) == "" && i+1 < len(said) {
+			if list = append(list, listed(sentence{s.from(at), s.plain[at:], s.asks && !polite.MatchString(s.plain)},
+				told)...); tidy(s.from(at)) == "" && i+1 < len(said) {
 				i++
 				list = append(list, listed(said[i], true)...)
 			}
 		case promise.MatchString(s.plain):
-			n := map[string]int{"two": 2, "2": 2, "zwei": 2, "deux": 2, "dos": 2, "three": 3, "3": 3, "drei": 3, "trois": 3, "tres": 3}[promise.FindStringSubmatch(s.plain)[1]]
+			n := map[string]int{
+				"two": 2, "2": 2, "zwei": 2, "deux": 2, "dos": 2, "three": 3, "3": 3, "drei": 3, "trois": 3, "tres": 3,
+			}[promise.FindStringSubmatch(s.plain)[1]]
 			for range max(1, n) {
 				if i+1 < len(said) {
 					i++
@@ -216,7 +219,8 @@ func sentences(message string) (list []sentence) {
 	return list
 }
 
-var quoted = regexp.MustCompile("```[\\s\\S]*?```|`[^`\\n]*`|\"[^\"\\n]*\"|“[^”\\n]*”|„[^“”\\n]*[“”]|«[^»\\n]*»|‘[^’\\n]*’|<[^<>\\n]*>|https?://\\S+")
+var quoted = regexp.MustCompile(
+	"```[\\s\\S]*?```|`[^`\\n]*`|\"[^\"\\n]*\"|“[^”\\n]*”|„[^“”\\n]*[“”]|«[^»\\n]*»|‘[^’\\n]*’|<[^<>\\n]*>|https?://\\S+")
 
 // mask returns a text in lower case whose quotations are dots of the same length, so that an offset
 // of the one is an offset of the other.

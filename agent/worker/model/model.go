@@ -141,7 +141,8 @@ func (m *Model) failed(ctx context.Context, err error) error {
 		return capabilities.Errorf(capabilities.CodeExecutionFailed, "the model's endpoint wrote what is none of its API's forms").
 			WithHint("See that the endpoint speaks the API that it is asked by.")
 	}
-	return capabilities.Errorf(capabilities.CodeExecutionFailed, "the model's endpoint cannot be asked: %s", capabilities.Clip(err.Error(), 300)).
+	return capabilities.Errorf(capabilities.CodeExecutionFailed, "the model's endpoint cannot be asked: %s",
+		capabilities.Clip(err.Error(), 300)).
 		WithHint("See that the model's program runs, and that its address is right.")
 }
 

@@ -21,8 +21,10 @@ var (
 	markup = regexp.MustCompile(`<!--[\s\S]*?(?:-->|$)|\{[^{}]*\}`)
 	quoted = regexp.MustCompile(`"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»`)
 	// A name that ends in a top-level domain is an address; one with another ending is a file.
-	address = regexp.MustCompile(`(?i)\b(?:https?|ftp)://\S+|\b(?:[\pL\d-]+\.)+(?:com|org|net|edu|gov|io|dev|app|info|biz|eu|uk|de|fr|es|it|at|ch|nl|be|pl|se|no|fi|dk|us|ca|au|jp)\b(?:[:/]\S*)?`)
-	file    = regexp.MustCompile(`(?i)(?:~|\.{1,2})?/[\pL\d_.~/-]+|\b[\pL\d_-]+(?:/[\pL\d_.-]+)+|\b[\pL\d_-]+(?:\.[\pL\d_-]+)*\.[a-z][a-z0-9]{0,4}\b`)
+	address = regexp.MustCompile(
+		`(?i)\b(?:https?|ftp)://\S+|\b(?:[\pL\d-]+\.)+(?:com|org|net|edu|gov|io|dev|app|info|biz|eu|uk|de|fr|es|it|at|ch|nl|be|pl|se|no|fi|dk|us|ca|au|jp)\b(?:[:/]\S*)?`)
+	file = regexp.MustCompile(
+		`(?i)(?:~|\.{1,2})?/[\pL\d_.~/-]+|\b[\pL\d_-]+(?:/[\pL\d_.-]+)+|\b[\pL\d_-]+(?:\.[\pL\d_-]+)*\.[a-z][a-z0-9]{0,4}\b`)
 )
 
 // words takes a message apart: lower case, without accents, data as one word of its own. A

@@ -108,18 +108,23 @@ func wanted(name intent.Name, message string) ([]worker.ToolCall, string) {
 	case intent.MemoryRead, intent.MemoryWrite:
 		return nil, "This worker keeps no memory."
 	default:
-		return nil, "Without a model there is no talk. It can read a page (its address), list, read and search files of the workspace, look at the screen, " +
+		return nil, "Without a model there is no talk. It can read a page (its address), list, read and search files of the workspace, look at " +
+			"the screen, " +
 			"and run a command (in quotation marks)."
 	}
 }
 
 var (
 	quoted = regexp.MustCompile(`"([^"]+)"|“([^”]+)”|„([^“”]+)[“”]|«\s*([^»]+?)\s*»`)
-	web    = regexp.MustCompile(`(?i)\bhttps?://\S+|\b(?:[a-z0-9-]+\.)+(?:com|org|net|edu|gov|io|dev|app|info|eu|uk|de|fr|es|it|at|ch|nl)\b(?:[:/]\S*)?`)
-	name   = regexp.MustCompile(`(?i)(?:~|\.{1,2})?/[\pL\d_.~/-]*|\b[\pL\d_.-]+/[\pL\d_./-]*|\b[\pL\d_-]+(?:\.[\pL\d_-]+)*\.[a-z][a-z0-9]{0,4}\b`)
+	web    = regexp.MustCompile(
+		`(?i)\bhttps?://\S+|\b(?:[a-z0-9-]+\.)+(?:com|org|net|edu|gov|io|dev|app|info|eu|uk|de|fr|es|it|at|ch|nl)\b(?:[:/]\S*)?`)
+	name = regexp.MustCompile(
+		`(?i)(?:~|\.{1,2})?/[\pL\d_.~/-]*|\b[\pL\d_.-]+/[\pL\d_./-]*|\b[\pL\d_-]+(?:\.[\pL\d_-]+)*\.[a-z][a-z0-9]{0,4}\b`)
 	folder = regexp.MustCompile(`(?i)\b(?:folder|directory|ordner|verzeichnis|dossier|carpeta)\s+([\pL\d_.-]+)`)
-	kind   = regexp.MustCompile(`(?i)\b(csv|pdf|md|txt|json|ya?ml|xml|html?|log|go|py|js|ts|docx?|xlsx?|odt|jpe?g|png|gif|mp3|mp4|zip)[ -](?:files|dateien)\b`)
-	lists  = regexp.MustCompile(`(?i)\b(list|folder|directory|which files|files|ordner|verzeichnis|dateien|dossier|fichiers|carpeta|archivos)\b`)
+	kind   = regexp.MustCompile(
+		`(?i)\b(csv|pdf|md|txt|json|ya?ml|xml|html?|log|go|py|js|ts|docx?|xlsx?|odt|jpe?g|png|gif|mp3|mp4|zip)[ -](?:files|dateien)\b`)
+	lists = regexp.MustCompile(
+		`(?i)\b(list|folder|directory|which files|files|ordner|verzeichnis|dateien|dossier|fichiers|carpeta|archivos)\b`)
 )
 
 func quote(message string) string {

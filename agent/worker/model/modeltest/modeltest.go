@@ -159,7 +159,8 @@ func (s *stream) chat() {
 	}
 	for i, c := range s.step.Calls {
 		function := map[string]any{"name": c.Name, "arguments": ""}
-		chunk(map[string]any{"tool_calls": []any{map[string]any{"index": i, "id": fmt.Sprint("c", i), "type": "function", "function": function}}}, nil)
+		chunk(map[string]any{"tool_calls": []any{map[string]any{"index": i, "id": fmt.Sprint("c", i), "type": "function", "function": function}}},
+			nil)
 		for part := range strings.SplitAfterSeq(c.Args, ",") {
 			chunk(map[string]any{"tool_calls": []any{map[string]any{"index": i, "function": map[string]any{"arguments": part}}}}, nil)
 		}
@@ -180,7 +181,8 @@ func response(status, text string, calls []Call) map[string]any {
 	output := []any{map[string]any{"type": "message", "id": "m", "role": "assistant", "status": "completed",
 		"content": []any{map[string]any{"type": "output_text", "text": text, "annotations": []any{}}}}}
 	for i, c := range calls {
-		output = append(output, map[string]any{"type": "function_call", "id": fmt.Sprint("f", i), "call_id": fmt.Sprint("c", i), "name": c.Name, "arguments": c.Args})
+		output = append(output,
+			map[string]any{"type": "function_call", "id": fmt.Sprint("f", i), "call_id": fmt.Sprint("c", i), "name": c.Name, "arguments": c.Args})
 	}
 	return map[string]any{"id": "r", "object": "response", "status": status, "output": output, "usage": map[string]any{"total_tokens": 40}}
 }
