@@ -69,7 +69,7 @@ func TestAJobIsCancelledAndRepeated(t *testing.T) {
 	low := strings.Fields(w.does("jobs", "add", "/file read a.txt"))[0]
 	high := strings.Fields(w.does("jobs", "add", "--priority", "7", "what"))[0]
 	out := w.does("worker", "--offline", "--once")
-	if strings.Index(out, high+" failed") < 0 || strings.Index(out, low+" done") < strings.Index(out, high+" failed") {
+	if !strings.Contains(out, high+" failed") || strings.Index(out, low+" done") < strings.Index(out, high+" failed") {
 		t.Errorf("worker said %s", out)
 	}
 	if out := w.does("jobs", "show", low); !strings.Contains(out, "The rent is 700.") {
