@@ -90,6 +90,9 @@ type Program struct {
 	Refused func(socket string)
 	// Wrote is told of each path outside its folders that it would have changed and was kept from.
 	Wrote func(path string)
+	// Missed is told of each path outside its folders that is there, and that it wanted to read. It
+	// makes looking at files slower. Default: nobody is.
+	Missed func(path string)
 }
 
 // Process is a running program.

@@ -77,35 +77,35 @@ func (p *hosted) attempts() map[attempt]int {
 	return all
 }
 
-// writes are the paths that a server wanted to change and was not let, with how often.
-type writes struct {
+// paths are those that a program was kept from, with how often.
+type paths struct {
 	mu    sync.Mutex // above what follows
-	paths map[string]int
+	known map[string]int
 }
 
-// maxWrites bounds the paths that are told apart; further ones are one.
-const maxWrites = 64
+// maxPaths bounds the paths that are told apart; further ones are one.
+const maxPaths = 64
 
-// morePaths stands for the paths beyond maxWrites.
+// morePaths stands for the paths beyond maxPaths.
 const morePaths = "other files"
 
-func (w *writes) add(path string) {
+func (w *paths) add(path string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.paths == nil {
-		w.paths = map[string]int{}
+	if w.known == nil {
+		w.known = map[string]int{}
 	}
-	if _, known := w.paths[path]; !known && len(w.paths) >= maxWrites {
+	if _, known := w.known[path]; !known && len(w.known) >= maxPaths {
 		path = morePaths
 	}
-	w.paths[path]++
+	w.known[path]++
 }
 
-func (w *writes) all() map[string]int {
+func (w *paths) all() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := make(map[string]int, len(w.paths))
-	for path, n := range w.paths {
+	all := make(map[string]int, len(w.known))
+	for path, n := range w.known {
 		all[path] = n
 	}
 	return all

@@ -33,7 +33,7 @@ type command struct {
 	offers    *tools.ToolManifest
 	way       *egress.Way
 	secrets   *credentials
-	writes    writes // of all calls
+	writes    paths // of all calls
 	// modules runs the module that the record names, if it names one; nil: none is run here.
 	modules Modules
 	// changed is told what the provider offers, when that is not what was approved.

@@ -233,7 +233,7 @@ func TestTriedTargetsAreFiltered(t *testing.T) {
 		t.Fatal("it was let")
 	}
 	s := newServer(record, nil, way, secrets, nil)
-	list := tried(&hosted{backend: s, credentials: secrets}, nil)
+	list := tried(&hosted{backend: s, credentials: secrets}, nil, nil)
 	if text := fmt.Sprint(list); len(list) != 1 || strings.Contains(text, "canary-0123") {
 		t.Errorf("%v", list)
 	}

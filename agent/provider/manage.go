@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -79,7 +80,9 @@ func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilit
 	h.mu.Lock()
 	real, err := h.placesLocked(&p)
 	// The same provider, asked again, keeps what it was given; another one gets nothing of it.
-	if was := h.providers[p.Name]; was != nil && tools.OriginOf(&was.record, nil) == tools.OriginOf(&p, nil) {
+	was := h.providers[p.Name]
+	again := was != nil && tools.OriginOf(&was.record, nil) == tools.OriginOf(&p, nil)
+	if again {
 		secrets = was.credentials
 	}
 	h.mu.Unlock()
@@ -91,6 +94,10 @@ func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilit
 		return capabilities.Output{}, err
 	}
 	inv.Observe("execution.proc.spawn", p.Name)
+	var missed []string
+	if again {
+		missed = h.missed(ctx, &p, secrets)
+	}
 	m, err := b.manifest(ctx)
 	if capabilities.CodeOf(err) == capabilities.CodeSecretUnavailable && secrets.missing() != nil {
 		// It says nothing of its tools before somebody approved it with its credential.
@@ -98,6 +105,12 @@ func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilit
 	}
 	if err != nil {
 		b.close()
+		if e := capabilities.AsError(err); e.Hint == "" && e.Code == capabilities.CodeExecutionFailed {
+			if !again {
+				missed = h.missed(ctx, &p, secrets)
+			}
+			err = e.WithHint(missedHint(missed))
+		}
 		return capabilities.Output{}, secrets.withheld().Error(err)
 	}
 	_, refused := tools.Describe(&p, m)
@@ -128,14 +141,60 @@ func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilit
 		return capabilities.Output{}, capabilities.AsError(err)
 	}
 	return capabilities.Output{Effect: capabilities.EffectConfirmed, Untrusted: true, Result: map[string]any{
-		"manifest": string(text), "manifest_hash": m.Hash(), "refused": append([]tools.Refused{}, refused...), "tried": tried(one, before),
+		"manifest": string(text), "manifest_hash": m.Hash(),
+		"refused": append([]tools.Refused{}, refused...), "tried": tried(one, before, missed),
 	}}, nil
 }
 
-// tried is where a provider wanted to connect, and which files it wanted to change, and was not
-// let: since it was taken up, and before that as long as it was the same one. A program can put a
-// value into the name of a host or a file.
-func tried(now, before *hosted) []tools.Tried {
+// missed starts the program of an MCP server once more, for as long as it takes to say what it
+// offers, and returns what it wanted to read meanwhile and was not shown. A program that serves
+// calls is not watched so: each look at a file would wait.
+func (h *Host) missed(ctx context.Context, p *tools.Provider, secrets *credentials) []string {
+	if p.Kind != tools.KindMCP || p.URL != "" {
+		return nil
+	}
+	b, err := h.backend(p, secrets)
+	if err != nil {
+		return nil // the caller hears it from its own
+	}
+	defer b.close()
+	s, ok := b.(*server)
+	if !ok {
+		return nil
+	}
+	s.misses = &paths{}
+	_, _ = s.manifest(ctx) // the caller's own says how that ended
+	return slices.Sorted(maps.Keys(s.misses.all()))
+}
+
+// missedHint names the first of the paths that a program was not shown, and the flag that shows it.
+func missedHint(paths []string) string {
+	for _, path := range paths {
+		if t := deniedRead(path); t.Flag != "" {
+			return "It wanted " + t.Target + "; allow it with " + t.Flag + "."
+		}
+	}
+	return ""
+}
+
+// deniedRead words that a program was not shown a path. The flag has it, or its folder, read.
+func deniedRead(path string) tools.Tried {
+	t := tools.Tried{Target: "to read " + path, Why: "it lies in no folder that the provider may read", Count: 1}
+	dir := path
+	if st, err := os.Stat(path); err != nil || !st.IsDir() {
+		dir = filepath.Dir(path)
+	}
+	if filepath.IsAbs(path) && dir != "/" && len(dir) < maxFlag {
+		t.Flag = "--read " + dir
+	}
+	t.Target = capabilities.Clip(t.Target, maxFlag)
+	return t
+}
+
+// tried is where a provider wanted to connect, and which files it wanted to change or to read, and
+// was not let: since it was taken up, and before that as long as it was the same one. A program can
+// put a value into the name of a host or a file.
+func tried(now, before *hosted, missed []string) []tools.Tried {
 	list := []tools.Tried{}
 	for _, p := range []*hosted{now, before} {
 		if p == nil {
@@ -155,6 +214,11 @@ func tried(now, before *hosted) []tools.Tried {
 				list = append(list, t)
 			}
 		}
+	}
+	for _, path := range missed[:min(len(missed), tools.MaxTried-len(list))] {
+		t, kept := deniedRead(path), now.credentials.withheld()
+		t.Target, t.Flag = kept.Text(t.Target), kept.Text(t.Flag)
+		list = append(list, t)
 	}
 	return list
 }

@@ -39,7 +39,8 @@ type server struct {
 	way    *egress.Way
 	secret *credentials
 	news   func(*server, *tools.ToolManifest) // told what it offers on each connection, and when that changed
-	writes writes
+	writes paths
+	misses *paths // nil: what it wants to read is not looked at
 
 	mu      sync.Mutex // above what follows; never held while the server is waited for
 	live    *live
@@ -327,9 +328,13 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 			Endpoint: s.record.URL, HTTPClient: onlyTo(at, heard401{l.http, at, &l.wants}), MaxRetries: 2, MaxEventSize: maxMessage,
 		}, nil
 	}
-	p, err := s.start.Start(context.Background(), Program{
+	program := Program{
 		Argv: s.record.Command, Env: s.secret.env(), Read: s.record.Read, Write: s.record.Write, Net: s.way.For(l.reach), Wrote: s.writes.add,
-	})
+	}
+	if s.misses != nil {
+		program.Missed = s.misses.add
+	}
+	p, err := s.start.Start(context.Background(), program)
 	if err != nil {
 		return nil, err
 	}

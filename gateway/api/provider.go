@@ -74,7 +74,7 @@ type RefusedTool struct {
 
 // TriedHost is a host that a provider wanted to connect to and was not let, at the last check.
 type TriedHost struct {
-	Target string `json:"target"` // host:port
+	Target string `json:"target"` // host:port; "to change PATH" or "to read PATH"
 	Why    string `json:"why"`
 	Flag   string `json:"flag,omitempty"` // of 'provider add', which allows it
 	Count  int    `json:"count"`

@@ -9,7 +9,8 @@
 // to each other), walls_linux.go (the walls: Landlock, seccomp, privileges, limits), apart.go and
 // apart_linux.go (namespaces behind them, where the system has them), group.go and
 // group_linux.go (cgroups, likewise), keeper_linux.go and processes_linux.go (what the runner
-// does in its program's place), writes_linux.go (what the program would write and may not);
+// does in its program's place), writes_linux.go (what the program would write and may not),
+// reads_linux.go (what it would read, where somebody wants to know);
 // seatbelt.go and walls_darwin.go (macOS); walls_windows.go, container_windows.go, job_windows.go
 // and trial_windows.go (Windows), with relay.go (how a program there reaches its door).
 //

@@ -27,6 +27,7 @@ const (
 	frameConnect = 9  // the program is about to be connected to its door, or was refused
 	frameSocket  = 10 // the program wanted a socket and was refused: its family, uint16
 	frameWrite   = 11 // the program would write outside its folders and is refused: the path
+	frameRead    = 13 // the program wants to read a path outside its folders, which may not be there
 	frameReady   = 12 // the runner waits for its order: whatever takes no order is done
 )
 
@@ -75,6 +76,9 @@ func (t teller) refused(family uint16) error {
 
 // wrote tells of a path that the program may not write.
 func (t teller) wrote(path string) error { return t.report.write(frameWrite, []byte(path)) }
+
+// wants tells of a path that the program may not read.
+func (t teller) wants(path string) error { return t.report.write(frameRead, []byte(path)) }
 
 type frames struct {
 	mu sync.Mutex

@@ -37,6 +37,7 @@ type keeper struct {
 	root     int  // the process below which all is that the program starts: the guard, or this one
 	alone    bool // the program starts nothing
 	most     int  // processes
+	reads    *reads
 
 	mu      sync.Mutex
 	started bool // the program, by alone
@@ -139,14 +140,21 @@ func (k *keeper) answer(n *notification, r *response, to teller) error {
 	if at, ok := chmods[n.nr]; ok {
 		return k.chmod(n, at)
 	}
+	known := false
+	if k.reads != nil {
+		known = k.reads.look(k, n, to.wants)
+	}
 	for _, calls := range []map[int32]change{writing, olderWriting} {
 		if c, ok := calls[n.nr]; ok {
-			r.flags = unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
 			k.looks(n, &c, to.wrote)
-			return nil
+			known = true
 		}
 	}
-	return unix.EPERM
+	if !known {
+		return unix.EPERM
+	}
+	r.flags = unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
+	return nil
 }
 
 func control(fd int, request uint, arg unsafe.Pointer) unix.Errno {

@@ -44,6 +44,10 @@ type Program struct {
 	// kept from: before it goes on. Several goroutines of a program tell one after the other.
 	// Default: nobody is.
 	Wrote func(path string)
+	// Missed is told of each path outside its folders that is there, and that the program wanted to
+	// read: once, while it goes on. Each look at a file then takes some microseconds more. Default:
+	// nobody is.
+	Missed func(path string)
 }
 
 // Door is a proxy on loopback that takes connections of one program, which opens no other ones.
@@ -132,6 +136,8 @@ type order struct {
 	// Door is the address of its way to the network, Direct what it connects to without a proxy.
 	Door   netip.AddrPort   `json:"door,omitzero"`
 	Direct []netip.AddrPort `json:"direct,omitempty"`
+	// Reads says that Missed is told.
+	Reads bool `json:"reads,omitempty"`
 	// Container is the name of the program's AppContainer, on Windows.
 	Container string `json:"container,omitempty"`
 	// Apart: the runner is in namespaces of its own. It knows that itself.
@@ -187,6 +193,7 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 	o := order{
 		Path: path, Argv: p.Argv, Env: environment(child.Scratch(), p.Door, p.Env), Dir: p.Dir, Read: p.Read,
 		Write: append(slices.Clone(p.Write), child.Scratch()), Class: p.Class, Limits: p.Limits.over(row),
+		Reads: p.Missed != nil,
 	}
 	if o.Dir == "" {
 		o.Dir = child.Scratch()
@@ -295,13 +302,14 @@ var proxyVariables = []string{
 
 // Process is a running program.
 type Process struct {
-	child platform.Process
-	door  Door // nil: none
-	told  func(socket string)
-	wrote func(path string)
-	stdin *input
-	out   *io.PipeReader
-	over  chan struct{} // closed when code is known
+	child  platform.Process
+	door   Door // nil: none
+	told   func(socket string)
+	wrote  func(path string)
+	missed func(path string)
+	stdin  *input
+	out    *io.PipeReader
+	over   chan struct{} // closed when code is known
 
 	mu      sync.Mutex
 	stderr  []byte
@@ -318,7 +326,7 @@ func newProcess(ctx context.Context, child platform.Process, of *Program, over f
 	out, to := io.Pipe()
 	door := of.Door
 	p := &Process{
-		child: child, door: door, told: of.Refused, wrote: of.Wrote, stdin: &input{to: &frames{w: child.In()}}, out: out,
+		child: child, door: door, told: of.Refused, wrote: of.Wrote, missed: of.Missed, stdin: &input{to: &frames{w: child.In()}}, out: out,
 		over: make(chan struct{}), code: -1,
 	}
 	stop := context.AfterFunc(ctx, p.Kill)
@@ -385,6 +393,13 @@ func (p *Process) listen(to *io.PipeWriter) {
 		case frameWrite:
 			if p.wrote != nil {
 				p.wrote(strings.ToValidUTF8(string(data), "\uFFFD"))
+			}
+		case frameRead:
+			// Behind walls nobody sees what is there.
+			if path := string(data); p.missed != nil && filepath.IsAbs(path) {
+				if _, err := os.Stat(path); err == nil {
+					p.missed(strings.ToValidUTF8(path, "\uFFFD"))
+				}
 			}
 		case frameExit:
 			if !started || len(data) != 4 {

@@ -101,6 +101,9 @@ func raise(o *order, f *fence) (*keeper, error) {
 	if err := k.open(o.Write); err != nil {
 		return nil, err
 	}
+	if o.Reads {
+		k.reads = newReads(o)
+	}
 	for _, l := range []struct {
 		resource int
 		max      uint64
@@ -126,7 +129,7 @@ func raise(o *order, f *fence) (*keeper, error) {
 		return nil, fmt.Errorf("Landlock: %w", err)
 	}
 	var err error
-	k.listener, err = filter(o.Door.IsValid(), o.Apart, !f.scoped, k.alone)
+	k.listener, err = filter(o.Door.IsValid(), o.Apart, !f.scoped, k.alone, o.Reads)
 	return k, err
 }
 
@@ -322,11 +325,11 @@ var ownOnly = []uint32{
 // services of the machine. A pair of connected sockets, which programs use inside, is none.
 //
 // Changes of modes and times, and of files by name, wait for the keeper, who listens on the
-// descriptor; with signals each signal, with alone each new process and program, and without a door
-// each socket. With a door a program opens TCP sockets of IPv4; each connect waits, too, and the
-// keeper makes the connection in its place, to the door alone. Landlock refuses every one that the
-// program would make itself.
-func filter(door, apart, signals, alone bool) (listener int, err error) {
+// descriptor; with signals each signal, with alone each new process and program, with reads each
+// look at a file by name, and without a door each socket. With a door a program opens TCP sockets
+// of IPv4; each connect waits, too, and the keeper makes the connection in its place, to the door
+// alone. Landlock refuses every one that the program would make itself.
+func filter(door, apart, signals, alone, reads bool) (listener int, err error) {
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
 	}
@@ -361,7 +364,14 @@ func filter(door, apart, signals, alone bool) (listener int, err error) {
 	for _, number := range asked {
 		program = append(program, jump(unix.BPF_JEQ, uint32(number), 0, 1), end(unix.SECCOMP_RET_USER_NOTIF))
 	}
-	// Writing is looked at, and reading is not.
+	if reads {
+		for _, calls := range []map[int32]name{reading, olderReading} {
+			for number := range calls {
+				program = append(program, jump(unix.BPF_JEQ, uint32(number), 0, 1), end(unix.SECCOMP_RET_USER_NOTIF))
+			}
+		}
+	}
+	// Writing is looked at, and other reading is not.
 	for _, calls := range []map[int32]change{writing, olderWriting} {
 		for number, c := range calls {
 			if c.flags == 0 || c.far {

@@ -26,3 +26,9 @@ var olderWriting = map[int32]change{
 	unix.SYS_RMDIR:   {names: []name{{-1, 0, before}}},
 	unix.SYS_RENAME:  {names: []name{{-1, 0, before}, {-1, 1, either}}},
 }
+
+// olderReading are the calls that only this system has besides, which look at files by name.
+var olderReading = map[int32]name{
+	unix.SYS_NEWFSTATAT: {0, 1, before}, unix.SYS_OPEN: {-1, 0, before}, unix.SYS_STAT: {-1, 0, before},
+	unix.SYS_LSTAT: {-1, 0, before}, unix.SYS_ACCESS: {-1, 0, before},
+}

@@ -15,3 +15,6 @@ var forks = []int32{}
 
 // olderWriting are the calls that only another system has, which change files by name.
 var olderWriting map[int32]change
+
+// olderReading are the calls that have another name on other systems, which look at files by name.
+var olderReading = map[int32]name{unix.SYS_FSTATAT: {0, 1, before}}

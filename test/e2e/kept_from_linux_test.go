@@ -78,3 +78,46 @@ steps:
 		t.Errorf("%+v", p)
 	}
 }
+
+// A server that wants to read what it was not given is named in the check of its provider, with
+// the path and the flag that gives it; one that does not start without says so when it is added.
+// Nobody names what it was given, what is not there and what the system has.
+func TestAProviderSaysWhatItCouldNotRead(t *testing.T) {
+	_, n, admin := hosting(t)
+	base := privateDir(t)
+	lib, mine := filepath.Join(base, "lib"), filepath.Join(base, "mine")
+	for _, dir := range []string{lib, mine} {
+		must(t, os.Mkdir(dir, 0o755))
+	}
+	notes := filepath.Join(mine, "notes.txt")
+	must(t, os.WriteFile(notes, []byte("the rent"), 0o644))
+	must(t, os.WriteFile(filepath.Join(lib, "curious.sh"), []byte(`cat "$0" /etc/passwd "$1/none.txt" "$1/notes.txt" >/dev/null 2>&1
+`+scribbles), 0o644))
+	must(t, os.WriteFile(filepath.Join(lib, "needs.sh"), []byte(`[ -r "$1/notes.txt" ] || exit 3
+`+scribbles), 0o644))
+	server := func(name, script string, read ...string) string {
+		t.Helper()
+		p := api.AddProvider{Name: name, Kind: "mcp", Host: n.ID, Command: []string{"bash", filepath.Join(lib, script), mine}, Read: append(read, lib)}
+		body, err := json.Marshal(p)
+		must(t, err)
+		return string(body)
+	}
+
+	var p api.Provider
+	admin.ok(http.MethodPost, "/v1/providers", server("curious", "curious.sh"), &p)
+	if len(p.Tried) != 0 {
+		t.Errorf("added: %+v", p.Tried)
+	}
+	approved(t, admin, p, "allow")
+	admin.ok(http.MethodPost, "/v1/providers/curious/check", `{}`, &p)
+	want := []api.TriedHost{{Target: "to read " + notes, Why: "it lies in no folder that the provider may read", Flag: "--read " + mine, Count: 1}}
+	if !slices.Equal(p.Tried, want) {
+		t.Errorf("%+v", p.Tried)
+	}
+
+	status, answer := admin.do(http.MethodPost, "/v1/providers", server("needs", "needs.sh"))
+	if status < 400 || !strings.Contains(string(answer), "--read "+mine) || !strings.Contains(string(answer), notes) {
+		t.Errorf("%d %s", status, answer)
+	}
+	admin.ok(http.MethodPost, "/v1/providers", server("needs", "needs.sh", mine), &p)
+}
