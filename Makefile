@@ -35,7 +35,7 @@ demo: setup build ## the same, and exit
 # vets; without tables for a debugger a test links in half the time. One package more runs than there
 # are processors: each waits for a part of its time. With two for each processor browsers starve, and
 # what goes by the clock fails.
-RERUN = go run ./test/rerun -vet=off '-ldflags=-s -w' -p $$(($$(nproc) + 1)) -timeout 20m
+RERUN = go run ./test/rerun -vet=off '-ldflags=-s -w' -p $$(($$(nproc) + 1)) -timeout 40m
 
 # A test named so proves by much what one beside it proves by less: hundreds of kills, ten thousand
 # tools, each case of a table in a browser.
