@@ -193,8 +193,9 @@ const (
 // files there. Without its cache a library of fonts would make one where it lies.
 var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc/ld.so.cache", "/etc/ld.so.conf",
 	"/etc/ld.so.conf.d",
-	"/etc/alternatives", "/etc/fonts", "/var/cache/fontconfig", "/etc/ssl", "/etc/ca-certificates", "/etc/pki", "/etc/localtime",
-	"/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf", "/etc/os-release", "/etc/debian_version", "/etc/mime.types", "/etc/magic",
+	"/etc/alternatives", "/etc/fonts", "/var/cache/fontconfig", "/etc/ssl", "/etc/ca-certificates", "/etc/pki",
+	"/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf",
+	"/etc/os-release", "/etc/debian_version", "/etc/mime.types", "/etc/magic",
 	"/etc/ImageMagick-6", "/etc/ImageMagick-7", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/version",
 	"/proc/sys/vm/overcommit_memory", "/sys/devices/system/cpu", "/sys/fs/cgroup", "/dev/urandom", "/dev/random", "/dev/zero"}
 
