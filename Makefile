@@ -53,7 +53,8 @@ test-long: ## the tests at length of browsers and desktops, and those of the mea
 # The scripts' engine and the database's are C made into Go; watched for races, the one is twenty
 # times slower and fits no bound on memory, and the other takes a third of what tests of the ledger do.
 # What compiles modules of users is a library, too, whose every access to their memory would be watched.
-UNWATCHED = $(addsuffix =-race=false,$(addprefix -gcflags=modernc.org/,libquickjs sqlite/lib libc/... memory) -gcflags=github.com/tetratelabs/wazero/...)
+UNWATCHED = $(patsubst %,-gcflags=%=-race=false,$(addprefix modernc.org/,libquickjs sqlite/lib libc/... memory) \
+	github.com/tetratelabs/wazero/...)
 
 test-race: ## all tests of packages with goroutines, those at length too, by the race detector; not of those that drive browsers or desktops
 	@.ci/setup test
@@ -137,7 +138,8 @@ escape: ## hostile programs in our walls, in bwrap and in @anthropic-ai/sandbox-
 	@.ci/setup test
 	@for program in bwrap socat rg npm; do command -v $$program >/dev/null || { echo "make escape compares with others: install bubblewrap, socat, ripgrep and npm" >&2; exit 1; }; done
 	[ -e $(ESCAPE_PEERS)/node_modules/.bin/srt ] || npm install --prefix $(ESCAPE_PEERS) --silent --no-audit --no-fund --no-package-lock @anthropic-ai/sandbox-runtime@0.0.83
-	go test -count=1 -v -timeout 10m -run 'TestNothingEscapes|TestHarm|TestModules|TestTable' ./test/escape -args -peers $(ESCAPE_PEERS) $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
+	go test -count=1 -v -timeout 10m -run 'TestNothingEscapes|TestHarm|TestModules|TestTable' ./test/escape \
+		-args -peers $(ESCAPE_PEERS) $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
 
 conformance: build ## the official MCP conformance suite and inspector against a running gateway
 	@.ci/setup run
