@@ -128,7 +128,8 @@ func newJobsShowCmd() *cobra.Command {
 				return terminal.PrintJSON(cmd.OutOrStdout(), j)
 			}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "%s: %s, run %d, taken %d times, %d calls\n%s\n", j.ID, j.State, j.Run, j.Taken, j.Calls, terminal.PlainBlock(j.Text))
+			taken, made := terminal.Count(j.Taken, "time"), terminal.Count(j.Calls, "call")
+			fmt.Fprintf(out, "%s: %s, run %d, taken %s, %s\n%s\n", j.ID, j.State, j.Run, taken, made, terminal.PlainBlock(j.Text))
 			if j.Schedule != "" {
 				fmt.Fprintf(out, "schedule %s, next %s\n", terminal.Plain(j.Schedule), j.Due.Local().Format("2006-01-02 15:04"))
 			}

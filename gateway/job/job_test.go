@@ -70,9 +70,12 @@ func (q *queue) take(worker string, fresh bool) api.Job {
 
 func (q *queue) end(j api.Job, state string) api.Job {
 	q.t.Helper()
-	one, err := q.End(q.t.Context(), "alice", j.ID, j.Claim, state, "words", "")
+	one, err := q.End(q.t.Context(), "alice", j.ID, api.JobWord{Claim: j.Claim, State: state, Result: "words", Calls: 2})
 	if err != nil {
 		q.t.Fatal(err)
+	}
+	if state != job.Queued && one.Calls != 2 {
+		q.t.Errorf("its calls are lost: %+v", one)
 	}
 	return one
 }
@@ -133,7 +136,7 @@ func TestAJobHasOneWorker(t *testing.T) {
 		if _, err := q.Tell(t.Context(), "alice", put.ID, claim, 0, ""); capabilities.CodeOf(err) != capabilities.CodeForbidden {
 			t.Errorf("%q: %v", claim, err)
 		}
-		if _, err := q.End(t.Context(), "alice", put.ID, claim, job.Done, "", ""); capabilities.CodeOf(err) != capabilities.CodeForbidden {
+		if _, err := q.End(t.Context(), "alice", put.ID, api.JobWord{Claim: claim, State: job.Done, Calls: 2}); capabilities.CodeOf(err) != capabilities.CodeForbidden {
 			t.Errorf("%q: %v", claim, err)
 		}
 	}
@@ -141,7 +144,7 @@ func TestAJobHasOneWorker(t *testing.T) {
 	if third.ID != put.ID || third.Claim == second.Claim {
 		t.Fatalf("a worker that starts anew has not its job: %+v", third)
 	}
-	if _, err := q.End(t.Context(), "bob", put.ID, third.Claim, job.Done, "", ""); capabilities.CodeOf(err) != capabilities.CodeNotFound {
+	if _, err := q.End(t.Context(), "bob", put.ID, api.JobWord{Claim: third.Claim, State: job.Done, Calls: 2}); capabilities.CodeOf(err) != capabilities.CodeNotFound {
 		t.Error(err)
 	}
 	if one := q.end(third, job.Done); one.State != job.Done || one.Result != "words" || one.Claim != "" {
@@ -293,7 +296,7 @@ func TestNoJobIsLostOrDoneTwice(t *testing.T) {
 				continue
 			}
 			state := []string{job.Done, job.Done, job.Queued}[rng.IntN(3)]
-			_, err := q.End(t.Context(), "alice", j.ID, j.Claim, state, "", "")
+			_, err := q.End(t.Context(), "alice", j.ID, api.JobWord{Claim: j.Claim, State: state, Calls: 2})
 			if err == nil && state == job.Done {
 				done[j.ID]++
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -133,34 +134,39 @@ func (j *Jobs) Tell(ctx context.Context, p capabilities.PrincipalID, id, claim s
 		if one, err = j.heldIn(tx, p, id, claim); err != nil {
 			return err
 		}
-		one.Calls, one.Stage, one.Until = min(max(calls, 0), 1<<20), stage, j.opts.Now().Add(Lease).UTC()
+		one.Calls, one.Stage, one.Until = counted(calls), stage, j.opts.Now().Add(Lease).UTC()
 		return saveIn(tx, &one, false)
 	})
 	return one, err
 }
 
-// End is the worker's word on how a run ended: done, failed, or queued to give it back. Words that
-// are too long lose their end.
-func (j *Jobs) End(ctx context.Context, p capabilities.PrincipalID, id, claim, state, result string, code capabilities.Code) (
-	one Job, err error,
-) {
+// counted bounds a number of calls that a worker says.
+func counted(calls int) int { return min(max(calls, 0), 1<<20) }
+
+// End is the worker's word on how a run ended, and on its calls: done, failed, or queued to give it
+// back. Words that are too long lose their end.
+func (j *Jobs) End(ctx context.Context, p capabilities.PrincipalID, id string, said api.JobWord) (one Job, err error) {
+	state := said.State
 	if state != Done && state != Failed && state != Queued {
 		return Job{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a job ends as done or failed, or is queued again")
 	}
 	err = j.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		if one, err = j.heldIn(tx, p, id, claim); err != nil {
+		if one, err = j.heldIn(tx, p, id, said.Claim); err != nil {
 			return err
 		}
 		now := j.opts.Now()
 		kind := "worker.job.ended"
+		if state != Queued {
+			one.Calls = counted(said.Calls)
+		}
 		switch {
 		case one.Cancel:
 			j.over(&one, Cancelled, now)
 		case state == Queued:
 			one.State, one.Claim, one.Until, kind = Queued, "", time.Time{}, "worker.job.lost"
 		default:
-			one.Result = strings.ToValidUTF8(capabilities.Clip(result, maxResult), "")
-			one.Code = capabilities.Code(capabilities.Clip(string(code), maxName))
+			one.Result = strings.ToValidUTF8(capabilities.Clip(said.Result, maxResult), "")
+			one.Code = capabilities.Code(capabilities.Clip(string(said.Code), maxName))
 			j.over(&one, state, now)
 		}
 		if err := saveIn(tx, &one, false); err != nil {

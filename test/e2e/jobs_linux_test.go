@@ -72,7 +72,7 @@ func TestAJobIsCancelledAndRepeated(t *testing.T) {
 	if !strings.Contains(out, high+" failed") || strings.Index(out, low+" done") < strings.Index(out, high+" failed") {
 		t.Errorf("worker said %s", out)
 	}
-	if out := w.does("jobs", "show", low); !strings.Contains(out, "The rent is 700.") {
+	if out := w.does("jobs", "show", low); !strings.Contains(out, "The rent is 700.") || !strings.Contains(out, ", 1 call\n") {
 		t.Error(out)
 	}
 	if out := w.does("jobs", "cancel", waits); !strings.Contains(out, "is cancelled") {

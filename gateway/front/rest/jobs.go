@@ -17,7 +17,7 @@ type Jobs interface {
 	List(ctx context.Context, p capabilities.PrincipalID, limit int) ([]api.Job, error)
 	Take(ctx context.Context, p capabilities.PrincipalID, worker string, fresh bool) (api.Job, error)
 	Tell(ctx context.Context, p capabilities.PrincipalID, id, claim string, calls int, stage string) (api.Job, error)
-	End(ctx context.Context, p capabilities.PrincipalID, id, claim, state, result string, code capabilities.Code) (api.Job, error)
+	End(ctx context.Context, p capabilities.PrincipalID, id string, said api.JobWord) (api.Job, error)
 	Cancel(ctx context.Context, p, by capabilities.PrincipalID, id string) (api.Job, error)
 	Changed() <-chan struct{}
 }
@@ -108,7 +108,7 @@ func (s *Server) jobWord(c *visit, in api.JobWord) (one api.Job, err error) {
 	if in.State == "" {
 		one, err = s.opts.Jobs.Tell(c.r.Context(), c.who.Principal, id, in.Claim, in.Calls, in.Stage)
 	} else {
-		one, err = s.opts.Jobs.End(c.r.Context(), c.who.Principal, id, in.Claim, in.State, in.Result, in.Code)
+		one, err = s.opts.Jobs.End(c.r.Context(), c.who.Principal, id, in)
 	}
 	return one, err
 }
