@@ -82,9 +82,10 @@ func TestAStartWithAnotherCredentialEnds(t *testing.T) {
 			connected := make(chan error, 1)
 			go func() { _, err := s.connected(context.Background()); connected <- err }()
 			<-start.begun
+			first := start.started[0] // before another start writes to it
 			why, want := alter(secrets)
 			s.restart(why)
-			<-start.started[0].ctx.Done()
+			<-first.ctx.Done()
 			if err := <-connected; err != nil {
 				t.Fatal(err)
 			}
