@@ -279,7 +279,7 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 	if err := g.Drift.Load(ctx); err != nil {
 		return err
 	}
-	if g.Turns, err = turn.New(turn.Options{Store: g.Store, Record: g.recordBy}); err != nil {
+	if g.Turns, err = turn.New(turn.Options{Store: g.Store, Record: g.recordAt}); err != nil {
 		return err
 	}
 	if g.Jobs, err = job.Open(job.Options{Store: g.Store, Record: g.recordBy}); err != nil {
@@ -551,8 +551,17 @@ func (g *Gateway) recordNode(tx *store.Tx, kind string, node capabilities.NodeID
 }
 
 func (g *Gateway) recordBy(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) error {
-	_, err := g.Ledger.AppendIn(tx, ledger.Draft{Kind: ledger.Kind(kind), Principal: by, Body: body})
+	_, err := g.recordAt(tx, kind, by, body)
 	return err
+}
+
+// recordAt is recordBy for who wants to know the packet's number.
+func (g *Gateway) recordAt(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) (uint64, error) {
+	made, err := g.Ledger.AppendIn(tx, ledger.Draft{Kind: ledger.Kind(kind), Principal: by, Body: body})
+	if err != nil {
+		return 0, err
+	}
+	return made[0].Seq, nil
 }
 
 // head returns the ledger's signed head for nodes to keep.

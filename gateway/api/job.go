@@ -47,6 +47,9 @@ type NewJob struct {
 	Schedule string              `json:"schedule,omitempty"` // five fields as cron has them, in UTC, or @daily and the like
 	Due      time.Time           `json:"due_at,omitzero"`    // default: now, or the first time of the schedule
 	Request  string              `json:"request_id,omitempty"`
+	// Principal is whose worker is to do it; default: one's own. Another's is for those who make
+	// tokens.
+	Principal capabilities.PrincipalID `json:"principal,omitempty"`
 }
 
 // TakeJob is a worker's question for the next job.

@@ -25,6 +25,17 @@ type FactList struct {
 	Facts []Fact `json:"facts"`
 }
 
+// MemoryOwners are those of whom something is remembered.
+type MemoryOwners struct {
+	Principals []MemoryOwner `json:"principals"`
+}
+
+// MemoryOwner is one of them.
+type MemoryOwner struct {
+	Principal capabilities.PrincipalID `json:"principal"`
+	Facts     int                      `json:"facts"`
+}
+
 // KeepFact is a fact to keep, in place of the one of the same subject and attribute.
 type KeepFact struct {
 	Subject     string    `json:"subject"`

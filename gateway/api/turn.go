@@ -12,6 +12,7 @@ type Turn struct {
 	ID        string                   `json:"turn_id"`
 	Principal capabilities.PrincipalID `json:"principal"` // the worker's
 	Received  time.Time                `json:"received_at"`
+	First     uint64                   `json:"first_packet,omitempty"` // of its stages, whose packets follow each other
 	turn.Claim
 }
 

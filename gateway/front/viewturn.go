@@ -7,5 +7,5 @@ import (
 
 // ViewTurn is a worker's turn.
 func ViewTurn(t *turn.Turn) api.Turn {
-	return api.Turn{ID: t.ID, Principal: t.Principal, Received: t.Received, Claim: t.Claim}
+	return api.Turn{ID: t.ID, Principal: t.Principal, Received: t.Received, First: t.First, Claim: t.Claim}
 }

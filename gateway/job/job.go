@@ -149,8 +149,9 @@ func schedule(text string) (cron.Schedule, error) {
 	return s, nil
 }
 
-// Put queues a job of a principal. The same request ID again returns the job that it made.
-func (j *Jobs) Put(ctx context.Context, p capabilities.PrincipalID, n api.NewJob) (Job, error) {
+// Put queues a job of a principal, as by wants it. The same request ID again returns the job that
+// it made.
+func (j *Jobs) Put(ctx context.Context, p, by capabilities.PrincipalID, n api.NewJob) (Job, error) {
 	now := j.opts.Now()
 	due, err := check(&n, now)
 	if err != nil {
@@ -182,7 +183,7 @@ func (j *Jobs) Put(ctx context.Context, p capabilities.PrincipalID, n api.NewJob
 		if err := saveIn(tx, &one, true); err != nil {
 			return err
 		}
-		return j.record(tx, "worker.job.queued", p, &one)
+		return j.record(tx, "worker.job.queued", by, &one)
 	})
 	if err == nil {
 		j.tell()

@@ -51,7 +51,7 @@ func (q *queue) put(n api.NewJob) api.Job {
 	if n.Lane == "" {
 		n.Lane = "l"
 	}
-	one, err := q.Put(q.t.Context(), "alice", n)
+	one, err := q.Put(q.t.Context(), "alice", "alice", n)
 	if err != nil {
 		q.t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestSchedules(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"* * *", "61 * * * *", "0 0 31 2 *", strings.Repeat("1,", 99) + "1 * * * *", "TZ=nowhere * * * * *"} {
-		if _, err := q.Put(t.Context(), "alice", api.NewJob{Text: "x", Lane: "l", Schedule: bad}); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest {
+		if _, err := q.Put(t.Context(), "alice", "alice", api.NewJob{Text: "x", Lane: "l", Schedule: bad}); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
@@ -237,14 +237,14 @@ func TestAPutIsOneJob(t *testing.T) {
 	if again := q.put(api.NewJob{Text: "x", Request: "r"}); again.ID != first.ID {
 		t.Errorf("%s and %s", first.ID, again.ID)
 	}
-	if _, err := q.Put(t.Context(), "alice", api.NewJob{Text: "y", Lane: "l", Request: "r"}); capabilities.CodeOf(err) != capabilities.CodeRequestIDConflict {
+	if _, err := q.Put(t.Context(), "alice", "alice", api.NewJob{Text: "y", Lane: "l", Request: "r"}); capabilities.CodeOf(err) != capabilities.CodeRequestIDConflict {
 		t.Error(err)
 	}
 	for _, n := range []api.NewJob{
 		{Lane: "l"}, {Text: "x"}, {Text: strings.Repeat("x", job.MaxText+1), Lane: "l"}, {Text: "\xff", Lane: "l"}, {Text: "x", Lane: "l", Priority: 101},
 		{Text: "x", Lane: "a\nb"}, {Text: "x", Lane: "l", Request: "a\nb"},
 	} {
-		if _, err := q.Put(t.Context(), "alice", n); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest {
+		if _, err := q.Put(t.Context(), "alice", "alice", n); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest {
 			t.Errorf("%.40v: %v", n, err)
 		}
 	}

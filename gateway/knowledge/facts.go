@@ -278,6 +278,29 @@ func (k *Facts) Search(ctx context.Context, p capabilities.PrincipalID, text str
 	return list, nil
 }
 
+// Owners returns how many facts that hold each principal has who has any.
+func (k *Facts) Owners(ctx context.Context) (map[capabilities.PrincipalID]int, error) {
+	rows, err := k.opts.Store.Read().QueryContext(ctx, `SELECT principal, count(*) FROM knowledge_facts
+		WHERE expires_ms = 0 OR expires_ms > $1 GROUP BY principal`, k.opts.Now().UnixMilli())
+	if err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeInternal, err, "")
+	}
+	defer rows.Close()
+	all := map[capabilities.PrincipalID]int{}
+	for rows.Next() {
+		var p capabilities.PrincipalID
+		var n int
+		if err := rows.Scan(&p, &n); err != nil {
+			return nil, capabilities.Wrap(capabilities.CodeInternal, err, "")
+		}
+		all[p] = n
+	}
+	if err := rows.Err(); err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeInternal, err, "")
+	}
+	return all, nil
+}
+
 // newest is how many facts with one word are looked at.
 const newest = 64
 

@@ -34,6 +34,9 @@ type Turn struct {
 	Principal capabilities.PrincipalID
 	Claim     turn.Claim
 	Received  time.Time
+	// First is the number of the packet of its first stage; the others follow it in order. 0: not
+	// known.
+	First uint64
 }
 
 // Recorded is the body of worker.stage and worker.turn: what a worker claims.
@@ -54,14 +57,15 @@ func Migrations() []store.Migration {
 			claim       TEXT NOT NULL
 		) STRICT;
 		CREATE INDEX turns_principal ON turns (principal, turn);
-		CREATE INDEX turns_received ON turns (received_ms)`}}
+		CREATE INDEX turns_received ON turns (received_ms)`},
+		{Room: "turn", Version: 2, SQL: `ALTER TABLE turns ADD COLUMN first INTEGER NOT NULL DEFAULT 0`}}
 }
 
 // Options of New.
 type Options struct {
 	Store *store.Store // required, opened with Migrations
-	// Record writes a packet in the same transaction; default: none.
-	Record func(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) error
+	// Record writes a packet in the same transaction and returns its number; default: none.
+	Record func(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) (uint64, error)
 	Now    func() time.Time // default time.Now
 }
 
@@ -74,7 +78,7 @@ func New(o Options) (*Turns, error) {
 		return nil, errors.New("turn: Options.Store is required")
 	}
 	if o.Record == nil {
-		o.Record = func(*store.Tx, string, capabilities.PrincipalID, any) error { return nil }
+		o.Record = func(*store.Tx, string, capabilities.PrincipalID, any) (uint64, error) { return 0, nil }
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -97,36 +101,48 @@ func (t *Turns) Put(ctx context.Context, p capabilities.PrincipalID, c turn.Clai
 	kept := Turn{ID: "turn_" + hex.EncodeToString(sum[:8]), Principal: p, Claim: c, Received: now.UTC()}
 	err = t.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		var received int64
-		switch err := tx.QueryRow(`SELECT received_ms FROM turns WHERE id = $1`, kept.ID).Scan(&received); {
+		switch err := tx.QueryRow(`SELECT received_ms, first FROM turns WHERE id = $1`, kept.ID).Scan(&received, &kept.First); {
 		case err == nil:
 			kept.Received = time.UnixMilli(received).UTC()
 			return nil
 		case !errors.Is(err, sql.ErrNoRows):
 			return err
 		}
-		if _, err := tx.Exec(`INSERT INTO turns (id, principal, received_ms, claim) VALUES ($1, $2, $3, $4)`,
-			kept.ID, string(p), now.UnixMilli(), string(claim)); err != nil {
+		if kept.First, err = t.recordIn(tx, &kept); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`INSERT INTO turns (id, principal, received_ms, claim, first) VALUES ($1, $2, $3, $4, $5)`,
+			kept.ID, string(p), now.UnixMilli(), string(claim), int64(kept.First)); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`DELETE FROM turns WHERE principal = $1 AND turn <= (
 			SELECT turn FROM turns WHERE principal = $1 ORDER BY turn DESC LIMIT 1 OFFSET $2)`, string(p), maxEach); err != nil {
 			return err
 		}
-		for _, s := range c.Stages {
-			kind := KindStage
-			if s.Stage == turn.Pipeline {
-				kind = KindTurn
-			}
-			if err := t.opts.Record(tx, kind, p, Recorded{kept.ID, c.Session, s}); err != nil {
-				return err
-			}
-		}
 		return nil
 	})
 	return kept, err
 }
 
-const columns = `id, principal, received_ms, claim`
+// recordIn writes the packets of a turn's stages and returns the number of the first.
+func (t *Turns) recordIn(tx *store.Tx, kept *Turn) (first uint64, err error) {
+	for i, s := range kept.Claim.Stages {
+		kind := KindStage
+		if s.Stage == turn.Pipeline {
+			kind = KindTurn
+		}
+		seq, err := t.opts.Record(tx, kind, kept.Principal, Recorded{kept.ID, kept.Claim.Session, s})
+		if err != nil {
+			return 0, err
+		}
+		if i == 0 {
+			first = seq
+		}
+	}
+	return first, nil
+}
+
+const columns = `id, principal, received_ms, claim, first`
 
 // Get returns a turn of a principal, "" for anybody's; CodeNotFound if there is none.
 func (t *Turns) Get(ctx context.Context, p capabilities.PrincipalID, id string) (Turn, error) {
@@ -138,10 +154,12 @@ func (t *Turns) Get(ctx context.Context, p capabilities.PrincipalID, id string) 
 	return found, err
 }
 
-// List returns the newest turns of a principal, "" for everybody's, at most limit.
-func (t *Turns) List(ctx context.Context, p capabilities.PrincipalID, limit int) ([]Turn, error) {
+// List returns the newest turns of a principal, "" for everybody's, and of a session, "" for all;
+// at most limit.
+func (t *Turns) List(ctx context.Context, p capabilities.PrincipalID, session string, limit int) ([]Turn, error) {
 	rows, err := t.opts.Store.Read().QueryContext(ctx, `SELECT `+columns+` FROM turns
-		WHERE $1 = '' OR principal = $1 ORDER BY turn DESC LIMIT $2`, string(p), min(limit, MaxListed))
+		WHERE ($1 = '' OR principal = $1) AND ($2 = '' OR json_extract(claim, '$.session_id') = $2) ORDER BY turn DESC LIMIT $3`,
+		string(p), session, min(limit, MaxListed))
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +178,7 @@ func (t *Turns) List(ctx context.Context, p capabilities.PrincipalID, limit int)
 func scan(row interface{ Scan(...any) error }) (found Turn, err error) {
 	var p, claim string
 	var received int64
-	if err := row.Scan(&found.ID, &p, &received, &claim); err != nil {
+	if err := row.Scan(&found.ID, &p, &received, &claim, &found.First); err != nil {
 		return Turn{}, err
 	}
 	found.Principal, found.Received = capabilities.PrincipalID(p), time.UnixMilli(received).UTC()

@@ -22,9 +22,9 @@ func open(t *testing.T, now func() time.Time) (*turn.Turns, *[]string) {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	var recorded []string
-	turns, err := turn.New(turn.Options{Store: db, Now: now, Record: func(_ *store.Tx, kind string, p capabilities.PrincipalID, body any) error {
+	turns, err := turn.New(turn.Options{Store: db, Now: now, Record: func(_ *store.Tx, kind string, p capabilities.PrincipalID, body any) (uint64, error) {
 		recorded = append(recorded, fmt.Sprint(kind, " ", p, " ", body.(turn.Recorded).Stage.Stage))
-		return nil
+		return uint64(len(recorded)), nil
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -58,10 +58,10 @@ func TestTurnsAreTheirPrincipals(t *testing.T) {
 	if got := fmt.Sprint(*recorded); got != "[worker.stage anna ROUTER_OUTPUT worker.turn anna PIPELINE worker.stage ben ROUTER_OUTPUT worker.turn ben PIPELINE]" {
 		t.Errorf("recorded %s", got)
 	}
-	if list, err := turns.List(t.Context(), "anna", 10); err != nil || len(list) != 1 || list[0].Claim.Stages[0].Router.Intent != "file_task" {
+	if list, err := turns.List(t.Context(), "anna", "s1", 10); err != nil || len(list) != 1 || list[0].Claim.Stages[0].Router.Intent != "file_task" {
 		t.Errorf("%v %+v", err, list)
 	}
-	if list, err := turns.List(t.Context(), "", 10); err != nil || len(list) != 2 || list[0].ID != other.ID {
+	if list, err := turns.List(t.Context(), "", "", 10); err != nil || len(list) != 2 || list[0].ID != other.ID {
 		t.Errorf("%v %+v", err, list)
 	}
 	if _, err := turns.Get(t.Context(), "ben", first.ID); capabilities.CodeOf(err) != capabilities.CodeNotFound {
@@ -86,7 +86,7 @@ func TestRowsGoAfterTheirTime(t *testing.T) {
 	if err := turns.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := turns.List(t.Context(), "", 10); err != nil || len(list) != 1 || list[0].Claim.Session != "s2" {
+	if list, err := turns.List(t.Context(), "", "", 10); err != nil || len(list) != 1 || list[0].Claim.Session != "s2" {
 		t.Errorf("%v %+v", err, list)
 	}
 }

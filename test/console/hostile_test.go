@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -102,7 +103,7 @@ func (d *desk) pages(names map[string]string) []string {
 	var list []string
 	for _, r := range d.Front.Routes() {
 		path, get := strings.CutPrefix(r.Pattern, "GET ")
-		if !get || r.Access != front.Session || path == "/console/events" || strings.HasSuffix(path, "/watching") || strings.HasSuffix(path, "/frame") || path == "/console/ledger/export" || strings.HasPrefix(path, "/console/governance/csv/") ||
+		if !get || r.Access != front.Session || path == "/console/events" || strings.HasSuffix(path, "/watching") || strings.HasSuffix(path, "/frame") || path == "/console/ledger/export" || path == "/console/memory/export" || strings.HasPrefix(path, "/console/governance/csv/") ||
 			strings.HasPrefix(path, "/console/governance/json/") || strings.HasPrefix(path, "/console/recordings/") || strings.HasPrefix(path, "/console/artifacts/") {
 			continue // files, and what scripts read
 		}
@@ -235,6 +236,7 @@ func TestHostileStringsAreText(t *testing.T) {
 		try(err)
 	}
 	names := map[string]string{"user": "walt", "call": string(done.Call), "set": draft[0].Snapshot, "node": string(d.node.ID), "approval": open[2].ID}
+	maps.Copy(names, d.hostileWorker(try))
 	visit := func(page string) {
 		t.Helper()
 		d.goTo(page)
@@ -267,6 +269,8 @@ func TestHostileStringsAreText(t *testing.T) {
 	// Text that is typed and comes back with an error.
 	for _, form := range []struct{ page, path, body string }{
 		{"/console/people", "/console/people", "principal=%s&role=%s&x=%s&y=%s"},
+		{"/console/jobs", "/console/jobs", "text=%s&principal=%s&schedule=%s&due=%s"},
+		{"/console/memory", "/console/memory/" + names["fact"], "do=edit&principal=robot&text=%s&x=%s&y=%s&z=%s"},
 		{"/console/tokens", "/console/connect", "client=%s&way=%s&principal=%s&x=%s"},
 		{"/console/tokens", "/console/connect", "client=codex&way=address&principal=%s&x=%s&y=%s&z=%s"},
 		{"/console/policies", "/console/policies/explain", "role=agent&principal=%s&tool=%s&args=%s&lane=%s"},

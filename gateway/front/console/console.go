@@ -220,6 +220,16 @@ func (c *Console) Mount(f *front.Server) {
 		"POST /console/tokens/{token}":         c.revokeToken,
 		"GET /console/connect":                 func(v *visit) { v.seeOther("/console/tokens", "") }, // somebody reloads what is shown once
 		"POST /console/connect":                c.connected,
+		"GET /console/jobs":                    c.jobsPage,
+		"POST /console/jobs":                   c.addJob,
+		"GET /console/jobs/{job}":              c.jobPage,
+		"POST /console/jobs/{job}":             c.cancelJob,
+		"GET /console/turns":                   c.turnsPage,
+		"GET /console/turns/{turn}":            c.turnPage,
+		"GET /console/memory":                  c.memoryPage,
+		"GET /console/memory/export":           c.exportMemory,
+		"GET /console/memory/{fact}":           c.factPage,
+		"POST /console/memory/{fact}":          c.changeFact,
 		"GET /console/people":                  c.people,
 		"POST /console/people":                 c.addPerson,
 		"POST /console/people/{user}":          c.changePerson,
@@ -293,7 +303,11 @@ func at(segments ...string) string {
 // one of the names that outcomes knows.
 func (v *visit) seeOther(address, outcome string) {
 	if outcome != "" {
-		address += "?done=" + url.QueryEscape(outcome)
+		sep := "?"
+		if strings.Contains(address, "?") {
+			sep = "&"
+		}
+		address += sep + "done=" + url.QueryEscape(outcome)
 	}
 	v.w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(v.w, v.r, address, http.StatusSeeOther)

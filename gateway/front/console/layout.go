@@ -38,6 +38,7 @@ var places = []place{
 	{"Providers", "/console/providers", "GET /v1/providers"},
 	{"Secrets", "/console/secrets", "GET /v1/secrets"},
 	{"Agents", "/console/tokens", "GET /v1/tokens"},
+	{"Worker", "/console/jobs", "GET /v1/jobs"},
 	{"People", "/console/people", "GET /v1/users"},
 	{"Governance", "/console/governance", "GET /v1/governance/kpis"},
 	{"Ledger", "/console/ledger", "GET /v1/ledger/packets"},
@@ -75,8 +76,15 @@ var outcomes = map[string]string{
 	"ended":     "That session ended.",
 	"signedout": "Signed out everywhere.",
 	"gone":      "Removed. They cannot sign in any more.",
-	"told":      "Notifications are on in this browser. It has just shown a first one.",
-	"untold":    "Notifications are off in that browser.",
+	"queued":    "Queued. A worker does it when it is due.",
+	"forgotten": "Forgotten. Its words are gone.",
+	"factgone":  "Forgotten. It is overwritten on the disk.",
+
+	"cancelling":   "Its worker ends it at its next word.",
+	"jobcancelled": "Cancelled, with its schedule.",
+
+	"told":   "Notifications are on in this browser. It has just shown a first one.",
+	"untold": "Notifications are off in that browser.",
 }
 
 // screen is a page in its frame, as the template of the frame reads it.

@@ -12,7 +12,7 @@ import (
 
 // Jobs is the queue of workers; gateway/job implements it.
 type Jobs interface {
-	Put(ctx context.Context, p capabilities.PrincipalID, n api.NewJob) (api.Job, error)
+	Put(ctx context.Context, p, by capabilities.PrincipalID, n api.NewJob) (api.Job, error)
 	Get(ctx context.Context, p capabilities.PrincipalID, id string) (api.Job, error)
 	List(ctx context.Context, p capabilities.PrincipalID, limit int) ([]api.Job, error)
 	Take(ctx context.Context, p capabilities.PrincipalID, worker string, fresh bool) (api.Job, error)
@@ -63,13 +63,43 @@ func (s *Server) job(c *visit, _ none) (api.Job, error) {
 }
 
 func (s *Server) putJob(c *visit, in api.NewJob) (api.Job, error) {
+	if in.Principal != "" && in.Principal != c.who.Principal {
+		return s.putJobFor(c, in)
+	}
 	if in.Lane == "" {
 		in.Lane = c.who.Lane
 	}
 	if err := s.opts.Lanes.Enter(c.r.Context(), c.who, in.Lane); err != nil {
 		return api.Job{}, err
 	}
-	return s.opts.Jobs.Put(c.r.Context(), c.who.Principal, in)
+	return s.opts.Jobs.Put(c.r.Context(), c.who.Principal, c.who.Principal, in)
+}
+
+// putJobFor queues a job for another principal's worker, which does it by that one's own rights.
+// Those who could make a token of that principal may, and not with hands that an agent has been
+// lent.
+func (s *Server) putJobFor(c *visit, in api.NewJob) (api.Job, error) {
+	if err := c.who.Require(principal.ActTokens); err != nil {
+		return api.Job{}, err
+	}
+	if s.opts.Elsewhere != nil {
+		if err := s.opts.Elsewhere(c.r, ""); err != nil {
+			return api.Job{}, err
+		}
+	}
+	if err := capabilities.ValidateName("principal", string(in.Principal), 128); err != nil {
+		return api.Job{}, err
+	}
+	if in.Lane == "" {
+		var err error
+		if in.Lane, err = s.laneOf(in.Principal); err != nil {
+			return api.Job{}, err
+		}
+	}
+	if err := s.opts.Lanes.Claim(c.r.Context(), in.Principal, in.Lane); err != nil {
+		return api.Job{}, err
+	}
+	return s.opts.Jobs.Put(c.r.Context(), in.Principal, c.who.Principal, in)
 }
 
 // takeJob waits for a job; CodeNotFound if none came.

@@ -3,6 +3,8 @@ package rest
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/fact"
@@ -20,6 +22,7 @@ type Memory interface {
 	Search(ctx context.Context, p capabilities.PrincipalID, text string, limit int) ([]knowledge.Fact, error)
 	Edit(ctx context.Context, p capabilities.PrincipalID, id, text string, agreed bool) (knowledge.Fact, error)
 	Forget(ctx context.Context, p capabilities.PrincipalID, id string) error
+	Owners(ctx context.Context) (map[capabilities.PrincipalID]int, error)
 }
 
 func (s *Server) memoryTable() []*endpoint {
@@ -35,6 +38,9 @@ func (s *Server) memoryTable() []*endpoint {
 			method: post, path: "/v1/memory", action: principal.ActMemory,
 			summary: "Remember a fact, in place of the one of the same subject and attribute; its words are not recorded",
 		}, s.keepFact),
+		serveJSON(endpoint{
+			method: get, path: "/v1/memory/principals", action: principal.ActAllMemory, summary: "Principals that have facts, and how many",
+		}, s.memoryOwners),
 		serveJSON(endpoint{method: get, path: "/v1/memory/{fact}", action: principal.ActMemory, summary: "One fact", query: []param{whose}},
 			s.fact),
 		serveJSON(endpoint{
@@ -72,6 +78,15 @@ func (s *Server) facts(c *visit, _ none) (out api.FactList, err error) {
 		list, err = s.opts.Memory.List(c.r.Context(), p, int(limit))
 	}
 	out.Facts = viewAll(list, front.ViewFact)
+	return out, err
+}
+
+func (s *Server) memoryOwners(c *visit, _ none) (out api.MemoryOwners, err error) {
+	all, err := s.opts.Memory.Owners(c.r.Context())
+	out.Principals = []api.MemoryOwner{}
+	for _, p := range slices.Sorted(maps.Keys(all)) {
+		out.Principals = append(out.Principals, api.MemoryOwner{Principal: p, Facts: all[p]})
+	}
 	return out, err
 }
 

@@ -15,7 +15,7 @@ import (
 type Turns interface {
 	Put(ctx context.Context, p capabilities.PrincipalID, c claim.Claim) (turn.Turn, error)
 	Get(ctx context.Context, p capabilities.PrincipalID, id string) (turn.Turn, error)
-	List(ctx context.Context, p capabilities.PrincipalID, limit int) ([]turn.Turn, error)
+	List(ctx context.Context, p capabilities.PrincipalID, session string, limit int) ([]turn.Turn, error)
 }
 
 func (s *Server) turnTable() []*endpoint {
@@ -25,7 +25,7 @@ func (s *Server) turnTable() []*endpoint {
 	return []*endpoint{
 		serveJSON(endpoint{method: get, path: "/v1/turns", action: principal.ActReadCalls,
 			summary: "Turns of one's worker or, for those who read all calls, of everybody's, the newest first",
-			query:   []param{limitParam}}, s.turns),
+			query:   []param{limitParam, {"session", "of this conversation; of a job, its ID", "string"}}}, s.turns),
 		serveJSON(endpoint{method: get, path: "/v1/turns/{turn}", action: principal.ActReadCalls, summary: "One turn, with its stages"}, s.turn),
 		serveJSON(endpoint{method: post, path: "/v1/turns", action: principal.ActCall,
 			summary: "Record what a worker says of a turn of its own; recorded as its claim, and nothing is decided by it"}, s.claimTurn),
@@ -45,7 +45,7 @@ func (s *Server) turns(c *visit, _ none) (api.TurnList, error) {
 	if err != nil {
 		return api.TurnList{}, err
 	}
-	list, err := s.opts.Turns.List(c.r.Context(), ofTurns(c), int(limit))
+	list, err := s.opts.Turns.List(c.r.Context(), ofTurns(c), c.param("session"), int(limit))
 	return api.TurnList{Turns: viewAll(list, front.ViewTurn)}, err
 }
 
