@@ -38,6 +38,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/knowledge"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/live"
 	"github.com/handrail-dev/handrail/gateway/metrics"
 	"github.com/handrail-dev/handrail/gateway/nodes"
@@ -402,8 +403,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err := errors.Join(g.Works.Recover(starting), g.Dispatcher.Recover(starting)); err != nil {
 		return err
 	}
-	if err := g.Ledger.Append(starting, ledger.Draft{Kind: ledger.KindStarted, Body: map[string]any{
-		"version": g.opts.Version, "policy_snapshot_id": g.Rulebook.Engine().SnapshotID(), "site_id": g.site.ID(),
+	if err := g.Ledger.Append(starting, ledger.Draft{Kind: ledger.KindStarted, Body: packet.Started{
+		Version: g.opts.Version, Snapshot: g.Rulebook.Engine().SnapshotID(), Site: g.site.ID(),
 	}}); err != nil {
 		return err
 	}

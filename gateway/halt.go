@@ -6,6 +6,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/front/rest"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/stop"
 	"github.com/handrail-dev/handrail/gateway/store"
@@ -46,7 +47,7 @@ func (g *Gateway) Stop(ctx context.Context, by capabilities.PrincipalID, reason 
 			h.Grants = g.Consent.Halt("")
 		},
 		In:     func(tx *store.Tx) error { return g.Consent.HaltIn(tx, "") },
-		Detail: func() map[string]any { return map[string]any{"calls": h.Calls, "grants": h.Grants} },
+		Detail: func() packet.StopEnded { return packet.StopEnded{Calls: h.Calls, Grants: h.Grants} },
 	})
 	if h.Epoch != 0 {
 		h.Nodes = g.awaitStop(ctx, h.Epoch)

@@ -11,6 +11,7 @@ import (
 	"os"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/secret"
 	"github.com/handrail-dev/handrail/gateway/signin"
 	"github.com/handrail-dev/handrail/gateway/store"
@@ -68,7 +69,7 @@ type secrets struct {
 func (s secrets) Done(ctx context.Context, by capabilities.PrincipalID,
 	lane capabilities.LaneID) (told int, left []capabilities.NodeID, err error) {
 	if err := s.g.Store.Write(ctx, func(tx *store.Tx) error {
-		return s.g.recordBy(tx, "secret.done", by, map[string]any{"lane": lane})
+		return s.g.recordBy(tx, "secret.done", by, packet.SecretDone{Lane: lane})
 	}); err != nil {
 		return 0, nil, err
 	}

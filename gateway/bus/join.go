@@ -12,6 +12,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools/remote"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/route"
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/pairing"
@@ -113,9 +114,8 @@ func (b *Bus) join(ctx context.Context, key string, data []byte) (remote.Verdict
 			string(r.id), r.service, r.key, r.state, string(profile), key, now.UnixMilli(), decided, string(r.decidedBy)); err != nil {
 			return err
 		}
-		return b.opts.Record(tx, kindJoined, "", map[string]any{
-			"satellite": r.id, "service": r.service, "key": r.key, "state": r.state, "host": r.profile.Host, "platform": r.profile.Platform,
-			"invite": key,
+		return b.opts.Record(tx, kindJoined, "", packet.SatelliteJoined{
+			ID: r.id, Service: r.service, Key: r.key, State: r.state, Host: r.profile.Host, Platform: r.profile.Platform, Invite: key,
 		})
 	})
 	if errors.Is(err, errUsed) {

@@ -13,6 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools/remote"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/route"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
@@ -213,7 +214,7 @@ func (b *Bus) Invite(ctx context.Context, by capabilities.PrincipalID, service s
 			key, service, yes, string(by), now.UnixMilli(), i.expires.UnixMilli()); err != nil {
 			return err
 		}
-		return b.opts.Record(tx, kindInvited, by, map[string]any{"service": service, "invite": key, "auto_approve": yes, "expires_at": i.expires})
+		return b.opts.Record(tx, kindInvited, by, packet.SatelliteInvited{Service: service, Invite: key, AutoApprove: yes, ExpiresAt: i.expires})
 	})
 	if err != nil {
 		return Invited{}, capabilities.AsError(err)
@@ -263,7 +264,7 @@ func (b *Bus) Decide(ctx context.Context, by capabilities.PrincipalID, id capabi
 			r.state, string(by), r.decidedAt.UnixMilli(), r.reason, string(id)); err != nil {
 			return err
 		}
-		return b.opts.Record(tx, kindDecided, by, map[string]any{"satellite": id, "service": r.service, "state": state, "reason": r.reason})
+		return b.opts.Record(tx, kindDecided, by, packet.SatelliteDecided{ID: id, Service: r.service, State: state, Reason: r.reason})
 	})
 	if err != nil {
 		return View{}, capabilities.AsError(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -92,19 +93,18 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 
 	answered := func(s State) func(*store.Tx) error {
 		return func(tx *store.Tx) error {
-			body := map[string]any{"approval": id, "state": s, "reason": a.Reason, "via": string(a.Via), "known_by": a.Known}
+			body := packet.Answered{
+				Approval: id, State: string(s), Reason: a.Reason, Via: string(a.Via), Known: a.Known, Acknowledged: a.Acknowledged,
+				Snapshot: p.Snapshot,
+			}
 			if a.Via == ViaDevice {
-				body["node"] = a.Device
+				body.Node = a.Device
 			}
 			if err := forgetIn(tx, id); err != nil {
 				return err
 			}
-			if len(a.Acknowledged) > 0 {
-				body["acknowledged"] = a.Acknowledged
-			}
-			body["policy_snapshot_id"] = p.Snapshot
 			if g != nil {
-				body["grant"] = g.ID
+				body.Grant = g.ID
 			}
 			return c.opts.Record(tx, "gateway.approval.answered", a.By, body)
 		}
@@ -187,8 +187,8 @@ func (c *Consent) late(ctx context.Context, id string, a Answer) error {
 		said = StateAllowed
 	}
 	err := c.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		return c.opts.Record(tx, "gateway.approval.late", a.By, map[string]any{
-			"approval": id, "answer": said, "reason": a.Reason, "state": first.State, "answered_by": first.By,
+		return c.opts.Record(tx, "gateway.approval.late", a.By, packet.AnsweredLate{
+			Approval: id, Answer: string(said), Reason: a.Reason, State: string(first.State), AnsweredBy: first.By,
 		})
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/form"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -342,9 +343,9 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 		if err := noteIn(tx, &asked); err != nil {
 			return err
 		}
-		return c.opts.Record(tx, "gateway.approval.asked", a.Principal, map[string]any{
-			"approval": asked.ID, "call": a.Call, "tool": a.Tool, "node": a.Node, "lane": a.Lane, "arguments": asked.Arguments, "risk": a.Risk,
-			"expires_at": asked.Expires, "policy_snapshot_id": a.Snapshot,
+		return c.opts.Record(tx, "gateway.approval.asked", a.Principal, packet.Asked{
+			Approval: asked.ID, Call: a.Call, Tool: a.Tool, Node: a.Node, Lane: a.Lane, Arguments: asked.Arguments, Risk: a.Risk,
+			ExpiresAt: asked.Expires, Snapshot: a.Snapshot,
 		})
 	})
 	if err != nil {

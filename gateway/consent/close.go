@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -163,7 +164,7 @@ func (c *Consent) close(why Closure, gone func(*approval) bool) {
 			if err := forgetIn(tx, a.ID); err != nil {
 				return err
 			}
-			return c.opts.Record(tx, "gateway.approval.closed", a.Principal, map[string]any{"approval": a.ID, "reason": string(why)})
+			return c.opts.Record(tx, "gateway.approval.closed", a.Principal, packet.ApprovalClosed{Approval: a.ID, Reason: string(why)})
 		})
 		if err != nil { // it is closed all the same: nothing was allowed by it
 			c.opts.Log.Warn("consent.close_unrecorded", "approval", a.ID, "err", err)

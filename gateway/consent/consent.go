@@ -19,6 +19,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -196,7 +197,7 @@ func (c *Consent) Load(ctx context.Context) error {
 		"hint", "what was granted under another policy, or for tools that this version changed, is taken back")
 	return c.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
 		for id, why := range changed {
-			if err := c.opts.Record(tx, "gateway.grant.revoked", "", map[string]any{"grant": id, "reason": why}); err != nil {
+			if err := c.opts.Record(tx, "gateway.grant.revoked", "", packet.GrantRevoked{Grant: id, Reason: why}); err != nil {
 				return err
 			}
 			if _, err := tx.Exec(`DELETE FROM grant_store WHERE grant_id = $1`, id); err != nil {
@@ -367,7 +368,7 @@ func (c *Consent) Revoke(ctx context.Context, id string, by capabilities.Princip
 		return capabilities.Errorf(capabilities.CodeNotFound, "there is no such grant")
 	}
 	return c.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
-		if err := c.opts.Record(tx, "gateway.grant.revoked", by, map[string]any{"grant": id}); err != nil {
+		if err := c.opts.Record(tx, "gateway.grant.revoked", by, packet.GrantRevoked{Grant: id}); err != nil {
 			return err
 		}
 		_, err := tx.Exec(`DELETE FROM grant_store WHERE grant_id = $1`, id)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/form"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -47,7 +48,7 @@ func (c *Consent) Elicit(ctx context.Context, e Elicitation) (Reply, error) {
 	for i := range e.Form.Fields {
 		names = append(names, e.Form.Fields[i].Name)
 	}
-	if _, err := c.openRunning(ctx, &e.Running, p, map[string]any{"provider": e.Provider, "form": names}); err != nil {
+	if _, err := c.openRunning(ctx, &e.Running, p, packet.Asked{Provider: e.Provider, Form: names}); err != nil {
 		return Reply{}, err
 	}
 	if err := c.awaitRunning(ctx, &e.Running, p); err != nil {
@@ -101,15 +102,15 @@ func (p *approval) fill(a Answer) ([]byte, error) {
 // call that waits takes it, and in no record.
 func (c *Consent) answerForm(ctx context.Context, p *approval, a Answer, content []byte) (Approval, error) {
 	action, state := capabilities.ElicitDecline, StateDenied
-	body := map[string]any{"approval": p.ID, "reason": a.Reason, "via": string(a.Via), "known_by": a.Known}
+	body := packet.Answered{Approval: p.ID, Reason: a.Reason, Via: string(a.Via), Known: a.Known}
 	switch {
 	case a.Allow:
 		action, state = capabilities.ElicitAccept, StateAllowed
-		body["content_digest"] = p.filled.digest(content)
+		body.Digest = p.filled.digest(content)
 	case a.Dismiss:
 		action = capabilities.ElicitCancel
 	}
-	body["state"], body["action"] = state, action
+	body.State, body.Action = string(state), string(action)
 	// Written down first: nothing reaches the program that the ledger has not.
 	err := c.opts.Store.WriteTerminal(context.WithoutCancel(ctx), func(tx *store.Tx) error {
 		return c.opts.Record(tx, "gateway.approval.answered", a.By, body)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -43,6 +44,6 @@ func (c *Consent) Extend(ctx context.Context, id string, by capabilities.Princip
 	c.tellLocked()
 	c.mu.Unlock()
 	return at, c.opts.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
-		return c.opts.Record(tx, "gateway.approval.extended", by, map[string]any{"approval": id, "expires_at": until})
+		return c.opts.Record(tx, "gateway.approval.extended", by, packet.Extended{Approval: id, ExpiresAt: until})
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -72,7 +73,7 @@ func (c *Consent) closeForgotten(ctx context.Context) error {
 		for i := range closed {
 			a := &closed[i]
 			if err := c.opts.Record(tx, "gateway.approval.closed", a.Principal,
-				map[string]any{"approval": a.ID, "reason": string(ClosedRestarted)}); err != nil {
+				packet.ApprovalClosed{Approval: a.ID, Reason: string(ClosedRestarted)}); err != nil {
 				return err
 			}
 		}

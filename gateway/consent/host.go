@@ -8,6 +8,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
 // HostAsk is the question whether a running call may connect to a host that it was not granted.
@@ -40,8 +41,8 @@ func (c *Consent) AskHost(ctx context.Context, h HostAsk) (HostSaid, error) {
 		return HostSaid{}, err
 	}
 	p := c.hostQuestion(&h)
-	asked, err := c.openRunning(ctx, &h.Running, p, map[string]any{
-		"host": h.Target, "risk": h.Risk, "escalated_keys": p.Escalated, "envelope_hash": h.Envelope.Hash,
+	asked, err := c.openRunning(ctx, &h.Running, p, packet.Asked{
+		Host: h.Target, Risk: h.Risk, Escalated: p.Escalated, EnvelopeHash: h.Envelope.Hash,
 	})
 	if err != nil || !asked {
 		return HostSaid{Denied: err == nil}, err

@@ -2,10 +2,10 @@ package consent
 
 import (
 	"context"
-	"maps"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -42,14 +42,11 @@ func (c *Consent) mayAsk() error {
 	return nil
 }
 
-// openRunning opens the question of a call that runs, and records it with what more is of its
-// kind. A person who said no to the same a moment ago is not asked: false.
-func (c *Consent) openRunning(ctx context.Context, r *Running, p *approval, more map[string]any) (bool, error) {
-	body := map[string]any{
-		"approval": p.ID, "call": r.Call, "tool": r.Tool, "node": r.Node, "lane": r.Lane, "expires_at": p.Expires,
-		"policy_snapshot_id": r.Snapshot,
-	}
-	maps.Copy(body, more)
+// openRunning opens the question of a call that runs, and records it; body says what is
+// of its kind. A person who said no to the same a moment ago is not asked: false.
+func (c *Consent) openRunning(ctx context.Context, r *Running, p *approval, body packet.Asked) (bool, error) {
+	body.Approval, body.Call, body.Tool, body.Node, body.Lane = p.ID, r.Call, r.Tool, r.Node, r.Lane
+	body.ExpiresAt, body.Snapshot = p.Expires, r.Snapshot
 	log := c.opts.Log.With("approval", p.ID, "call", r.Call, "tool", r.Tool, "host", p.Wants, "provider", p.Provider)
 	c.mu.Lock()
 	c.expireLocked(p.Created)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -57,7 +58,7 @@ func (c *Consent) TurnIn(tx *store.Tx, snapshot string, by capabilities.Principa
 	c.mu.Unlock()
 	slices.Sort(ended)
 	for _, id := range ended {
-		if err := c.opts.Record(tx, "gateway.grant.revoked", by, map[string]any{"grant": id, "reason": "policy_changed"}); err != nil {
+		if err := c.opts.Record(tx, "gateway.grant.revoked", by, packet.GrantRevoked{Grant: id, Reason: "policy_changed"}); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`DELETE FROM grant_store WHERE grant_id = $1`, id); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
 // tellAwayEvery is how often the calls that were turned away are recorded.
@@ -42,13 +43,13 @@ func (d *Dispatcher) turnedAway(who capabilities.PrincipalID, tool capabilities.
 func (d *Dispatcher) tellTurnedAway(ctx context.Context) {
 	for who, tools := range d.refusals.Take() {
 		var all uint64
-		list := make([]map[string]any, 0, len(tools))
+		list := make([]packet.TurnedAwayOf, 0, len(tools))
 		for _, tool := range slices.Sorted(maps.Keys(tools)) {
 			all += tools[tool]
-			list = append(list, map[string]any{"tool_id": tool, "calls": tools[tool]})
+			list = append(list, packet.TurnedAwayOf{Tool: tool, Calls: tools[tool]})
 		}
 		d.opts.Log.Warn("tools.dispatch.muted", "principal", who, "refusals", all)
-		err := d.opts.Ledger.Append(ctx, ledger.Draft{Kind: kindTurnedAway, Principal: who, Body: map[string]any{"refusals": all, "tools": list}})
+		err := d.opts.Ledger.Append(ctx, ledger.Draft{Kind: kindTurnedAway, Principal: who, Body: packet.TurnedAway{Refusals: all, Tools: list}})
 		if err != nil && ctx.Err() == nil {
 			d.opts.Log.Error("tools.dispatch.unrecorded", "principal", who, "refusals", all, "err", err)
 		}

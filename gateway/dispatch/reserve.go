@@ -10,6 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/reserve"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
 // A call whose descriptor says that it is exclusive keeps its node to one person: what
@@ -130,10 +131,10 @@ func (d *Dispatcher) keepNode(ctx context.Context, o *order,
 	if !ok {
 		return nil, &capabilities.Error{Code: capabilities.CodeTakenOver}
 	}
-	draft := func(kind ledger.Kind, body map[string]any) ledger.Draft {
+	draft := func(kind ledger.Kind, body any) ledger.Draft {
 		return ledger.Draft{Kind: kind, Call: o.id, Tool: o.tool, Principal: o.principal, Lane: o.lane, Node: o.node.ID, Body: body}
 	}
-	if err := d.opts.Ledger.Append(ctx, draft("gateway.node.taken", map[string]any{"ended_calls": ended})); err != nil {
+	if err := d.opts.Ledger.Append(ctx, draft("gateway.node.taken", packet.NodeTaken{Ended: ended})); err != nil {
 		d.reserved.GiveBack(o.node.ID)
 		return nil, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
 	}
@@ -143,8 +144,8 @@ func (d *Dispatcher) keepNode(ctx context.Context, o *order,
 		if r.Message != "" {
 			why = r.Message
 		}
-		err := d.opts.Ledger.Append(context.WithoutCancel(ctx), draft("gateway.node.returned", map[string]any{
-			"why": why, "duration_ms": r.DurationMS, "waiting_calls": d.reserved.Waited(o.node.ID),
+		err := d.opts.Ledger.Append(context.WithoutCancel(ctx), draft("gateway.node.returned", packet.NodeReturned{
+			Why: why, DurationMS: r.DurationMS, Waiting: d.reserved.Waited(o.node.ID),
 		}))
 		if err != nil {
 			d.opts.Log.Error("tools.node.unrecorded", "call", o.id, "err", fmt.Errorf("returned: %w", err))

@@ -60,7 +60,7 @@ func (d *Dispatcher) Cancel(ctx context.Context, by Caller, c Cancelling) (capab
 	}
 	d.opts.Log.Info("tools.dispatch.cancelled", "call", c.Call, "by", by.Principal)
 	return c.Call, d.opts.Ledger.Append(context.WithoutCancel(ctx), ledger.Draft{
-		Kind: "gateway.call.cancelled", Call: c.Call, Principal: by.Principal, Body: map[string]any{"reason": c.Reason},
+		Kind: "gateway.call.cancelled", Call: c.Call, Principal: by.Principal, Body: packet.Cancelled{Reason: c.Reason},
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
@@ -238,7 +239,7 @@ func (l *Lanes) Claim(ctx context.Context, owner capabilities.PrincipalID, lane 
 			if l.opts.Record == nil {
 				continue
 			}
-			if err := l.opts.Record(tx, "lane.attached", owner, map[string]any{"lane": lane, "node": node, "as": string(owner)}); err != nil {
+			if err := l.opts.Record(tx, "lane.attached", owner, packet.LaneNode{Lane: lane, Node: node, As: string(owner)}); err != nil {
 				return err
 			}
 		}
@@ -352,7 +353,7 @@ func (l *Lanes) edit(ctx context.Context, by principal.Identity, lane capabiliti
 		if l.opts.Record == nil {
 			return nil
 		}
-		return l.opts.Record(tx, kind, by.Principal, map[string]any{"lane": lane, "node": node})
+		return l.opts.Record(tx, kind, by.Principal, packet.LaneNode{Lane: lane, Node: node})
 	})
 	if err != nil {
 		return Lane{}, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/chain"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -234,8 +235,8 @@ func (l *Ledger) KeepNodeHead(ctx context.Context, node capabilities.NodeID, hea
 		}
 		if err == nil {
 			if broken = had.Follows(head); broken != nil {
-				_, err := l.AppendIn(tx, Draft{Kind: KindNodeRegressed, Node: node, Body: map[string]any{
-					"had_seq": had.Seq, "had_hash": had.Hash, "seq": head.Seq, "hash": head.Hash,
+				_, err := l.AppendIn(tx, Draft{Kind: KindNodeRegressed, Node: node, Body: packet.NodeRegressed{
+					HadSeq: had.Seq, HadHash: had.Hash.String(), Seq: head.Seq, Hash: head.Hash.String(),
 				}})
 				return err
 			}

@@ -210,7 +210,7 @@ func (n *Nodes) Withdraw(ctx context.Context, id pairing.InviteID, by capabiliti
 		if changed == 0 {
 			return capabilities.Errorf(capabilities.CodeNotFound, "there is no invitation %s", short(string(id)))
 		}
-		return n.opts.Record(tx, "node.invite_withdrawn", "", map[string]any{"invite_id": id, "by": by})
+		return n.opts.Record(tx, "node.invite_withdrawn", "", packet.InviteWithdrawn{ID: string(id), By: by})
 	})
 	if err != nil {
 		return capabilities.AsError(err)
@@ -317,9 +317,9 @@ func (n *Nodes) enrol(ctx context.Context, inv *Invite, profile pairing.Profile,
 		if err := insertNode(tx, r); err != nil {
 			return err
 		}
-		body := map[string]any{
-			"invite_id": inv.ID, "key": pairing.Fingerprint(key), "state": r.state, "label": r.label, "trust": r.trust, "allow": r.allow,
-			"host": profile.Host, "platform": profile.Platform, "arch": profile.Arch,
+		body := packet.NodeJoined{
+			Invite: string(inv.ID), Key: pairing.Fingerprint(key), State: string(r.state), Label: r.label, Trust: r.trust, Allow: r.allow,
+			Host: profile.Host, Platform: profile.Platform, Arch: profile.Arch,
 		}
 		return n.opts.Record(tx, "node.joined", r.id, body)
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -36,7 +37,7 @@ func (n *Nodes) Disown(ctx context.Context, owner, by capabilities.PrincipalID) 
 		if v.Owner != owner {
 			continue
 		}
-		_, err := n.change(ctx, v.ID, "node.changed", map[string]any{"by": by, "owner": ""}, func(r *record) error {
+		_, err := n.change(ctx, v.ID, "node.changed", packet.NodeChanged{By: by, Owner: new(capabilities.PrincipalID)}, func(r *record) error {
 			r.owner = sql.NullString{}
 			return nil
 		})

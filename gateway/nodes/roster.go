@@ -13,6 +13,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/route"
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/pairing"
@@ -339,7 +340,7 @@ func (n *Nodes) Approve(ctx context.Context, id capabilities.NodeID, a Approval)
 	if err := checkText("trust", a.Trust); err != nil {
 		return View{}, err
 	}
-	body := map[string]any{"by": a.By}
+	body := &packet.NodeApproved{By: a.By}
 	r, err := n.change(ctx, id, "node.approved", body, func(r *record) error {
 		if err := r.state.Become(pairing.StateApproved); err != nil {
 			return err
@@ -354,7 +355,7 @@ func (n *Nodes) Approve(ctx context.Context, id capabilities.NodeID, a Approval)
 		if len(allow) > 0 {
 			r.allow = allow
 		}
-		body["label"], body["trust"], body["allow"], body["key"] = r.label, r.trust, r.allow, pairing.Fingerprint(r.key)
+		body.Label, body.Trust, body.Allow, body.Key = r.label, r.trust, r.allow, pairing.Fingerprint(r.key)
 		return nil
 	})
 	if err != nil {
@@ -380,7 +381,7 @@ func (n *Nodes) Deny(ctx context.Context, id capabilities.NodeID, by capabilitie
 	if err := checkText("reason", reason); err != nil {
 		return View{}, err
 	}
-	r, err := n.change(ctx, id, "node.denied", map[string]any{"by": by, "reason": reason}, func(r *record) error {
+	r, err := n.change(ctx, id, "node.denied", packet.NodeEnded{By: by, Reason: reason}, func(r *record) error {
 		if err := r.state.Become(pairing.StateDenied); err != nil {
 			return err
 		}
@@ -422,7 +423,7 @@ func (n *Nodes) Revoke(ctx context.Context, id capabilities.NodeID, by capabilit
 		if err := updateNode(tx, &r); err != nil {
 			return err
 		}
-		return n.opts.Record(tx, "node.revoked", id, map[string]any{"by": by, "reason": reason})
+		return n.opts.Record(tx, "node.revoked", id, packet.NodeEnded{By: by, Reason: reason})
 	})
 	if err != nil {
 		n.unwritten[id] = true
@@ -446,7 +447,7 @@ type Edit struct {
 // Change edits a node that is pending or approved. A new allowlist holds for the
 // next call and is told to the node.
 func (n *Nodes) Change(ctx context.Context, id capabilities.NodeID, e Edit) (View, error) {
-	body := map[string]any{"by": e.By}
+	body := &packet.NodeChanged{By: e.By}
 	r, err := n.change(ctx, id, "node.changed", body, func(r *record) error {
 		if !r.live() {
 			return capabilities.Errorf(capabilities.CodeConflict, "the node is %s", r.state)
@@ -466,20 +467,20 @@ func (n *Nodes) Change(ctx context.Context, id capabilities.NodeID, e Edit) (Vie
 	return n.view(r), nil
 }
 
-func (e Edit) apply(r *record, body map[string]any) error {
+func (e Edit) apply(r *record, body *packet.NodeChanged) error {
 	if e.Label != nil {
 		if err := checkText("label", *e.Label); err != nil {
 			return err
 		}
 		r.label = *e.Label
-		body["label"] = r.label
+		body.Label = &r.label
 	}
 	if e.Trust != nil {
 		if err := checkText("trust", *e.Trust); err != nil {
 			return err
 		}
 		r.trust = *e.Trust
-		body["trust"] = r.trust
+		body.Trust = &r.trust
 	}
 	if e.Allow != nil {
 		allow, err := cleanAllow(*e.Allow)
@@ -487,7 +488,7 @@ func (e Edit) apply(r *record, body map[string]any) error {
 			return err
 		}
 		r.allow = allow
-		body["allow"] = allow
+		body.Allow = &allow
 	}
 	if e.Labels != nil {
 		labels, err := cleanLabels(*e.Labels)
@@ -495,7 +496,7 @@ func (e Edit) apply(r *record, body map[string]any) error {
 			return err
 		}
 		r.labels = labels
-		body["labels"] = labels
+		body.Labels = &labels
 	}
 	if e.Owner != nil {
 		if *e.Owner != "" {
@@ -504,7 +505,7 @@ func (e Edit) apply(r *record, body map[string]any) error {
 			}
 		}
 		r.owner = sql.NullString{String: string(*e.Owner), Valid: true}
-		body["owner"] = *e.Owner
+		body.Owner = e.Owner
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -247,7 +248,7 @@ func (n *Nodes) recordHello(ctx context.Context, peer pairing.Peer, hello *wire.
 	kind := ""
 	var body any
 	if rotated {
-		kind, body = "node.key_rotated", map[string]any{"key": pairing.Fingerprint(peer.Key), "old_key": pairing.Fingerprint(r.key)}
+		kind, body = "node.key_rotated", packet.NodeKey{Key: pairing.Fingerprint(peer.Key), Old: pairing.Fingerprint(r.key)}
 	}
 	_, err := n.change(ctx, peer.Node, kind, body, func(r *record) error {
 		r.profile = told
@@ -433,7 +434,7 @@ func (n *Nodes) rotate(s *session, m *wire.Rotate) *wire.RotateAnswer {
 	if other := n.lookupKey(key); other != nil && (other.id != s.node || key.Equal(other.key)) {
 		return &wire.RotateAnswer{Code: capabilities.CodeConflict}
 	}
-	_, err = n.change(s.conn.Context(), s.node, "node.key_certified", map[string]any{"key": pairing.Fingerprint(key)}, func(r *record) error {
+	_, err = n.change(s.conn.Context(), s.node, "node.key_certified", packet.NodeKey{Key: pairing.Fingerprint(key)}, func(r *record) error {
 		if r.state != pairing.StateApproved {
 			return &capabilities.Error{Code: capabilities.CodeNodeNotPaired}
 		}

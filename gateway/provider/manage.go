@@ -9,6 +9,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -285,7 +286,7 @@ func (b *Book) remove(ctx context.Context, who dispatch.Caller, name string) (ca
 				return err
 			}
 		}
-		return b.opts.Record(tx, kindRemoved, who.Principal, map[string]any{"provider": name, "host": p.Host})
+		return b.opts.Record(tx, kindRemoved, who.Principal, packet.ProviderRemoved{Provider: name, Host: p.Host})
 	})
 	if err != nil {
 		return "", err

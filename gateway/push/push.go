@@ -22,6 +22,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
@@ -277,7 +278,7 @@ func (b *Book) Subscribe(ctx context.Context, by principal.Identity, in Wish) (S
 			return err
 		}
 		return b.opts.Record(tx, "gateway.push.subscribed", by.Principal,
-			map[string]any{"subscription": s.ID, "name": s.Name, "service": s.Service})
+			packet.Subscribed{ID: s.ID, Name: s.Name, Service: s.Service})
 	})
 	if err != nil {
 		return Subscription{}, err
@@ -334,7 +335,7 @@ func (b *Book) forget(ctx context.Context, ids []string, by capabilities.Princip
 			if _, err := tx.Exec(`DELETE FROM push_subscription WHERE subscription = $1`, id); err != nil {
 				return err
 			}
-			if err := b.opts.Record(tx, "gateway.push.unsubscribed", by, map[string]any{"subscription": id, "reason": why}); err != nil {
+			if err := b.opts.Record(tx, "gateway.push.unsubscribed", by, packet.Unsubscribed{ID: id, Reason: why}); err != nil {
 				return err
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -96,8 +97,8 @@ func (v *Vault) Allow(ctx context.Context, by capabilities.PrincipalID, s Spec) 
 			r.ID, string(s.Principal), s.Name, alias, s.Display, string(tools), v.opts.Now().UnixMilli()); err != nil {
 			return err
 		}
-		return v.opts.Record(tx, "secret.allowed", by, map[string]any{
-			"name": s.Name, "secret_ref_id": r.ID, "secret_alias": s.Alias, "principal": s.Principal, "allowed_tool_ids": s.Tools,
+		return v.opts.Record(tx, "secret.allowed", by, packet.SecretAllowed{
+			Name: s.Name, Reference: r.ID, Alias: s.Alias, Principal: s.Principal, Tools: s.Tools,
 		})
 	})
 	if err != nil {

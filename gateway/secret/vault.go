@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -175,7 +176,7 @@ func (v *Vault) Put(by capabilities.PrincipalID, name string, value capabilities
 			name, version, v.seal(value, binding(name, version)), now); err != nil {
 			return err
 		}
-		return v.opts.Record(tx, "secret.set", by, map[string]any{"name": name, "version": version})
+		return v.opts.Record(tx, "secret.set", by, packet.SecretSet{Name: name, Version: version})
 	}, nil
 }
 
@@ -251,7 +252,7 @@ func (v *Vault) Remove(ctx context.Context, by capabilities.PrincipalID, what st
 		if gone+refs == 0 {
 			return capabilities.Errorf(capabilities.CodeNotFound, "there is no secret and no reference %.128q", what)
 		}
-		return v.opts.Record(tx, "secret.removed", by, map[string]any{"removed": what, "references": refs})
+		return v.opts.Record(tx, "secret.removed", by, packet.SecretRemoved{Removed: what, References: refs})
 	})
 	if err != nil {
 		return err
@@ -270,7 +271,7 @@ func (v *Vault) Lapse(ctx context.Context, by capabilities.PrincipalID, name str
 		if err != nil {
 			return err
 		}
-		return v.opts.Record(tx, "secret.removed", by, map[string]any{"removed": name, "references": 0})
+		return v.opts.Record(tx, "secret.removed", by, packet.SecretRemoved{Removed: name})
 	})
 }
 

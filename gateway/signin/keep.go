@@ -11,6 +11,7 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -120,8 +121,9 @@ func (b *Book) put(ctx context.Context, by capabilities.PrincipalID, kind string
 		if kind == "" {
 			return nil
 		}
-		return b.opts.Record(tx, kind, by,
-			map[string]any{"name": s.Name, "server": s.Server, "issuer": s.Issuer, "resource": s.Resource, "client_id": s.Client})
+		return b.opts.Record(tx, kind, by, packet.SignIn{
+			Name: s.Name, Server: s.Server, Issuer: s.Issuer, Resource: s.Resource, Client: s.Client,
+		})
 	})
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")

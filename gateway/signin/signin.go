@@ -21,6 +21,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -310,7 +311,7 @@ func (b *Book) Remove(ctx context.Context, by capabilities.PrincipalID, name str
 		if _, err := tx.Exec(`DELETE FROM sign_in WHERE name = $1`, name); err != nil {
 			return err
 		}
-		return b.opts.Record(tx, "gateway.sign_in.removed", by, map[string]any{"name": name, "issuer": s.Issuer})
+		return b.opts.Record(tx, "gateway.sign_in.removed", by, packet.SignInRemoved{Name: name, Issuer: s.Issuer})
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -142,7 +143,7 @@ type Turn struct {
 	// In is what else belongs into the commit; nil: nothing. Detail, if not nil, is
 	// added to the packet's body after In ran.
 	In     func(*store.Tx) error
-	Detail func() map[string]any
+	Detail func() packet.StopEnded
 }
 
 // Set turns the switch. Turning it the way it is already makes a new epoch, which is told to
@@ -209,16 +210,15 @@ func (s *Switch) keep(ctx context.Context, next State, t Turn) error {
 		write = s.opts.Store.WriteTerminal
 	}
 	return write(ctx, func(tx *store.Tx) error {
-		body := map[string]any{"epoch": next.Epoch, "reason": next.Reason}
+		body := packet.Stop{Epoch: next.Epoch, Reason: next.Reason}
 		if t.In != nil {
 			if err := t.In(tx); err != nil {
 				return err
 			}
 		}
 		if t.Detail != nil {
-			for k, v := range t.Detail() {
-				body[k] = v
-			}
+			ended := t.Detail()
+			body.StopEnded = &ended
 		}
 		if err := s.opts.Record(tx, kind, next.By, body); err != nil {
 			return err
@@ -263,7 +263,7 @@ func (s *Switch) Keep(ctx context.Context, node capabilities.NodeID, own Own, in
 				return err
 			}
 		}
-		if err := s.opts.Record(tx, kind, "", map[string]any{"node": node, "epoch": own.Epoch}); err != nil {
+		if err := s.opts.Record(tx, kind, "", packet.NodeStop{Node: node, Epoch: own.Epoch}); err != nil {
 			return err
 		}
 		_, err := tx.Exec(`INSERT INTO stop_node (node_id, epoch, stopped) VALUES ($1, $2, $3)

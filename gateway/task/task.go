@@ -13,6 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/opencalls"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/registry"
@@ -172,7 +173,7 @@ func (t *Tasks) forget(ctx context.Context, one *Task, by capabilities.Principal
 	defer t.notice.tell()
 	return t.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		if _, err := t.opts.Ledger.AppendIn(tx, ledger.Draft{
-			Kind: kind, Tool: one.Tool, Principal: by, Lane: one.Lane, Body: map[string]any{"task": one.ID, "of": one.Principal, "code": one.Code},
+			Kind: kind, Tool: one.Tool, Principal: by, Lane: one.Lane, Body: packet.TaskForgotten{ID: one.ID, Of: one.Principal, Code: one.Code},
 		}); err != nil {
 			return err
 		}
@@ -183,9 +184,8 @@ func (t *Tasks) forget(ctx context.Context, one *Task, by capabilities.Principal
 
 // record appends the packet of what became of a task.
 func (t *Tasks) record(tx *store.Tx, one *Task, kind ledger.Kind) error {
-	body := map[string]any{"task": one.ID, "state": one.State, "approval": one.Approval, "expires_at": one.Expires, "code": one.Code}
-	if one.Call != "" {
-		body["call"] = one.Call
+	body := packet.Task{
+		ID: one.ID, State: string(one.State), Approval: one.Approval, ExpiresAt: one.Expires, Code: one.Code, Call: one.Call,
 	}
 	_, err := t.opts.Ledger.AppendIn(tx, ledger.Draft{Kind: kind, Tool: one.Tool, Principal: one.Principal, Lane: one.Lane, Body: body})
 	return err

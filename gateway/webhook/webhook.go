@@ -155,9 +155,7 @@ func (s *Sender) tell(ctx context.Context, h Hook, p *ledger.Packet) {
 	if strings.HasPrefix(m.Type, "drift.") {
 		m.Call, m.Tool, m.Node = p.Call, p.Tool, p.Node
 	}
-	var ref struct {
-		Approval string `json:"approval"`
-	}
+	var ref packet.OfApproval
 	if err := json.Unmarshal(p.Body, &ref); err == nil {
 		if a, err := s.opts.Approval(ref.Approval); err == nil {
 			v := front.ViewApproval(&a)

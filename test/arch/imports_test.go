@@ -96,7 +96,7 @@ var rooms = []room{
 		why: "a skill is text from a folder, and grants nothing"},
 	{dir: "gateway/macro", may: []string{"capabilities", "capabilities/canonical", "capabilities/canonical/yaml", "capabilities/catalog", "capabilities/catalog/tools", "gateway/registry"}, std: true,
 		why: "a macro is data, and its calls are made by whom the registry hands it"},
-	{dir: "gateway/signin", may: []string{"capabilities", "capabilities/egress", "gateway/store"}, tests: []string{"gateway/secret", "gateway/signin/signintest"},
+	{dir: "gateway/signin", may: []string{"capabilities", "capabilities/egress", "gateway/ledger/packet", "gateway/store"}, tests: []string{"gateway/secret", "gateway/signin/signintest"},
 		why: "what signs in elsewhere keeps tokens and asks by the rules of the egress; who may begin is a surface's word"},
 	{dir: "gateway/signin/signintest", why: "the other side knows nothing of ours"},
 	{dir: "gateway/**", may: append([]string{"gateway/**", "pairing/**", "capabilities/command"}, language...),

@@ -3,7 +3,9 @@ package packet
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -172,6 +174,45 @@ func BenchmarkDecision(b *testing.B) {
 	for b.Loop() {
 		if _, err := Encode(d); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// So are those of what people are asked and change.
+func TestChangesStayTheSame(t *testing.T) {
+	text, none, nobody := "study", []string(nil), capabilities.PrincipalID("")
+	at := time.Date(2026, 11, 29, 1, 2, 3, 0, time.UTC)
+	for _, c := range []struct {
+		body any
+		want string
+	}{
+		{&NodeChanged{By: "ann"}, `{"by":"ann"}`},
+		{&NodeChanged{By: "ann", Label: &text, Allow: &none, Owner: &nobody}, `{"allow":null,"by":"ann","label":"study","owner":""}`},
+		{NodeKey{Key: "aa"}, `{"key":"aa"}`},
+		{NodeKey{Key: "aa", Old: "bb"}, `{"key":"aa","old_key":"bb"}`},
+		{Stop{Epoch: 3, Reason: "r"}, `{"epoch":3,"reason":"r"}`},
+		{Stop{Epoch: 3, Reason: "r", StopEnded: &StopEnded{}}, `{"calls":0,"epoch":3,"grants":0,"reason":"r"}`},
+		{GrantRevoked{Grant: "g"}, `{"grant":"g"}`},
+		{Task{ID: "t", State: "waiting", Approval: "a", ExpiresAt: at}, `{"approval":"a","code":"","expires_at":"2026-11-29T01:02:03Z","state":"waiting","task":"t"}`},
+		{
+			Answered{Approval: "a", State: "allowed", Acknowledged: []string{"privileged.secret.read"}, Snapshot: "sha256:aa", Grant: "g"},
+			`{"acknowledged":["privileged.secret.read"],"approval":"a","grant":"g","known_by":"","policy_snapshot_id":"sha256:aa","reason":"","state":"allowed","via":""}`,
+		},
+		{
+			Asked{Approval: "a", Call: "c", Tool: "tool.a.b", ExpiresAt: at, Snapshot: "s", Host: "example.com:443", Risk: "high", Escalated: []string{"network.egress.https"}, EnvelopeHash: "bb"},
+			`{"approval":"a","call":"c","envelope_hash":"bb","escalated_keys":["network.egress.https"],"expires_at":"2026-11-29T01:02:03Z","host":"example.com:443","lane":"","node":"","policy_snapshot_id":"s","risk":"high","tool":"tool.a.b"}`,
+		},
+	} {
+		got, err := canonical.Marshal(c.body)
+		if err != nil || string(got) != c.want {
+			t.Errorf("%T\n got %s, %v\nwant %s", c.body, got, err, c.want)
+			continue
+		}
+		read := reflect.New(reflect.Indirect(reflect.ValueOf(c.body)).Type())
+		if err := json.Unmarshal(got, read.Interface()); err != nil {
+			t.Error(err)
+		} else if again, err := canonical.Marshal(read.Interface()); err != nil || !strings.Contains(c.want, "null") && string(again) != c.want {
+			t.Errorf("read again as %s, %v", again, err)
 		}
 	}
 }
