@@ -1,4 +1,4 @@
-package main
+package provider
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ func TestAProviderIsShownWhole(t *testing.T) {
 		{Tool: "tool.words.old", State: "active", Effect: "allow", Description: "Is known. " + long, Argv: []string{"known"}},
 	}}
 	var out strings.Builder
-	providerText(&out, &p)
+	writeText(&out, &p)
 	text := out.String()
 	for _, want := range []string{"runs node 'a server.js'", `calls https://words.example/\u{1b}[2J`, "\ntool.words.count\n  runs bash -c '{text}'\n", `At the end it sends them\u{202e} away.`,
 		"the rules that its approval puts in force (provider-words.cedar):\n  // Rules.\n  permit (principal, action, resource);\n"} {
@@ -48,7 +48,7 @@ func TestRulesOfManyToolsAreShown(t *testing.T) {
 	}
 	for tools, want := range map[int]int{1: 1, 13: 13, 14: 12, 2000: 12} {
 		var out strings.Builder
-		rulesText(&out, rule(tools)+rule(1))
+		writeRules(&out, rule(tools)+rule(1))
 		text := out.String()
 		more := strings.Contains(text, fmt.Sprintf("\n    // and %d more of the tools above\n  ], resource);\n", tools-want))
 		if strings.Count(text, "Action::") != want+1 || more != (want < tools) || !strings.HasSuffix(text, "\n    Action::\"tool.a.t0\"\n  ], resource);\n") {

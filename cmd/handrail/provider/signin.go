@@ -1,4 +1,4 @@
-package main
+package provider
 
 import (
 	"encoding/json"
@@ -27,7 +27,7 @@ func stateWord(r capabilities.Reason) string {
 	return terminal.Plain(string(r))
 }
 
-func newProviderSignInCmd() *cobra.Command {
+func newSignInCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sign-in NAME",
 		Short: "Print the link where a person signs in for a provider",
@@ -74,7 +74,7 @@ func newProviderSignInCmd() *cobra.Command {
 	return cmd
 }
 
-func newProviderSignOutCmd() *cobra.Command {
+func newSignOutCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sign-out NAME",
 		Short: "End a sign-in: its tokens are revoked and forgotten",
