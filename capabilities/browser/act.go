@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/chromedp/cdproto/runtime"
-
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
@@ -438,12 +436,20 @@ func (c *call) arrive(before tabState, v verdict) (verdict, error) {
 }
 
 // leaves reports whether the page asked for another document, too, after the tab that it
-// opened. Its script goes on, and then the page answers, once that tab is set up; or at
-// once, where they have nothing to do with each other.
+// opened. Until that tab is set up, Chrome may hold the page's script inside its call that
+// opens it, and answers in between what is asked of the page. A task of the page's own waits
+// its turn behind that script: by its answer the page has asked for all that it asks for.
 func (c *call) leaves(before tabState) bool {
 	soft, cancel := c.soft()
 	defer cancel()
-	answer := start(soft, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"}).done
+	w := c.in
+	if w.s == nil {
+		w, _ = c.tab.inWorld(soft)
+	}
+	answer := closedChannel
+	if w.s != nil { // else the document is gone already
+		answer = w.put(soft, "tasks", struct{}{}).reply.done
+	}
 	all, _ := c.lane.list()
 	for _, t := range all {
 		if !c.opened(t) {

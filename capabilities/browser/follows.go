@@ -50,7 +50,7 @@ func (c *call) awaitRequests(v verdict) (verdict, error) {
 	defer cancel()
 	shown := map[string]bool{} // pictures
 	if v.evidence == sentRequest {
-		c.tab.tell(ctx, "follow", nil)
+		c.tab.tell(ctx, "follow", map[string]bool{"own": c.in.frame == nil}, nil)
 	}
 	for drawn := int64(0); ; {
 		now, changed := c.tab.look()
@@ -100,7 +100,7 @@ func (c *call) led(v verdict) (verdict, error) {
 			Changed bool `json:"changed"`
 		}
 		if v.evidence == sentRequest {
-			c.tab.tell(c.ctx, "followed", &page)
+			c.tab.tell(c.ctx, "followed", struct{}{}, &page)
 		}
 		if page.Changed {
 			v.evidence += ", and then changed"
@@ -159,11 +159,11 @@ func (c *call) findPictures(ctx context.Context, all []transfer, shown map[strin
 }
 
 // drawn waits until the page drew two frames.
-func (t *tab) drawn(ctx context.Context) { t.tell(ctx, "drawn", nil) }
+func (t *tab) drawn(ctx context.Context) { t.tell(ctx, "drawn", struct{}{}, nil) }
 
 // tell calls a function of the page script, and leaves answer as it is where that fails.
-func (t *tab) tell(ctx context.Context, function string, answer any) {
+func (t *tab) tell(ctx context.Context, function string, args, answer any) {
 	if w, err := t.inWorld(ctx); err == nil {
-		_ = w.put(ctx, function, struct{}{}).get(ctx, answer)
+		_ = w.put(ctx, function, args).get(ctx, answer)
 	}
 }

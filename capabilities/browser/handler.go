@@ -323,8 +323,8 @@ type call struct {
 	h        *Handler
 	lane     *lane
 	inv      capabilities.Invocation
-	tab      *tab     // once the tool chose it
-	in       *session // of the document that the action is in
+	tab      *tab  // once the tool chose it
+	in       world // of the document that the action is in
 	began    time.Time
 	before   tabState        // when the input was fired
 	place    *there          // where the page said it was by its evidence; nil: Chrome is asked

@@ -209,7 +209,7 @@ func (c *call) aim(a aimArgs) (w world, at aimed, err error) {
 			err = c.point(w, at)
 		}
 	}
-	c.in = w.s
+	c.in = w
 	return w, at, err
 }
 

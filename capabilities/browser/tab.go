@@ -614,8 +614,8 @@ func (h *Handler) unstick(c *call) {
 		return
 	}
 	t, s, release := c.tab, c.tab.s, c.release
-	if c.in != nil {
-		s = c.in // what a frame's script holds up is that frame
+	if c.in.s != nil {
+		s = c.in.s // what a frame's script holds up is that frame
 	}
 	c.release = func() {} // the next call has to wait until the page is free again
 	h.wg.Go(func() {

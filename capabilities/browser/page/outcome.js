@@ -26,6 +26,8 @@ const AGAIN = 60;
 // resolves the outcome.
 function watch(el, o) {
   if (current) current.stop();
+  following?.stop();
+  following = null;
   const win = el.ownerDocument.defaultView;
   /** @type {Record<string, any>} */
   const w = current = {el, kind: o.kind, data: o.data, found: null, pressed: false, missed: false, event: null, drag: null, navigates: false, at: 0, waiters: [], handles: null, later: []};
@@ -102,7 +104,7 @@ function watch(el, o) {
   const href = location.href;
   const roots = new Set([document, el.ownerDocument]);
   for (let r = el.getRootNode(); isShadow(r); r = r.host.getRootNode()) roots.add(r);
-  const observer = new MutationObserver(records => {
+  const look = records => {
     const now = new Set();
     for (const r of records) {
       if (r.type === 'attributes' && r.target.getAttribute(r.attributeName) === r.oldValue) continue;
@@ -110,7 +112,10 @@ function watch(el, o) {
       const {node, what} = placeOf(r);
       let c = w.later.find(x => x.node === node && x.what === what);
       if (c) c.again = c.again || !now.has(c);
-      else if (w.closed || w.later.length > 200) continue;
+      else if (w.closed) {
+        w.beyond = w.beyond || !beating(node, what);
+        continue;
+      } else if (w.later.length > 200) continue;
       else {
         const again = beating(node, what);
         w.later.push(c = {node, what, at: performance.now(), before: again || !w.pressed, again});
@@ -119,10 +124,11 @@ function watch(el, o) {
       now.add(c);
       if (now.size > 50) break;
     }
-  });
+  };
+  const observer = new MutationObserver(look);
   for (const r of roots) heed(r);
   for (const r of roots) observer.observe(r, {subtree: true, childList: true, characterData: true, attributes: true, attributeOldValue: true});
-  stops.push(() => observer.disconnect());
+  stops.push(() => { look(observer.takeRecords()); observer.disconnect(); });
   on(win, 'input', () => w.evidence('a value changed'));
   if (o.kind !== 'type') on(win, 'change', () => w.evidence('a value changed')); // Enter commits the field anyway
   if (o.kind === 'key' || o.kind === 'drag' && o.point) on(el.ownerDocument, 'selectionchange', () => w.evidence('the selection changed'));
@@ -213,18 +219,22 @@ async function outcome(o) {
     navigates: (w.navigates && !!w.event && !w.event.defaultPrevented) || (!!w.submitted && !w.submitted.defaultPrevented && w.sends),
   };
   if (w.kind === 'key' && window.top === window && /^https?:/.test(location.href)) result.place = {url: location.href.slice(0, 40000), title: document.title.slice(0, 5000)};
-  if (current === w) { w.stop(); current = null; }
+  if (current === w) { w.stop(); heedAfter(w); current = null; }
   return result;
 }
 
 // follow heeds what changes from now on, beside what the input changed already; what changes
-// again and again by itself is left out. followed tells, and ends it.
+// again and again by itself is left out. An input in this document is followed from its outcome
+// on, however late the question comes. followed tells, and ends it.
 let following = null;
-function follow() {
+function follow(o) {
+  if (current || !o.own || !following) heedAfter(current);
+  return {};
+}
+function heedAfter(w) {
   following?.stop();
-  const w = current;
   /** @type {Record<string, any>} */
-  const f = following = {changed: !!w && (w.found === 'the page changed' || w.later.some(c => !c.before && !c.again))};
+  const f = following = {changed: !!w && (w.found === 'the page changed' || !!w.beyond || w.later.some(c => !c.before && !c.again))};
   f.look = records => {
     for (const r of records) {
       if (r.type === 'attributes' && r.target.getAttribute(r.attributeName) === r.oldValue) continue;
@@ -235,7 +245,6 @@ function follow() {
   const observer = new MutationObserver(f.look);
   observer.observe(document, {subtree: true, childList: true, characterData: true, attributes: true, attributeOldValue: true});
   f.stop = () => { f.look(observer.takeRecords()); observer.disconnect(); };
-  return {};
 }
 function followed() {
   const f = following;

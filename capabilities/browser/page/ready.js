@@ -1,8 +1,13 @@
 // ---- ready: what only the page knows of how far it has come (ready.go) ----------------
 
-// drawn answers when what the page shows has been drawn.
+// drawn answers when what the page shows has been drawn, and what it has to do has had its
+// turn: on a busy machine frames come before the answer to a fetch is read.
 async function drawn() {
   for (let n = 0; n < 2; n++) await new Promise(done => requestAnimationFrame(done));
+  await new Promise(done => {
+    const stop = later(done, 100);
+    scheduler.postTask(() => { stop(); done(); }, {priority: 'background'}).catch(() => {});
+  });
   return {};
 }
 
