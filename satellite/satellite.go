@@ -270,8 +270,8 @@ func (s *server) dial(ctx context.Context) (conn *nats.Conn, ended chan struct{}
 	return conn, ended, nil
 }
 
-// connected says in the log that the gateway let it in, for the first time or again. Whoever
-// stands there now may be another than agreed on the key.
+// connected says in the log that the gateway let it in, for the first time or again. The gateway
+// that stands there now may be another than agreed on the key.
 func (s *server) connected() {
 	s.mu.Lock()
 	s.mac = nil

@@ -131,7 +131,7 @@ func TestTraceNeedsNothingElse(t *testing.T) {
 	}
 }
 
-// Whatever stands in a trace's texts, the page is made as with plain ones, and
+// The page is made as with plain texts, whatever stands in a trace's, and
 // tells them as they are.
 func TestTraceEscapes(t *testing.T) {
 	with := func(text string, ok bool) *Trace {

@@ -301,7 +301,7 @@ func (j *Journal) resume(first uint64, off int64, rest []byte, bad error) error 
 		}
 		j.opts.Log.Warn("journal.torn_tail", "segment", first, "offset", off, "bytes", len(trimZeros(rest)))
 	}
-	// Whatever was torn becomes zeros again, and a file cut short its full size.
+	// A torn part becomes zeros again, and a file cut short gets its full size.
 	if bad != nil || off+int64(len(rest)) < j.opts.SegmentBytes {
 		if err := fillZeros(f, off, max(off+int64(len(rest)), j.opts.SegmentBytes)); err != nil {
 			return err

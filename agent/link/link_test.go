@@ -146,7 +146,7 @@ func frame(t testing.TB, m wire.Message) []byte {
 	return b
 }
 
-// Whatever a gateway says, the node neither crashes nor stays on the line, and
+// The node, whatever a gateway says, neither crashes nor stays on the line, and
 // comes back.
 func TestHostileGateway(t *testing.T) {
 	g := newFakeGateway(t)

@@ -89,7 +89,7 @@ func (c *Commands) Call(ctx context.Context, id capabilities.CallID, tool string
 	c.hosted.begin(&one.inv)
 	defer c.hosted.end(&one.inv)
 	for i := range c.command.offers.Tools {
-		// Whoever approved the satellite's manifest granted what it declares.
+		// The approval of the satellite's manifest granted what it declares.
 		if t := &c.command.offers.Tools[i]; t.Name == tool {
 			one.inv.Grants, one.class = tools.Declared(c.command.record, t), tools.Isolation(c.command.record, t)
 		}

@@ -137,8 +137,8 @@ func (h *heard) Read(p []byte) (int, error) {
 
 var errLink = errors.New("this client shows forms only: it opens no links that a server sends")
 
-// elicit has a person asked what the server wants to know. Whatever keeps them from answering is
-// told the server as a form that was dismissed.
+// elicit has a person asked what the server wants to know. Anything that keeps them from answering
+// is told the server as a form that was dismissed.
 func (l *live) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	if p.Mode != "" && p.Mode != "form" || p.URL != "" {
 		return nil, errLink

@@ -74,7 +74,7 @@ func TestEveryMomentCounts(t *testing.T) {
 	}
 }
 
-// Whatever the value and whatever stands around it, no text holds it, and JSON
+// No text holds it, whatever the value and whatever stands around it, and JSON
 // stays JSON.
 func TestNoTextHoldsIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -174,7 +174,7 @@ func TestPiecesAreKeptBack(t *testing.T) {
 	}
 }
 
-// Whatever is cut out of it: a piece of four characters and more, not all the same, is
+// Of all that is cut out of it, a piece of four characters and more, not all the same, is
 // always found, and what has none is left as it is.
 func TestEveryPieceIsFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

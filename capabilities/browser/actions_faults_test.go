@@ -27,7 +27,7 @@ func (n *node) inBackground(ctx context.Context, tool string, args any) func() (
 	return func() (answer, *capabilities.Error) { <-done; return a, err }
 }
 
-// Whatever ends an action in its middle, the call says so and the next one works.
+// A call says what ended its action in the middle, and the next one works.
 func TestActionCutShort(t *testing.T) {
 	actionCutShort(t, "never ends, click", "cancelled, drag", "tab crash, press-key", "browser kill, click", "lane closed, drag")
 }

@@ -62,7 +62,7 @@ func socketFrame(op byte, payload string) string {
 	return string(head) + payload
 }
 
-// Whatever answers where the owner says that a Chrome is, a call ends, and says so.
+// A call ends, and says so, whatever answers where the owner says that a Chrome is.
 func TestAttachToWhatIsNoChrome(t *testing.T) {
 	t.Parallel()
 	says := func(what string) func(*testing.T) *httptest.Server {

@@ -51,7 +51,7 @@ func TestBrokenMessages(t *testing.T) {
 	}
 }
 
-// Whatever comes down the pipe, a message is taken where there is one, as encoding/json
+// From any bytes of the pipe a message is taken where there is one, as encoding/json
 // reads it, or its error; none is skipped, and nothing panics.
 func FuzzPipe(f *testing.F) {
 	for _, seed := range []string{

@@ -99,7 +99,7 @@ func TestDelta(t *testing.T) {
 	}
 }
 
-// Whatever happens to an outline, the delta leads from the old to the new one.
+// The delta leads, whatever happens to an outline, from the old to the new one.
 func TestDeltaApplies(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

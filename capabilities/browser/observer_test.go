@@ -55,7 +55,7 @@ func TestObservationsFindTheirCall(t *testing.T) {
 	}
 }
 
-// Whatever happens at the turn of two calls is told to one of them, once.
+// An event at the turn of two calls is told to one of them, once.
 func TestObservationsAtTheTurnOfCalls(t *testing.T) {
 	const hosts = 4 * maxUnseen
 	l := newLane(nil, "lane")

@@ -278,7 +278,7 @@ func TestNoDebuggingPort(t *testing.T) {
 	}
 }
 
-// Whatever was reported before, the end of the browser is, by the next call and once.
+// The end of the browser is, by the next call and once.
 func TestBrowserKilledAfterAll(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<p>alive</p>")})

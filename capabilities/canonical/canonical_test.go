@@ -246,7 +246,7 @@ func TestWith(t *testing.T) {
 	}
 }
 
-// Whatever encoding/json can write, canonicalisation keeps in meaning, whatever
+// All that encoding/json can write, canonicalisation keeps in meaning, whatever
 // the order and spacing it came in.
 func TestMeaningIsKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -297,7 +297,7 @@ type imageKey struct {
 	jpeg       bool
 }
 
-// imageCache keeps the last encoded images. Whoever asks for one that is being
+// imageCache keeps the last encoded images. A call that asks for one that is being
 // encoded waits for it, and one at a time is encoded: that takes every processor.
 type imageCache struct {
 	turn chan struct{} // one token

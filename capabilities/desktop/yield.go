@@ -71,7 +71,7 @@ type untyped struct {
 }
 
 // input returns fn the mouse and keyboard, alone. The ctx it is given ends when the
-// person takes over; then the call is interrupted_by_person. Whatever fn leaves
+// person takes over; then the call is interrupted_by_person. All that fn leaves
 // pressed comes up when it ends, but for what it keeps with keepDown; and that too if
 // it fails, other than by errDown.
 func (h *call) input(ctx context.Context, fn func(ctx context.Context, in platform.Input) error) error {

@@ -239,8 +239,8 @@ func (w *Way) addresses(ctx context.Context, host, port string) ([]netip.Addr, e
 	for i, addr := range addrs {
 		addrs[i] = addr.Unmap()
 	}
-	// One bad address spoils the name: a mixed answer is how rebinding starts. Whoever names
-	// a host by its very name may mean one of the house; whoever answers for the name is not
+	// One bad address spoils the name: a mixed answer is how rebinding starts. A caller that
+	// names a host by its very name may mean one of the house; the answer for the name is not
 	// to say that it is this machine, a neighbour on the link or a metadata service.
 	for _, addr := range addrs {
 		why := w.rules.near([]netip.Addr{addr})

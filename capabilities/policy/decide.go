@@ -140,7 +140,7 @@ func (e *Engine) Decide(r Request) Decision { return e.judge(r, e.evaluate) }
 
 // Possible judges a call whose arguments are not known yet, for lists: what the
 // arguments could fulfil counts as fulfilled for permits and as not fulfilled
-// for forbids. Whatever Decide allows or asks for some arguments, Possible does
+// for forbids. A call that Decide allows or asks about for some arguments, Possible does
 // not deny.
 func (e *Engine) Possible(r Request) Decision {
 	r.Args = nil

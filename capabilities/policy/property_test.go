@@ -122,7 +122,7 @@ func TestPoolsLoad(t *testing.T) {
 	}
 }
 
-// Whatever the owner of a device writes, a denied call stays denied, and an
+// A denied call, whatever the owner of a device writes, stays denied, and an
 // owner's forbid never loosens what holds.
 func TestOwnerOnlyNarrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -231,7 +231,7 @@ func (j *judged) keep(c surfaceCase, d Decision) {
 }
 
 // MayDo judges what somebody does at a surface, as the set and the role rules have it: allow where
-// a permit names the action and no forbid does. Whoever sends the request confirms it by that, so
+// a permit names the action and no forbid does. To send the request is to confirm it, so
 // context.consent is true. The tool of r is not looked at. CodeForbidden: nothing permits it;
 // CodeDeniedByPolicy: a forbid applies, or fails. Callers must not change the decision.
 func (e *Engine) MayDo(r Request, action string) Decision {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Whatever a screen does, foreign decoders show what the encoder thinks. Each byte
+// Foreign decoders, whatever a screen does, show what the encoder thinks. Each byte
 // of the script is a thing that happens to the screen before a frame.
 func FuzzEncode(f *testing.F) {
 	f.Add(uint16(33), uint16(50), []byte{0, 16, 33, 200, 7, 90, 12})

@@ -263,7 +263,7 @@ func upNode(ctx context.Context, data datadir.Dir, o upOptions, g *gateway.Gatew
 	if err != nil {
 		return err
 	}
-	// Whoever starts this sits before it, and is the admin of what it serves.
+	// The person who starts this sits before it, and is the admin of what it serves.
 	if err := g.Nodes.Adopt(ctx, id, principal.Site.Principal, adminName); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ const (
 )
 
 // strangers sends those away who are too many: the oldest ones of the address that has the most.
-// Whoever comes and proves a key at once is never among them. A look costs nothing unless more are
+// A connection that proves a key at once is never among them. A look costs nothing unless more are
 // connected than proved a key.
 //
 // All methods are safe for concurrent use.

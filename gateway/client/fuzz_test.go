@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Whatever a stream holds, an event is whole and its data is JSON.
+// An event is whole and its data is JSON, whatever a stream holds.
 func FuzzEvents(f *testing.F) {
 	f.Add([]byte(": hello\n\nid: 7\nevent: call\ndata: {\"seq\":7}\n\nevent: node\ndata: {\n\n"))
 	f.Add([]byte("event: call\r\ndata: 1\r\n\r\nevent: x\ndata: [1,\ndata: 2]\n\nid: z\n\n"))

@@ -172,7 +172,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// Whatever a scope covers, it covers with every other scope taken away too: a
+// A scope covers all that it does with every other scope taken away too: a
 // scope only narrows.
 func TestScopeOnlyNarrows(t *testing.T) {
 	r := fresh(t, -1)
@@ -298,7 +298,7 @@ func TestOneCallIsHandsToo(t *testing.T) {
 	r.Ended(p)
 }
 
-// Whoever pulls the stop switch does not free their own hands by it.
+// To pull the stop switch does not free their own hands by it.
 func TestAStopKeepsHandsOn(t *testing.T) {
 	r := fresh(t, -1)
 	if _, err := r.Grant(t.Context(), consent.Spec{Principal: "agent", Tools: []string{"tool.desktop.*"}, Node: "n1", Lane: "l1", Approver: "anna", For: time.Minute}); err != nil {

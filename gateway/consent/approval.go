@@ -338,7 +338,7 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 	c.opts.Log.Info("consent.asked", "approval", p.ID, "call", a.Call, "tool", a.Tool, "principal", a.Principal, "node", a.Node,
 		"lane", a.Lane)
 	<-looked // who is told of the question now sees all of it
-	// Whoever leaves meanwhile closes it then: what was shown to people is written down.
+	// A caller that leaves meanwhile closes it then: what was shown to people is written down.
 	err := c.opts.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
 		if err := noteIn(tx, &asked); err != nil {
 			return err

@@ -47,8 +47,8 @@ func (o *order) running() consent.Running {
 	}
 }
 
-// elicit has one form answered. Whatever keeps a person from answering is a cancelled form: the
-// program decides how its call goes on.
+// elicit has one form answered. Anything that keeps a person from answering is a cancelled form:
+// the program decides how its call goes on.
 func (d *Dispatcher) elicit(ctx context.Context, o *order, t *wire.Ticket, m *wire.Elicit) *wire.Elicited {
 	no := &wire.Elicited{Number: m.Number, Action: capabilities.ElicitCancel}
 	asked, err := form.Decode(m.Form)

@@ -148,8 +148,8 @@ func (s *Server) authenticate(r *http.Request, identify func(*http.Request) (pri
 }
 
 // Failed counts err, for which r was not let in, against its sender's address, and returns what to
-// answer: err, or CodeOverloaded when there were too many. Whatever checks a secret by itself
-// behind Open passes its failures through here.
+// answer: err, or CodeOverloaded when there were too many. A handler that checks a secret by
+// itself behind Open passes its failures through here.
 func (s *Server) Failed(r *http.Request, err error) error {
 	if !s.failed.allow(r.RemoteAddr) {
 		return capabilities.Errorf(capabilities.CodeOverloaded, "too many requests without a valid token came from this address")

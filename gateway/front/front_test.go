@@ -295,7 +295,7 @@ func TestFailedAuthenticationIsLimitedPerAddress(t *testing.T) {
 		f.Server.ServeHTTP(w, r)
 		return w.Code
 	}
-	// Whatever it fails on, and however the address is written, it costs the same.
+	// It costs the same, wherever it fails and however the address is written.
 	for i := range 10 {
 		remote := []string{"192.0.2.1:1000", "[::ffff:192.0.2.1]:2000"}[i%2]
 		if got := send(remote, []string{"", "hrt_wrong"}[i/5]); got != 401 {

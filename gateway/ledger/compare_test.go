@@ -105,7 +105,7 @@ func TestTwoLedgersAgree(t *testing.T) {
 	}
 }
 
-// Whatever is taken out of, or changed in, the node's log is found, also when it
+// All that is taken out of, or changed in, the node's log is found, also when it
 // was done so well that the log's own chain is whole again.
 func TestAnyChangeOfTheNodesLogIsFound(t *testing.T) {
 	for _, witnessed := range []bool{true, false} {

@@ -428,7 +428,7 @@ func TestFirstFailureIsItself(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, it is read or refused, and a macro that was read plans and runs without
+// Any file is read or refused, and a macro that was read plans and runs without
 // a panic, in bounded calls.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(savePage))

@@ -424,7 +424,7 @@ func TestRevokeHoldsWhenItCanNotBeWritten(t *testing.T) {
 	}
 }
 
-// Whatever order a revocation and a hello come in, the node is out afterwards.
+// In whatever order a revocation and a hello come, the node is out afterwards.
 func TestRevokeAgainstHello(t *testing.T) {
 	p := newPlane(t, nil)
 	for range 20 {

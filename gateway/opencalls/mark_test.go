@@ -78,7 +78,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// Whatever the store groups together and whenever the mark is drawn: who starts next
+// However the store groups writes and whenever the mark is drawn: who starts next
 // finds the calls that are open, and no others.
 func TestWhoStartsNextFindsWhatIsOpen(t *testing.T) {
 	for seed := range uint64(60) {

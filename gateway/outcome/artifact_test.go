@@ -165,7 +165,7 @@ func storePath(t *testing.T, a *Artifacts) string {
 	return path
 }
 
-// Whatever a node sends, other bytes than those named never become the artifact.
+// Other bytes than those named never become the artifact, whatever a node sends.
 func TestHostileNode(t *testing.T) {
 	a := openArtifacts(t, nil)
 	data, other := bytes.Repeat([]byte{1}, 2*artifact.ChunkSize), bytes.Repeat([]byte{2}, 2*artifact.ChunkSize)

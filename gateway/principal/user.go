@@ -223,7 +223,7 @@ func (t *Tokens) makeUser(ctx context.Context, by, who capabilities.PrincipalID,
 	case full:
 		return nil, capabilities.Errorf(capabilities.CodeOverloaded, "there are %d users already", maxUsers)
 	}
-	// Whoever had the name before is gone with their keys.
+	// An earlier user of that name is gone with their keys.
 	err = t.keep(ctx, "user.added", rec, newSecret(tokenPrefix), func(tx *store.Tx) error {
 		if _, err := tx.Exec(`DELETE FROM user WHERE principal = $1`, string(who)); err != nil {
 			return err
@@ -252,7 +252,7 @@ type Removed struct {
 }
 
 // RemoveUser ends a user: no way in is left, no session, and no token that stands for
-// them, whoever made it. Whoever removes themselves keeps the token that they do it with.
+// them, whoever made it. A user who removes themselves keeps the token that they do it with.
 func (t *Tokens) RemoveUser(ctx context.Context, by Identity, who capabilities.PrincipalID) (Removed, error) {
 	u, err := t.User(who)
 	if err != nil {

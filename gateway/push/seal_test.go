@@ -107,7 +107,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// Whatever a browser says, a target leads to a push service over TLS, and what is sealed
+// A target leads to a push service over TLS, whatever a browser says, and what is sealed
 // for it can be sealed.
 func FuzzTarget(f *testing.F) {
 	o := pushtest.NewBrowser(f)

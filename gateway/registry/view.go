@@ -26,7 +26,7 @@ type View struct {
 	news         bool // it holds other tools than the View before it
 }
 
-// draft is what a change begins with: what v holds, as the next version. Whoever drafts
+// draft is what a change begins with: what v holds, as the next version. Its caller
 // adds to it and settles it before anybody else sees it.
 func (v *View) draft() *View {
 	return &View{

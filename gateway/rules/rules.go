@@ -378,8 +378,8 @@ func asked(v *Version, role string, lane capabilities.LaneID) admin.Asked {
 	}
 }
 
-// locksOut refuses a set under which nobody could activate another, or look at it before. Whoever
-// holds the policy folder still can, by starting the gateway on its files.
+// locksOut refuses a set under which nobody could activate another, or look at it before. The owner
+// of the policy folder still can, by starting the gateway on its files.
 func (b *Book) locksOut(next *policy.Engine) error {
 	if b.opts.Persons == nil {
 		return nil

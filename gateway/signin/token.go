@@ -158,7 +158,7 @@ func (b *Book) round(ctx context.Context, later map[string]time.Time) (next time
 }
 
 // Refresh gets new tokens for old ones, which are good no more afterwards. A refusal ends the
-// sign-in: a person has to do it again. Whoever was approved with its token is so still: the name
+// sign-in: a person has to do it again. An approval with its token stands: the name
 // stays this server's, and another sign-in gives them that server's token again.
 func (b *Book) Refresh(ctx context.Context, name string) error {
 	b.changing.Lock()

@@ -244,7 +244,7 @@ func TestPackIsTrue(t *testing.T) {
 	}
 }
 
-// Whatever a SKILL.md holds, it is read or refused, and nothing hidden comes out.
+// Any SKILL.md is read or refused, and nothing hidden comes out.
 func FuzzMain(f *testing.F) {
 	f.Add([]byte(main("s")))
 	f.Add([]byte("---\nname: s\ndescription: |\n  x\n---"))

@@ -57,7 +57,7 @@ func wire(path, parent string, index, count int32, name string) wireItem {
 		[]string{ifComponent}, name, 43, "d", []uint32{1 << 25, 0}}
 }
 
-// Whatever bytes an application sends as its cache, the mirror and the answer
+// For any bytes that an application sends as its cache, the mirror and the answer
 // made of it are small, have each element once, and parents before children.
 func FuzzItems(f *testing.F) {
 	seed := func(items ...wireItem) { f.Add(message(f, items)) }

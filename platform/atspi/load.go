@@ -15,7 +15,7 @@ const manyKids = 256
 
 // refresh makes the mirror true for what is visible below top (p.root for all), and
 // may ask for bounds on the way if q wants them.
-// Whoever calls it holds p.busy. It may end before it is done; what was read stays
+// Its caller holds p.busy. It may end before it is done; what was read stays
 // read.
 func (p *app) refresh(ctx context.Context, q platform.TreeQuery, top place) error {
 	if err := p.meet(ctx); err != nil {

@@ -144,7 +144,7 @@ func TestNothingElseCanBeReached(t *testing.T) {
 
 func TestMemoryIsBounded(t *testing.T) {
 	out, err := child(t, "memory")
-	// Whoever asks the system in vain says so in his own words: the allocator, or
+	// Code that asks the system in vain says so in its own words: the allocator, or
 	// the race detector's.
 	for _, refusal := range []string{"out of memory", "cannot allocate memory", "address space", "failed to allocate"} {
 		if err != nil && strings.Contains(out, refusal) {

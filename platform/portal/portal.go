@@ -76,7 +76,7 @@ func Dial(ctx context.Context, address string) (*Portal, error) {
 			p.conn.AddMatchSignalContext(ctx, dbus.WithMatchInterface(match[0]), dbus.WithMatchMember(match[1]), dbus.WithMatchSender(busName)))
 	}
 	if err == nil {
-		// Whoever is to answer is started by the bus, if it is installed.
+		// The bus starts the service that is to answer, if it is installed.
 		soon, cancel := context.WithTimeout(ctx, startWithin)
 		defer cancel()
 		err = p.conn.Object(busName, busPath).CallWithContext(soon, "org.freedesktop.DBus.Peer.Ping", 0).Err

@@ -119,7 +119,7 @@ func runner(in io.Reader, out io.Writer, class capabilities.IsolationClass, land
 	}()
 	code := keeper.wait(program)
 	if code < 0 {
-		// Whoever killed the program meant all of it: what it left holds its output open, and would
+		// To kill the program is to mean all of it: what it left holds its output open, and would
 		// until the deadline.
 		go keeper.end(over)
 	}

@@ -278,7 +278,7 @@ func (f *fence) around(o *order) error {
 }
 
 // programFiles are what a program outside the system's folders is: the file itself, and the one
-// that a link leads to. Whatever else it reads the caller names.
+// that a link leads to. The caller names all else that it reads.
 func programFiles(path string) []string {
 	list := []string{path}
 	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
@@ -383,7 +383,7 @@ func filter(door, apart, signals, alone, reads bool) (listener int, err error) {
 				load(offArgs+8*uint32(c.flags)), jump(unix.BPF_JSET, writes, 0, 1), end(unix.SECCOMP_RET_USER_NOTIF), allow)
 		}
 	}
-	// Whoever gets a descriptor's signals is somebody that the program may signal.
+	// A descriptor's signals go to somebody that the program may signal.
 	program = append(program,
 		jump(unix.BPF_JEQ, unix.SYS_FCNTL, 0, 5), load(offArgs+8), jump(unix.BPF_JEQ, unix.F_SETOWN, 1, 0),
 		jump(unix.BPF_JEQ, unix.F_SETOWN_EX, 0, 1), refuse, allow)

@@ -236,7 +236,7 @@ func (in *Input) Button(ctx context.Context, b platform.Button, down bool) error
 		if down == slices.Contains(in.buttons, code) {
 			return nil
 		}
-		// Whatever becomes of the call, Release lets it go.
+		// Release lets it go, however the call ends.
 		if down {
 			in.buttons = append(in.buttons, code)
 		}

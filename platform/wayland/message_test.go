@@ -67,7 +67,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// Whatever comes, nothing is read that is not there, and what is bad is said to be.
+// Nothing is read that is not there, and what is bad is said to be.
 func FuzzSplit(f *testing.F) {
 	good, _, _ := encode(nil, nil, 3, 1, uint32(4), "text", []byte{1, 2, 3}, int32(-1))
 	f.Add(good)

@@ -313,7 +313,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// Our own events are nobody's touch; those of the devices are. Whoever runs this
+// Our own events are nobody's touch; those of the devices are. A person who runs this
 // test plays the person when the file that is named in the environment appears.
 func TestPerson(t *testing.T) {
 	ask := os.Getenv("HANDRAIL_TEST_PERSON")

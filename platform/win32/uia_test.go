@@ -100,7 +100,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// Whatever an application says, an element keeps to the seam's words and bounds,
+// An element, whatever its application says, keeps to the seam's words and bounds,
 // and a protected field's value is in nothing of it.
 func TestElementHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

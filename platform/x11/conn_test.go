@@ -76,7 +76,7 @@ func FuzzFindCookie(f *testing.F) {
 	})
 }
 
-// Whatever a server says: no panic, and replies and errors pass as they are.
+// Nothing that a server says panics, and replies and errors pass as they are.
 func FuzzWire(f *testing.F) {
 	setup := append([]byte{1, 0, 11, 0, 0, 0, 1, 0}, "abcd"...)
 	event := make([]byte, 32)

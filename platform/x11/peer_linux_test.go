@@ -75,7 +75,7 @@ func cookieFile(t *testing.T, owner int) (file, cookie string) {
 	return file, cookie
 }
 
-// Whoever takes the abstract name of a server that has only a path is not spoken to.
+// A program that takes the abstract name of a server that has only a path is not spoken to.
 func TestThePathComesBeforeTheAbstractName(t *testing.T) {
 	t.Parallel()
 	file, _ := cookieFile(t, os.Geteuid())

@@ -29,7 +29,7 @@ func TestPerson(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Whatever programs do within is no person.
+	// Programs that do something within are no person.
 	in := openInput(t, inner)
 	f := inner.Fixture(desk.GTK3, 3)
 	inner.Activate(f.Window.ID)

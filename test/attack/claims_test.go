@@ -55,7 +55,7 @@ func (a *arena) state(admin string) string {
 	return out.String()
 }
 
-// Whatever an agent, or somebody without a token, sends to any address that there
+// All that an agent, or somebody without a token, sends to any address that there
 // is, with everything an admin could say: nothing of who may do what changes.
 func TestNoWayInGivesMore(t *testing.T) {
 	a := enter(t, site.Options{ApprovalWait: time.Millisecond})

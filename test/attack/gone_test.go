@@ -14,7 +14,7 @@ import (
 	"github.com/handrail-dev/handrail/test/site"
 )
 
-// Whoever is removed leaves nothing behind that works: no token under their name, no
+// A user who is removed leaves nothing behind that works: no token under their name, no
 // session, no stream that is open, no question that waits, no grant that they have or gave;
 // and nobody of that name who comes later finds any of it. Others go on.
 func TestNothingOutlivesWhoWasRemoved(t *testing.T) {

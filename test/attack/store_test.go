@@ -22,7 +22,7 @@ import (
 	"github.com/handrail-dev/handrail/test/site"
 )
 
-// Whoever has read the store, as in a copy of it, gets in by nothing that stands there: not
+// A thief who has read the store, as in a copy of it, gets in by nothing that stands there: not
 // as a token, a session, a login code or a password, and no device joins with the row of an
 // invitation. A link that was used is used.
 func TestACopyOfTheStoreLetsNobodyIn(t *testing.T) {

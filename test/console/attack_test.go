@@ -224,7 +224,7 @@ func read(t *testing.T, address string, header http.Header) string {
 	return string(body)
 }
 
-// Whoever opens the console's streams without end is told where it ends, and the
+// A client that opens the console's streams without end is told where it ends, and the
 // pages go on.
 func TestStreamsOfASessionAreCapped(t *testing.T) {
 	d := startSite(t)

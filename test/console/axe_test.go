@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// accessible has axe-core look at the page. Whoever has its package names the folder
+// accessible has axe-core look at the page. HANDRAIL_CONSOLE names the folder
 // with node_modules in HANDRAIL_CONSOLE; without it this part is left out, and said.
 func (b *browser) accessible(name string) {
 	b.t.Helper()

@@ -120,7 +120,7 @@ func (d *desk) pages(names map[string]string) []string {
 	return list
 }
 
-// Whatever a node, an agent, a tool, a person or an address calls itself is text, on
+// A name that a node, an agent, a tool, a person or an address gives itself is text, on
 // every page that there is.
 func TestHostileStringsAreText(t *testing.T) {
 	d := startSite(t)

@@ -283,7 +283,7 @@ func (w *watched) take(token, body string) (int, string, string) {
 	return answer.StatusCode, got.Session, text
 }
 
-// Whoever may not take over does not; a take-over ends with the console that falls
+// A user who may not take over does not; a take-over ends with the console that falls
 // silent, with its token and with the site's stop, and agents go on.
 func TestTakeOverEnds(t *testing.T) {
 	w := startHeld(t)

@@ -158,7 +158,7 @@ func TestWrongToken(t *testing.T) {
 	for _, token := range []string{"", "hrt_" + strings.Repeat("A", 43), h.MustToken("cut", principal.RoleAgent)[:40]} {
 		turnedAway(newCaller(t, h.URL(), token))
 	}
-	// Whoever guesses on is slowed down; who has a token is not.
+	// A client that guesses on is slowed down; one with a token is not.
 	guesser := newCaller(t, h.URL(), "hrt_"+strings.Repeat("B", 43))
 	for status := 0; status != http.StatusTooManyRequests; {
 		status, _ = guesser.do(http.MethodGet, "/v1/tools", "")

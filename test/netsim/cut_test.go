@@ -198,7 +198,7 @@ func TestKeyRotation(t *testing.T) {
 	if after.Key.Equal(before.Key) || after.Cert == nil || after.Node != before.Node {
 		t.Errorf("%+v", after)
 	}
-	// Whoever has kept the old key is out.
+	// A node that kept the old key is out.
 	thief := newNode(t, answerEcho)
 	thief.opts.Dir = old
 	must(t, os.Chmod(filepath.Join(old, "node.key"), 0o600))

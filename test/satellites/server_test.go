@@ -218,7 +218,7 @@ func TestARevokedSatelliteElsewhere(t *testing.T) {
 	}
 }
 
-// Whoever is on the bus with every right there, as the operator of a server elsewhere is, makes
+// A client on the bus with every right there, as the operator of a server elsewhere has, makes
 // no heartbeat count: not one that was seen, not one by a key that they gave the satellite in
 // the gateway's place, and none of 10,000 satellites that there are not. One subscription shows
 // them all tools (S3-26, S3-32), also of a domain that nobody compiled in (S3-34); plumbing has

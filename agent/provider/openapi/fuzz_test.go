@@ -13,7 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
 )
 
-// Whatever a document holds, it is read or refused with a code; what it makes is the same each
+// Any document is read or refused with a code; what it makes is the same each
 // time, also when it is reduced and packed, and every request of it goes to a place that the
 // manifest shows.
 func FuzzManifest(f *testing.F) {

@@ -57,7 +57,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Whatever comes out is canonical JSON, which is YAML that means the same; an error comes alone.
+// All that comes out is canonical JSON, which is YAML that means the same; an error comes alone.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{"a: 1", "a: &x [*x]", "- {b: !!str 1}", "? a\n: b", "a: |\n  x", "{\"a\":[1,2]}", "<<: {a: 1}", "a: 1e400", "\xff"} {
 		f.Add([]byte(seed))

@@ -41,7 +41,7 @@ func rendered(t *testing.T, body string, data any) string {
 	return before
 }
 
-// Whatever is given as text is one text to a browser's parser, with nothing hidden in it;
+// All that is given as text is one text to a browser's parser, with nothing hidden in it;
 // what is given as the value of a form comes back as that value; no address leads away.
 func FuzzMarkup(f *testing.F) {
 	for _, s := range []string{

@@ -35,7 +35,7 @@ func heavy(size int) capabilities.Result {
 	return r
 }
 
-// Whatever the size of a result's parts, the client gets what it would get of the
+// The client gets, whatever the size of a result's parts, what it would get of the
 // SDK's own encoding, in every revision, as JSON and as an event behind progress.
 func TestLargeParts(t *testing.T) {
 	f := start(t)

@@ -79,7 +79,7 @@ func TestArtifactBytes(t *testing.T) {
 	}
 }
 
-// Whoever may not have a file learns nothing of it.
+// A caller who may not have a file learns nothing of it.
 func TestWhoMayHaveArtifacts(t *testing.T) {
 	a := start(t)
 	bob := a.Token("bob", principal.RoleAgent)

@@ -8,7 +8,7 @@ import (
 )
 
 // harmless is what changes something and cannot widen what agents may do: it
-// works from everywhere, always. Whatever is not here and not a GET has to come
+// works from everywhere, always. All else that is not a GET has to come
 // from elsewhere while an agent holds a device's mouse and keyboard.
 var harmless = map[string]bool{
 	"POST /v1/nodes/{node}/deny":           true,

@@ -140,7 +140,7 @@ func TestSurfacedIsHeldAgainstTheTable(t *testing.T) {
 	a.fails(a.agent, "POST", "/v1/surfaced", `{}`, capabilities.CodeForbidden)
 }
 
-// Whoever opens streams without end is told where it ends, alone or with others of
+// A client that opens streams without end is told where it ends, alone or with others of
 // its name.
 func TestStreamsAreCapped(t *testing.T) {
 	a := start(t)

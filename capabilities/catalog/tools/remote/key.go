@@ -21,8 +21,8 @@ import (
 //
 //	Key = HKDF-SHA256(secret X25519(G, S), no salt, info what sig is over, 32 bytes)
 //
-// sig is over the canonical JSON of Statement. Whoever puts a G of theirs in the gateway's place
-// shares a key with the satellite that the gateway does not have: nothing by it counts.
+// sig is over the canonical JSON of Statement. An attacker who puts another G in the gateway's
+// place shares a key with the satellite that the gateway does not have: nothing by it counts.
 type Key [32]byte
 
 const hidden = "(hidden)"
