@@ -104,6 +104,11 @@ func runSuite(cmd *cobra.Command, o suiteOptions) error {
 	if errors.As(err, &blocked) {
 		return blockedPages(cmd, blocked)
 	}
+	return o.told(cmd, &say, report, err)
+}
+
+// told writes and says what came of a run, and returns how the command ends. err is the run's own.
+func (o suiteOptions) told(cmd *cobra.Command, say *suiteSayer, report *suite.Report, err error) error {
 	if err != nil && (report == nil || cmd.Context().Err() == nil) {
 		return err
 	}
@@ -121,7 +126,7 @@ func runSuite(cmd *cobra.Command, o suiteOptions) error {
 			Code: terminal.ExitFailed, Err: capabilities.Errorf(capabilities.CodeExecutionFailed, "some behaviours failed"), Silent: true,
 		}
 	}
-	if n := len(behaviours); n > 0 && report.Count(suite.NotRun) == n {
+	if say.total > 0 && report.Count(suite.NotRun) == say.total {
 		return capabilities.Errorf(capabilities.CodeNodeNotReady, "none of the behaviours could be run").
 			WithHint("The lines above say what each of them needs.")
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/consent"
-	"github.com/handrail-dev/handrail/suite"
 	"github.com/handrail-dev/handrail/suite/desktop"
 )
 
@@ -76,24 +75,7 @@ func runDesktopSuite(cmd *cobra.Command, o suiteOptions, sandbox sandboxFlag, pe
 			"The gateway's policy asks a person about the desktop, and nobody can be asked. To try it on this machine:\n\n"+
 				"  handrail ci --desktop -- handrail suite desktop\n\n")
 	}
-	if err != nil && (report == nil || cmd.Context().Err() == nil) {
-		return err
-	}
-	if o.report != "" {
-		if err := report.WriteTo(o.report); err != nil {
-			return err
-		}
-	}
-	say.end(report, o.report)
-	if err != nil {
-		return err // interrupted
-	}
-	if report.Count(suite.Failed) > 0 {
-		return &terminal.ExitError{
-			Code: terminal.ExitFailed, Err: capabilities.Errorf(capabilities.CodeExecutionFailed, "some behaviours failed"), Silent: true,
-		}
-	}
-	return nil
+	return o.told(cmd, &say, report, err)
 }
 
 // sleepOr waits, or until ctx ends.
