@@ -8,6 +8,8 @@ import (
 	"golang.org/x/text/runes"
 	"golang.org/x/text/transform"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/handrail-dev/handrail/agent/worker/named"
 )
 
 // Words that stand in a message for something that is data.
@@ -17,28 +19,13 @@ const (
 	wordFile  = "<file>" // a name with an ending, or a path
 )
 
-var (
-	markup = regexp.MustCompile(`<!--[\s\S]*?(?:-->|$)|\{[^{}]*\}`)
-	quoted = regexp.MustCompile(`"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»`)
-	// A name that ends in a top-level domain is an address; one with another ending is a file.
-	address = regexp.MustCompile(
-		`(?i)\b(?:https?|ftp)://\S+|\b(?:[\pL\d-]+\.)+(?:com|org|net|edu|gov|io|dev|app|info|biz|eu|uk|de|fr|es|it|at|ch|nl|be|pl|se|no|fi|dk|us|ca|au|jp)\b(?:[:/]\S*)?`)
-	file = regexp.MustCompile(
-		`(?i)(?:~|\.{1,2})?/[\pL\d_.~/-]+|\b[\pL\d_-]+(?:/[\pL\d_.-]+)+|\b[\pL\d_-]+(?:\.[\pL\d_-]+)*\.[a-z][a-z0-9]{0,4}\b`)
-)
+var markup = regexp.MustCompile(`<!--[\s\S]*?(?:-->|$)|\{[^{}]*\}`)
 
 // words takes a message apart: lower case, without accents, data as one word of its own. A
 // question mark and the end of a sentence are words, too.
 func words(text string) []string {
 	text = markup.ReplaceAllString(text, " ")
-	text = quoted.ReplaceAllString(text, " "+wordQuote+" ")
-	text = address.ReplaceAllString(text, " "+wordURL+" ")
-	text = file.ReplaceAllStringFunc(text, func(s string) string {
-		if strings.ContainsAny(s, "./") && !strings.HasPrefix(s, "<") {
-			return " " + wordFile + " "
-		}
-		return s
-	})
+	text = named.Replace(text, " "+wordQuote+" ", " "+wordURL+" ", " "+wordFile+" ")
 	return split(text)
 }
 

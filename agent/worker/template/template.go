@@ -12,6 +12,7 @@ import (
 
 	"github.com/handrail-dev/handrail/agent/worker"
 	"github.com/handrail-dev/handrail/agent/worker/intent"
+	"github.com/handrail-dev/handrail/agent/worker/named"
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
@@ -83,7 +84,7 @@ func planOf(t worker.Turn) (plan []worker.ToolCall, otherwise string) {
 func wanted(name intent.Name, message string) ([]worker.ToolCall, string) {
 	switch name {
 	case intent.BrowseOnce:
-		if url := address(message); url != "" {
+		if url := named.Page(message); url != "" {
 			return []worker.ToolCall{call("tool.web.fetch", "url", url)}, ""
 		}
 		return nil, "Which page? Write its address."
@@ -94,14 +95,14 @@ func wanted(name intent.Name, message string) ([]worker.ToolCall, string) {
 	case intent.DesktopTask:
 		return []worker.ToolCall{call("tool.desktop.snapshot")}, ""
 	case intent.BrowserTask:
-		if url := address(message); url != "" {
+		if url := named.Page(message); url != "" {
 			return []worker.ToolCall{call("tool.browser.navigate", "url", url), call("tool.browser.snapshot")}, ""
 		}
 		return []worker.ToolCall{call("tool.browser.snapshot")}, ""
 	case intent.FileTask:
 		return files(message)
 	case intent.SystemTask:
-		if command := quote(message); command != "" {
+		if command := named.Quote(message); command != "" {
 			return []worker.ToolCall{call("tool.fs.bash", "command", command)}, ""
 		}
 		return nil, "Which command? Write it in quotation marks: run \"make test\"."
@@ -115,11 +116,6 @@ func wanted(name intent.Name, message string) ([]worker.ToolCall, string) {
 }
 
 var (
-	quoted = regexp.MustCompile(`"([^"]+)"|“([^”]+)”|„([^“”]+)[“”]|«\s*([^»]+?)\s*»`)
-	web    = regexp.MustCompile(
-		`(?i)\bhttps?://\S+|\b(?:[a-z0-9-]+\.)+(?:com|org|net|edu|gov|io|dev|app|info|eu|uk|de|fr|es|it|at|ch|nl)\b(?:[:/]\S*)?`)
-	name = regexp.MustCompile(
-		`(?i)(?:~|\.{1,2})?/[\pL\d_.~/-]*|\b[\pL\d_.-]+/[\pL\d_./-]*|\b[\pL\d_-]+(?:\.[\pL\d_-]+)*\.[a-z][a-z0-9]{0,4}\b`)
 	folder = regexp.MustCompile(`(?i)\b(?:folder|directory|ordner|verzeichnis|dossier|carpeta)\s+([\pL\d_.-]+)`)
 	kind   = regexp.MustCompile(
 		`(?i)\b(csv|pdf|md|txt|json|ya?ml|xml|html?|log|go|py|js|ts|docx?|xlsx?|odt|jpe?g|png|gif|mp3|mp4|zip)[ -](?:files|dateien)\b`)
@@ -127,27 +123,13 @@ var (
 		`(?i)\b(list|folder|directory|which files|files|ordner|verzeichnis|dateien|dossier|fichiers|carpeta|archivos)\b`)
 )
 
-func quote(message string) string {
-	m := quoted.FindStringSubmatch(message)
-	return strings.Join(m[min(1, len(m)):], "")
-}
-
-// address returns the page that a message names.
-func address(message string) string {
-	url := strings.TrimRight(web.FindString(message), ".,;:!?)»”\"'")
-	if url != "" && !strings.Contains(url, "://") {
-		url = "https://" + url
-	}
-	return url
-}
-
 func files(message string) ([]worker.ToolCall, string) {
-	rest := quoted.ReplaceAllString(message, " ")
-	where := strings.TrimRight(name.FindString(rest), ".")
+	rest := named.Unquoted(message)
+	where := named.File(rest)
 	if m := folder.FindStringSubmatch(rest); where == "" && m != nil && m[1] != "and" && m[1] != "named" {
 		where = strings.TrimRight(m[1], ".")
 	}
-	switch word := quote(message); {
+	switch word := named.Quote(message); {
 	case word != "":
 		return []worker.ToolCall{call("tool.fs.grep", "pattern", word, "path", where)}, ""
 	case where != "" && path.Ext(where) != "":
