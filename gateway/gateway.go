@@ -53,6 +53,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/skill"
 	"github.com/handrail-dev/handrail/gateway/stop"
 	"github.com/handrail-dev/handrail/gateway/store"
+	"github.com/handrail-dev/handrail/gateway/subagent"
 	"github.com/handrail-dev/handrail/gateway/task"
 	"github.com/handrail-dev/handrail/gateway/turn"
 	"github.com/handrail-dev/handrail/gateway/webhook"
@@ -147,6 +148,7 @@ type Gateway struct {
 	Knowledge  *knowledge.Facts
 	Turns      *turn.Turns
 	Jobs       *job.Jobs
+	SubAgents  *subagent.Desk
 	Works      *admin.Desk
 	Governance *governance.Model
 	Drift      *events.Book
@@ -257,8 +259,10 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 	if err := g.Tokens.Load(ctx); err != nil { // policy must not lock all of them out
 		return err
 	}
+	g.SubAgents = subagent.NewDesk()
 	g.Providers, err = provider.Open(ctx,
-		provider.Options{Store: g.Store, Registry: g.Registry, Record: g.recordBy, Allow: g.allowProvider, Teller: g.teller, Log: g.log})
+		provider.Options{Store: g.Store, Registry: g.Registry, Record: g.recordBy, Allow: g.allowProvider, Teller: g.teller,
+			SubAgents: g.SubAgents, Log: g.log})
 	if err != nil {
 		return err
 	}
@@ -283,9 +287,10 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 	if g.Turns, err = turn.New(turn.Options{Store: g.Store, Record: g.recordAt}); err != nil {
 		return err
 	}
-	if g.Jobs, err = job.Open(job.Options{Store: g.Store, Record: g.recordBy}); err != nil {
+	if g.Jobs, err = job.Open(job.Options{Store: g.Store, Key: seal, Record: g.recordBy}); err != nil {
 		return err
 	}
+	g.SubAgents.Serve(g.Jobs)
 	if g.Knowledge, err = knowledge.New(knowledge.Options{Store: g.Store, Record: g.recordBy}); err != nil {
 		return err
 	}

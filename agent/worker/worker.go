@@ -32,6 +32,9 @@ type Tool struct {
 	ID          capabilities.ToolID
 	Description string
 	Input       json.RawMessage // JSON schema
+	// Uses are the tools that a macro or a sub-agent may call; a turn may call one that calls nothing
+	// which the turn itself may not call.
+	Uses []capabilities.ToolID
 }
 
 // Gateway is the way to tools: the public face of a gateway, as this worker's principal.
@@ -169,6 +172,9 @@ func (e *Engine) Run(ctx context.Context, message string) (Outcome, error) {
 	tools, err := e.opts.Gateway.Tools(ctx)
 	if err != nil {
 		return Outcome{Intent: found.Intent}, fmt.Errorf("the gateway's tools: %w", err)
+	}
+	for _, t := range tools {
+		decision = decision.With(t.ID, t.Uses)
 	}
 	tools = gate.Filter(decision, tools, func(t Tool) capabilities.ToolID { return t.ID })
 	offered := make([]capabilities.ToolID, 0, len(tools))

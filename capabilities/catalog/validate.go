@@ -349,9 +349,9 @@ func (d *Descriptor) validateModes() error {
 		switch {
 		case !providerFormat.MatchString(d.Provider):
 			return refuse(d, "provider %q must match %s", d.Provider, providerFormat)
-		case d.Layer == LayerMacro: // the gateway makes its calls (S3-14)
+		case d.Layer == LayerMacro || d.Layer == LayerSubAgent: // the gateway makes its calls (S3-14, S3-16)
 			if d.Routing.Target != TargetGateway || d.Routing.Via != "" || len(d.Routing.Implicit) > 0 || !d.TakesSteps() {
-				return refuse(d, "a macro is carried out by the gateway, and has steps")
+				return refuse(d, "a macro or a sub-agent is carried out by the gateway, and has steps")
 			}
 		case d.Routing.Target != TargetNode || !slices.Equal(d.Routing.Implicit, []capabilities.SelectionMode{capabilities.SelectHost}):
 			return refuse(d, "a provider's tool is carried out by the node that hosts it")

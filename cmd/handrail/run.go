@@ -22,6 +22,7 @@ import (
 	"github.com/handrail-dev/handrail/cmd/handrail/invoke"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 type runOptions struct {
@@ -35,6 +36,7 @@ type runOptions struct {
 	told     func(worker.Event)
 	lane     string
 	model    modelOptions
+	inside   *api.Job // of a sub-agent: its calls are made inside its parent's (S3-16)
 }
 
 func newRunCmd() *cobra.Command {
@@ -134,7 +136,7 @@ type conversation struct {
 // terminal, nil: nobody can be asked.
 func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context, question string) (string, error)) (*conversation, error) {
 	c := &conversation{close: func() {}}
-	opts := worker.Options{Harness: template.Harness{}, Session: cmp.Or(o.session, uuid.NewString()), Waits: o.wait}
+	opts := worker.Options{Harness: template.Harness{}, Session: cmp.Or(o.session, uuid.NewString()), Waits: o.wait || o.inside != nil}
 	if answer != nil {
 		opts.Agree = func(ctx context.Context, fact string) (bool, error) {
 			line, err := answer(ctx, keepQuestion(fact))
@@ -179,7 +181,7 @@ func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context
 			}
 		}
 	}
-	g := &workerGateway{cmd: cmd, remote: caller, lane: o.lane, requests: o.requests}
+	g := &workerGateway{cmd: cmd, remote: caller, lane: o.lane, requests: o.requests, opts: o}
 	if agent && o.told == nil {
 		g.asker, _ = remote.Find(cmd)
 	}
@@ -191,7 +193,10 @@ func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context
 	} else if answer != nil && terminal.Interactive(cmd.InOrStdin()) {
 		opts.Waits = true // the gateway says where to answer
 	}
-	opts.Gateway, opts.Memory, opts.Record, opts.Tell = g, workerMemory{caller}, workerRecord{caller}, tell
+	opts.Gateway, opts.Record, opts.Tell = g, workerRecord{caller}, tell
+	if o.inside == nil { // a sub-agent sees its task alone
+		opts.Memory = workerMemory{caller}
+	}
 	c.Engine, err = worker.New(opts)
 	return c, err
 }
@@ -253,6 +258,7 @@ type workerGateway struct {
 	lane   string
 
 	requests func(capabilities.ToolID, []byte) string // names calls; nil: they have no names
+	opts     runOptions                               // of the worker
 
 	lastLane      capabilities.LaneID // of the last look at a permission …
 	lastPrincipal capabilities.PrincipalID
@@ -265,8 +271,8 @@ func (g *workerGateway) Tools(ctx context.Context) ([]worker.Tool, error) {
 	}
 	var tools []worker.Tool
 	for _, t := range list {
-		if t.ModelFacing {
-			tools = append(tools, worker.Tool{ID: t.ID, Description: t.Description, Input: t.Input})
+		if t.ModelFacing && uses(g.opts.inside, t.ID) {
+			tools = append(tools, worker.Tool{ID: t.ID, Description: t.Description, Input: t.Input, Uses: t.Uses})
 		}
 	}
 	return tools, nil
@@ -277,8 +283,14 @@ func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args
 	quiet := invoke.ShowQuestions(g.cmd, g.remote, g.asker, invoke.Options{Lane: g.lane}, string(tool))
 	request := remote.Body("tool", string(tool), "lane", g.lane)
 	request["args"] = args
+	if j := g.opts.inside; j != nil {
+		request["job_id"], request["claim"] = j.ID, j.Claim
+	}
 	if g.requests != nil {
 		request["request_id"] = g.requests(tool, args)
+	}
+	if isSubAgent(tool) {
+		defer g.serve(ctx, g.lastLane)()
 	}
 	err = g.remote.Ask(ctx, http.MethodPost, remote.Path("calls"), request, &r)
 	quiet()

@@ -71,6 +71,8 @@ type jobService struct {
 	name        string
 	concurrency int
 	once        bool
+	under       capabilities.LaneID // only the tasks of sub-agents that were called there; empty: all jobs
+	quiet       bool
 	print       sync.Mutex
 }
 
@@ -123,7 +125,7 @@ func (s *jobService) run(ctx context.Context) error {
 
 // take returns the next job; nil if none came. A gateway that is away is waited for.
 func (s *jobService) take(ctx context.Context, fresh bool) (*api.Job, error) {
-	ask := api.TakeJob{Worker: s.name, Fresh: fresh, Wait: takeWait}
+	ask := api.TakeJob{Worker: s.name, Fresh: fresh, Wait: takeWait, Under: s.under}
 	if fresh || s.once {
 		ask.Wait = 0
 	}
@@ -168,7 +170,11 @@ func (s *jobService) do(ctx context.Context, j *api.Job) error {
 	}()
 	o := s.opts
 	o.lane, o.session = string(j.Lane), j.ID
-	o.requests = requestIDs(fmt.Sprintf("%s.%d", j.ID, j.Run))
+	if j.Parent != "" {
+		o.inside = j // its calls have no request IDs: it is done once at most
+	} else {
+		o.requests = requestIDs(fmt.Sprintf("%s.%d", j.ID, j.Run))
+	}
 	o.told = func(e worker.Event) {
 		stage.Store(string(e.Stage))
 		if e.Stage == worker.StageToolCall {
@@ -256,6 +262,9 @@ func (s *jobService) tell(ctx context.Context, end context.CancelCauseFunc, j *a
 }
 
 func (s *jobService) say(format string, args ...any) {
+	if s.quiet {
+		return
+	}
 	s.print.Lock()
 	defer s.print.Unlock()
 	fmt.Fprintln(s.cmd.OutOrStdout(), terminal.Plain(fmt.Sprintf(format, args...)))

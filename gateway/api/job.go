@@ -37,6 +37,11 @@ type Job struct {
 	Created   time.Time                `json:"created_at"`
 	Ended     time.Time                `json:"ended_at,omitzero"` // the last run
 	Claim     string                   `json:"claim,omitempty"`   // only for the worker that took it
+	// Of a sub-agent: the call that it is inside of, its lane, its tool, and all that it may call.
+	Parent capabilities.CallID   `json:"parent_call_id,omitempty"`
+	Under  capabilities.LaneID   `json:"parent_lane,omitempty"`
+	Tool   capabilities.ToolID   `json:"tool_id,omitempty"`
+	Uses   []capabilities.ToolID `json:"uses,omitempty"`
 }
 
 // NewJob is a job to queue.
@@ -58,6 +63,8 @@ type TakeJob struct {
 	// Fresh says that this worker has just started: the jobs it had are free again.
 	Fresh bool `json:"fresh,omitempty"`
 	Wait  int  `json:"wait_seconds,omitempty"` // for a job to come; at most 25
+	// Under asks for the jobs of sub-agents alone that were called in that lane.
+	Under capabilities.LaneID `json:"parent_lane,omitempty"`
 }
 
 // JobWord is a worker's word about a job that it has.

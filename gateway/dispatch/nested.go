@@ -39,7 +39,16 @@ const (
 type nest struct {
 	above  []capabilities.ToolID // those that make calls
 	parent *policy.Sealed        // the envelope of the innermost
+	lane   capabilities.LaneID   // of the outermost, whose nodes are chosen by
 	spent  *atomic.Int64         // calls inside the outermost
+}
+
+// attaches returns the lane whose attached nodes count for a call in a lane.
+func (n *nest) attaches(lane capabilities.LaneID) capabilities.LaneID {
+	if n == nil {
+		return lane
+	}
+	return n.lane
 }
 
 // admits refuses a tool that would lead back to itself or too deep.
@@ -131,10 +140,11 @@ type composition struct {
 // compose returns what makes the calls inside o.
 func (d *Dispatcher) compose(o *order) func(context.Context, registry.Nested) capabilities.Result {
 	c := &composition{
-		d: d, o: o, began: time.Now(), nest: &nest{above: []capabilities.ToolID{o.tool}, parent: o.sealed, spent: new(atomic.Int64)},
+		d: d, o: o, began: time.Now(),
+		nest: &nest{above: []capabilities.ToolID{o.tool}, parent: o.sealed, lane: o.lane, spent: new(atomic.Int64)},
 	}
 	if up := o.req.inside; up != nil {
-		c.nest.above, c.nest.spent = append(slices.Clone(up.above), o.tool), up.spent
+		c.nest.above, c.nest.lane, c.nest.spent = append(slices.Clone(up.above), o.tool), up.lane, up.spent
 	}
 	return c.call
 }
@@ -143,6 +153,9 @@ func (d *Dispatcher) compose(o *order) func(context.Context, registry.Nested) ca
 func (c *composition) call(ctx context.Context, n registry.Nested) (result capabilities.Result) {
 	d, p := c.d, c.o
 	r := Request{Caller: p.req.Caller, Tool: n.Tool, Args: n.Args, Surface: p.req.Surface, Token: p.req.Token, inside: c.nest}
+	if n.Lane != "" { // its leases are not its parent's; the nodes that those are attached to are
+		r.Lane = n.Lane
+	}
 	r.Self = "" // nobody does with their hands what a composition does
 	t := newTrail(&r, time.Now())
 	t.parent, t.own, t.request.Step = p.id, true, c.step.Add(1)

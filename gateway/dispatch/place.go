@@ -45,7 +45,7 @@ func (d *Dispatcher) place(ctx context.Context, q *resolved) (*routed, *capabili
 		changed := d.opts.Nodes.Changed()
 		roster := d.opts.Nodes.Snapshot()
 		in := route.Input{
-			Requested: q.args.NodeID, Attached: d.opts.Lanes.Attached(q.lane), Capability: capability,
+			Requested: q.args.NodeID, Attached: d.opts.Lanes.Attached(q.req.inside.attaches(q.lane)), Capability: capability,
 			Implicit: q.desc.Routing.Implicit, Hosts: d.opts.Nodes.Order(d.opts.Registry.Now().Hosts(q.desc.Provider)), Nodes: roster,
 			PolicyDenied: func(id capabilities.NodeID) bool { return n.judge(nodeByID(roster, id)).Effect == policy.Deny },
 		}

@@ -3,6 +3,7 @@ package front
 import (
 	"slices"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/form"
 	"github.com/handrail-dev/handrail/capabilities/policy"
@@ -174,6 +175,11 @@ func ViewTool(d *catalog.Descriptor, risk policy.Risk, asks bool) api.Tool {
 		SideEffects: string(d.SideEffects), Risk: string(risk), ModelFacing: d.ModelFacing, Input: d.FullInput(asks), Result: d.Result,
 		Annotations: api.Annotations(d.Annotations), Manifest: d.Manifest.Keys(), Defaults: api.Defaults(d.Defaults), Consent: string(d.Consent),
 		Limits: api.Limits(d.Limits),
+	}
+	if d.Composes() {
+		for _, id := range d.Steps {
+			v.Uses = append(v.Uses, capabilities.ToolID(id))
+		}
 	}
 	if d.Upload != nil {
 		v.Upload = &api.Upload{Name: d.Upload.Name, Text: d.Upload.Text}

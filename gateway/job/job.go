@@ -2,17 +2,18 @@ package job
 
 import (
 	"context"
+	"crypto/cipher"
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/robfig/cron/v3"
+	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
@@ -52,6 +53,8 @@ type Recorded struct {
 	State  string            `json:"state"`
 	Worker string            `json:"worker,omitempty"`
 	Code   capabilities.Code `json:"code,omitempty"`
+	// Parent is the call of a sub-agent that the job is inside of.
+	Parent capabilities.CallID `json:"parent_call_id,omitempty"`
 }
 
 // Migrations are the tables of this room.
@@ -69,12 +72,14 @@ func Migrations() []store.Migration {
 			created_ms INTEGER NOT NULL,
 			body       TEXT NOT NULL
 		) STRICT;
-		CREATE INDEX jobs_next ON jobs (principal, state, priority DESC, due_ms)`}}
+		CREATE INDEX jobs_next ON jobs (principal, state, priority DESC, due_ms)`},
+		{Room: "job", Version: 2, SQL: `ALTER TABLE jobs ADD COLUMN under TEXT NOT NULL DEFAULT ''`}}
 }
 
 // Options of Open.
 type Options struct {
 	Store *store.Store // required, opened with Migrations
+	Key   []byte       // required: seals what jobs say, 32 bytes; lost, all jobs are lost
 	// Record writes a packet in the same transaction; default: none.
 	Record func(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) error
 	Now    func() time.Time // default time.Now
@@ -83,6 +88,8 @@ type Options struct {
 // Jobs is the queue. Its methods are safe for concurrent use.
 type Jobs struct {
 	opts    Options
+	aead    cipher.AEAD
+	opened  time.Time
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next put
 }
@@ -98,7 +105,11 @@ func Open(o Options) (*Jobs, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Jobs{opts: o, changed: make(chan struct{})}, nil
+	aead, err := chacha20poly1305.NewX(o.Key)
+	if err != nil {
+		return nil, errors.New("job: Options.Key has 32 bytes")
+	}
+	return &Jobs{opts: o, aead: aead, opened: o.Now(), changed: make(chan struct{})}, nil
 }
 
 // check returns when a job is due.
@@ -157,12 +168,15 @@ func (j *Jobs) Put(ctx context.Context, p, by capabilities.PrincipalID, n api.Ne
 	if err != nil {
 		return Job{}, err
 	}
-	one := Job{
+	return j.put(ctx, by, Job{
 		ID: newID(string(p), n.Request), Principal: p, Lane: n.Lane, Text: n.Text, Priority: n.Priority, Schedule: n.Schedule,
 		Due: due.UTC(), State: Queued, Run: 1, Created: now.UTC(),
-	}
-	err = j.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		switch known, err := getIn(tx, one.ID); {
+	})
+}
+
+func (j *Jobs) put(ctx context.Context, by capabilities.PrincipalID, one Job) (Job, error) {
+	err := j.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		switch known, err := j.getIn(tx, one.ID); {
 		case err == nil:
 			if known.Text != one.Text || known.Schedule != one.Schedule || known.Lane != one.Lane {
 				return &capabilities.Error{Code: capabilities.CodeRequestIDConflict}
@@ -173,14 +187,14 @@ func (j *Jobs) Put(ctx context.Context, p, by capabilities.PrincipalID, n api.Ne
 			return err
 		}
 		var open int
-		if err := tx.QueryRow(`SELECT COUNT(*) FROM jobs WHERE principal = $1 AND state IN ('queued','running')`, string(p)).
+		if err := tx.QueryRow(`SELECT COUNT(*) FROM jobs WHERE principal = $1 AND state IN ('queued','running')`, string(one.Principal)).
 			Scan(&open); err != nil {
 			return err
 		}
 		if open >= maxEach {
 			return capabilities.Errorf(capabilities.CodeOverloaded, "%d jobs are queued", maxEach)
 		}
-		if err := saveIn(tx, &one, true); err != nil {
+		if err := j.saveIn(tx, &one, true); err != nil {
 			return err
 		}
 		return j.record(tx, "worker.job.queued", by, &one)
@@ -204,7 +218,7 @@ func newID(p, request string) string {
 }
 
 func (j *Jobs) record(tx *store.Tx, kind string, by capabilities.PrincipalID, one *Job) error {
-	return j.opts.Record(tx, kind, by, Recorded{one.ID, one.Run, one.State, one.Worker, one.Code})
+	return j.opts.Record(tx, kind, by, Recorded{one.ID, one.Run, one.State, one.Worker, one.Code, one.Parent})
 }
 
 func (j *Jobs) tell() {
@@ -221,12 +235,17 @@ func (j *Jobs) Changed() <-chan struct{} {
 	return j.changed
 }
 
-// Run removes what is over, until ctx ends.
+// Run puts in order what an earlier program left, and removes what is over until ctx ends.
 func (j *Jobs) Run(ctx context.Context) error {
 	tick := time.NewTicker(sweep)
 	defer tick.Stop()
+	begun := false
 	for {
-		_ = j.Sweep(ctx) // one that fails is tried again
+		// One that fails is tried again.
+		if !begun {
+			begun = j.opts.Store.Write(ctx, j.beginIn) == nil
+		}
+		_ = j.Sweep(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -234,6 +253,9 @@ func (j *Jobs) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// beginIn seals what lies in the clear, and ends what belongs to a call of an earlier program.
+func (j *Jobs) beginIn(tx *store.Tx) error { return errors.Join(j.sealIn(tx), j.orphansIn(tx)) }
 
 // Sweep removes jobs that ended long ago.
 func (j *Jobs) Sweep(ctx context.Context) error {
@@ -244,33 +266,32 @@ func (j *Jobs) Sweep(ctx context.Context) error {
 }
 
 // saveIn writes a job's row.
-func saveIn(tx *store.Tx, one *Job, fresh bool) error {
-	body, err := json.Marshal(one)
+func (j *Jobs) saveIn(tx *store.Tx, one *Job, fresh bool) error {
+	body, err := j.seal(one)
 	if err != nil {
 		return err
 	}
 	if fresh {
-		_, err = tx.Exec(
-			`INSERT INTO jobs (id, principal, lane, state, priority, due_ms, until_ms, created_ms, body) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9)`,
-			one.ID, string(one.Principal), string(one.Lane), string(one.State), one.Priority,
-			one.Due.UnixMilli(), one.Until.UnixMilli(), one.Created.UnixMilli(), string(body))
+		_, err = tx.Exec(`INSERT INTO jobs (id, principal, lane, under, state, priority, due_ms, until_ms, created_ms, body)
+			VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)`, one.ID, string(one.Principal), string(one.Lane), string(one.Under), string(one.State),
+			one.Priority, one.Due.UnixMilli(), one.Until.UnixMilli(), one.Created.UnixMilli(), body)
 		return err
 	}
 	_, err = tx.Exec(`UPDATE jobs SET state = $2, due_ms = $3, until_ms = $4, body = $5 WHERE id = $1`,
-		one.ID, string(one.State), one.Due.UnixMilli(), one.Until.UnixMilli(), string(body))
+		one.ID, string(one.State), one.Due.UnixMilli(), one.Until.UnixMilli(), body)
 	return err
 }
 
-func getIn(tx *store.Tx, id string) (Job, error) {
-	return scan(tx.QueryRow(`SELECT body FROM jobs WHERE id = $1`, id))
+func (j *Jobs) getIn(tx *store.Tx, id string) (Job, error) {
+	return j.scan(tx.QueryRow(`SELECT id, body FROM jobs WHERE id = $1`, id))
 }
 
-func scan(row interface{ Scan(...any) error }) (one Job, err error) {
-	var body string
-	if err := row.Scan(&body); err != nil {
+func (j *Jobs) scan(row interface{ Scan(...any) error }) (one Job, err error) {
+	var id, body string
+	if err := row.Scan(&id, &body); err != nil {
 		return Job{}, err
 	}
-	return one, json.Unmarshal([]byte(body), &one)
+	return j.open(id, body)
 }
 
 func unknown(id string) error {
@@ -279,8 +300,8 @@ func unknown(id string) error {
 
 // Get returns a job of a principal, "" for anybody's; CodeNotFound if there is none.
 func (j *Jobs) Get(ctx context.Context, p capabilities.PrincipalID, id string) (Job, error) {
-	one, err := scan(
-		j.opts.Store.Read().QueryRowContext(ctx, `SELECT body FROM jobs WHERE id = $1 AND ($2 = '' OR principal = $2)`, id, string(p)))
+	one, err := j.scan(
+		j.opts.Store.Read().QueryRowContext(ctx, `SELECT id, body FROM jobs WHERE id = $1 AND ($2 = '' OR principal = $2)`, id, string(p)))
 	if errors.Is(err, sql.ErrNoRows) {
 		return Job{}, unknown(id)
 	}
@@ -290,20 +311,14 @@ func (j *Jobs) Get(ctx context.Context, p capabilities.PrincipalID, id string) (
 
 // List returns the newest jobs of a principal, "" for everybody's, at most limit.
 func (j *Jobs) List(ctx context.Context, p capabilities.PrincipalID, limit int) ([]Job, error) {
-	rows, err := j.opts.Store.Read().QueryContext(ctx, `SELECT body FROM jobs WHERE $1 = '' OR principal = $1
+	rows, err := j.opts.Store.Read().QueryContext(ctx, `SELECT id, body FROM jobs WHERE $1 = '' OR principal = $1
 		ORDER BY job DESC LIMIT $2`, string(p), min(limit, MaxListed))
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	var list []Job
-	for rows.Next() {
-		one, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		one.Claim = ""
-		list = append(list, one)
+	list, err := j.scanAll(rows)
+	for i := range list {
+		list[i].Claim = ""
 	}
-	return list, rows.Err()
+	return list, err
 }

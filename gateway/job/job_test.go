@@ -1,10 +1,13 @@
 package job_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +27,7 @@ type queue struct {
 	*job.Jobs
 	t       *testing.T
 	now     time.Time
+	store   *store.Store
 	packets []string
 }
 
@@ -34,8 +38,8 @@ func open(t *testing.T) *queue {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	q := &queue{t: t, now: time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)}
-	q.Jobs, err = job.Open(job.Options{Store: s, Now: func() time.Time { return q.now },
+	q := &queue{t: t, store: s, now: time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)}
+	q.Jobs, err = job.Open(job.Options{Store: s, Key: make([]byte, 32), Now: func() time.Time { return q.now },
 		Record: func(_ *store.Tx, kind string, _ capabilities.PrincipalID, body any) error {
 			q.packets = append(q.packets, fmt.Sprintf("%s %+v", kind, body))
 			return nil
@@ -61,7 +65,7 @@ func (q *queue) put(n api.NewJob) api.Job {
 // take returns the next job; one without an ID if there is none.
 func (q *queue) take(worker string, fresh bool) api.Job {
 	q.t.Helper()
-	one, err := q.Take(q.t.Context(), "alice", worker, fresh)
+	one, err := q.Take(q.t.Context(), "alice", api.TakeJob{Worker: worker, Fresh: fresh})
 	if err != nil && capabilities.CodeOf(err) != capabilities.CodeNotFound {
 		q.t.Fatal(err)
 	}
@@ -87,7 +91,7 @@ func TestJobsAreTakenInOrder(t *testing.T) {
 	low, high := q.put(api.NewJob{Text: "low"}), q.put(api.NewJob{Text: "high", Priority: 5})
 	other := q.put(api.NewJob{Text: "other lane", Lane: "m", Priority: -5})
 	later := q.put(api.NewJob{Text: "later", Lane: "n", Priority: 9, Due: q.now.Add(time.Minute)})
-	if _, err := q.Take(t.Context(), "bob", "w", true); capabilities.CodeOf(err) != capabilities.CodeNotFound {
+	if _, err := q.Take(t.Context(), "bob", api.TakeJob{Worker: "w", Fresh: true}); capabilities.CodeOf(err) != capabilities.CodeNotFound {
 		t.Error(err)
 	}
 	first := q.take("w", true)
@@ -310,5 +314,101 @@ func TestNoJobIsLostOrDoneTwice(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%s was done %d times", id, n)
 		}
+	}
+}
+
+// TestJobsLieSealed: the store has no word of a job, one that an earlier program left in the clear
+// is sealed when the queue begins, and a row in another's place cannot be read.
+func TestJobsLieSealed(t *testing.T) {
+	q := open(t)
+	one, two := q.put(api.NewJob{Text: "the private words"}), q.put(api.NewJob{Text: "others", Lane: "m"})
+	body := func(id string) (text string) {
+		if err := q.store.Read().QueryRowContext(t.Context(), `SELECT body FROM jobs WHERE id = $1`, id).Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	write := func(id, text string) {
+		if err := q.store.Write(t.Context(), func(tx *store.Tx) error {
+			_, err := tx.Exec(`UPDATE jobs SET body = $2 WHERE id = $1`, id, text)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := body(one.ID); strings.Contains(text, "private") || strings.Contains(text, one.ID) {
+		t.Errorf("it lies there as %q", text)
+	}
+	clear, err := json.Marshal(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(one.ID, string(clear))
+	ctx, end := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- q.Run(ctx) }()
+	for strings.Contains(body(one.ID), "private") {
+		runtime.Gosched()
+	}
+	end()
+	if err := <-ran; err != nil {
+		t.Error(err)
+	}
+	if got, err := q.Get(t.Context(), "alice", one.ID); err != nil || got.Text != one.Text {
+		t.Errorf("%+v, %v", got, err)
+	}
+	write(one.ID, body(two.ID))
+	if got, err := q.Get(t.Context(), "alice", one.ID); err == nil {
+		t.Errorf("another's row was read: %+v", got)
+	}
+}
+
+// TestAJobInsideACallIsTakenOnce: its worker's death ends it, and so does the end of the program
+// that its call ran in.
+func TestAJobInsideACallIsTakenOnce(t *testing.T) {
+	q := open(t)
+	put := func() api.Job {
+		one, err := q.PutInside(t.Context(), "alice", job.Inside{Parent: "c1", Under: "l", Tool: "tool.sub-agent.x", Text: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return one
+	}
+	one := put()
+	if other, err := q.Take(t.Context(), "alice", api.TakeJob{Worker: "w", Under: "m"}); capabilities.CodeOf(err) != capabilities.CodeNotFound {
+		t.Fatalf("%+v %v", other, err)
+	}
+	if taken, err := q.Take(t.Context(), "alice", api.TakeJob{Worker: "w", Under: "l"}); err != nil || taken.ID != one.ID || taken.Parent != "c1" {
+		t.Fatalf("%+v %v", taken, err)
+	}
+	q.now = q.now.Add(2 * job.Lease)
+	if other := q.take("w2", false); other.ID != "" {
+		t.Errorf("taken again: %+v", other)
+	}
+	if got, err := q.Get(t.Context(), "alice", one.ID); err != nil || got.State != job.Failed {
+		t.Errorf("%+v %v", got, err)
+	}
+	two := put()
+	q.now = q.now.Add(time.Second)
+	later, err := job.Open(job.Options{Store: q.store, Key: make([]byte, 32), Now: func() time.Time { return q.now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- later.Run(ctx) }()
+	for {
+		got, err := later.Get(t.Context(), "alice", two.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.State == job.Cancelled {
+			break
+		}
+		runtime.Gosched()
+	}
+	end()
+	if err := <-ran; err != nil {
+		t.Error(err)
 	}
 }

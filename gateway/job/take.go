@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,10 @@ import (
 // Take returns to a worker of a principal the next job that is due: the highest priority, then the
 // oldest, of a lane where none runs. fresh says that this worker has just started, so that the jobs
 // it had before are free again. CodeNotFound: there is none now.
-func (j *Jobs) Take(ctx context.Context, p capabilities.PrincipalID, worker string, fresh bool) (Job, error) {
+//
+// Under is not empty for the jobs alone that calls of sub-agents in that lane made.
+func (j *Jobs) Take(ctx context.Context, p capabilities.PrincipalID, ask api.TakeJob) (Job, error) {
+	worker, fresh := ask.Worker, ask.Fresh
 	if err := capabilities.ValidateName("worker", worker, maxName); err != nil {
 		return Job{}, err
 	}
@@ -29,9 +33,9 @@ func (j *Jobs) Take(ctx context.Context, p capabilities.PrincipalID, worker stri
 			return err
 		}
 		var err error
-		one, err = scan(tx.QueryRow(`SELECT body FROM jobs AS a WHERE principal = $1 AND state = 'queued' AND due_ms <= $2
-			AND NOT EXISTS (SELECT 1 FROM jobs AS b WHERE b.principal = $1 AND b.lane = a.lane AND b.state = 'running')
-			ORDER BY priority DESC, due_ms, job LIMIT 1`, string(p), now.UnixMilli()))
+		one, err = j.scan(tx.QueryRow(`SELECT id, body FROM jobs AS a WHERE principal = $1 AND state = 'queued' AND due_ms <= $2
+			AND ($3 = '' OR under = $3) AND NOT EXISTS (SELECT 1 FROM jobs AS b WHERE b.principal = $1 AND b.lane = a.lane AND b.state = 'running')
+			ORDER BY priority DESC, due_ms, job LIMIT 1`, string(p), now.UnixMilli(), string(ask.Under)))
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -43,7 +47,7 @@ func (j *Jobs) Take(ctx context.Context, p capabilities.PrincipalID, worker stri
 		one.State, one.Worker, one.Claim, one.Until = Running, worker, hex.EncodeToString(claim[:]), now.Add(Lease).UTC()
 		one.Taken++
 		one.Calls, one.Stage, found = 0, "", true
-		if err := saveIn(tx, &one, false); err != nil {
+		if err := j.saveIn(tx, &one, false); err != nil {
 			return err
 		}
 		return j.record(tx, "worker.job.taken", p, &one)
@@ -56,37 +60,31 @@ func (j *Jobs) Take(ctx context.Context, p capabilities.PrincipalID, worker stri
 
 // freeIn queues the jobs anew whose worker is not heard of any more.
 func (j *Jobs) freeIn(tx *store.Tx, p capabilities.PrincipalID, worker string, fresh bool, now time.Time) error {
-	rows, err := tx.Query(`SELECT body FROM jobs WHERE principal = $1 AND state = 'running'`, string(p))
+	rows, err := tx.Query(`SELECT id, body FROM jobs WHERE principal = $1 AND state = 'running'`, string(p))
 	if err != nil {
 		return err
 	}
-	var lost []Job
-	for rows.Next() {
-		one, err := scan(rows)
-		if err != nil {
-			_ = rows.Close()
-			return err
-		}
-		if !one.Until.After(now) || fresh && one.Worker == worker {
-			lost = append(lost, one)
-		}
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+	lost, err := j.scanAll(rows)
+	if err != nil {
 		return err
 	}
+	lost = slices.DeleteFunc(lost, func(one Job) bool { return one.Until.After(now) && !(fresh && one.Worker == worker) })
 	for i := range lost {
 		one := &lost[i]
 		one.Claim, one.Until = "", time.Time{}
 		switch {
 		case one.Cancel:
 			one.State, one.Ended = Cancelled, now.UTC()
+		case one.Parent != "": // its calls have no request IDs, and it may have made some
+			one.Code, one.Result = capabilities.CodeExecutionFailed, "its worker is gone"
+			j.over(one, Failed, now)
 		case one.Taken >= maxTaken:
 			one.Code, one.Result = capabilities.CodeExecutionFailed, "its workers died of it, again and again"
 			j.over(one, Failed, now)
 		default:
 			one.State = Queued
 		}
-		if err := saveIn(tx, one, false); err != nil {
+		if err := j.saveIn(tx, one, false); err != nil {
 			return err
 		}
 		if err := j.record(tx, "worker.job.lost", p, one); err != nil {
@@ -111,15 +109,8 @@ func (j *Jobs) over(one *Job, state string, now time.Time) {
 
 // heldIn returns the job of a claim; CodeConflict for a claim that is not the job's any more.
 func (j *Jobs) heldIn(tx *store.Tx, p capabilities.PrincipalID, id, claim string) (Job, error) {
-	one, err := getIn(tx, id)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && one.Principal != p {
-		return Job{}, unknown(id)
-	}
-	if err == nil && (claim == "" || one.State != Running || one.Claim != claim) {
-		return Job{}, capabilities.Errorf(capabilities.CodeForbidden, "the job %s is not this worker's any more", id).
-			WithHint("Another worker has it, or it was cancelled: leave it.")
-	}
-	return one, err
+	one, err := j.getIn(tx, id)
+	return held(one, err, p, id, claim)
 }
 
 // Tell is the worker's word that it is at a job: how many calls it made, and where it is. The
@@ -135,7 +126,7 @@ func (j *Jobs) Tell(ctx context.Context, p capabilities.PrincipalID, id, claim s
 			return err
 		}
 		one.Calls, one.Stage, one.Until = counted(calls), stage, j.opts.Now().Add(Lease).UTC()
-		return saveIn(tx, &one, false)
+		return j.saveIn(tx, &one, false)
 	})
 	return one, err
 }
@@ -162,6 +153,9 @@ func (j *Jobs) End(ctx context.Context, p capabilities.PrincipalID, id string, s
 		switch {
 		case one.Cancel:
 			j.over(&one, Cancelled, now)
+		case state == Queued && one.Parent != "": // another worker does not go on with it
+			one.Result, one.Code = "its worker ended", capabilities.CodeExecutionFailed
+			j.over(&one, Failed, now)
 		case state == Queued:
 			one.State, one.Claim, one.Until, kind = Queued, "", time.Time{}, "worker.job.lost"
 		default:
@@ -169,7 +163,7 @@ func (j *Jobs) End(ctx context.Context, p capabilities.PrincipalID, id string, s
 			one.Code = capabilities.Code(capabilities.Clip(string(said.Code), maxName))
 			j.over(&one, state, now)
 		}
-		if err := saveIn(tx, &one, false); err != nil {
+		if err := j.saveIn(tx, &one, false); err != nil {
 			return err
 		}
 		ended := one
@@ -195,7 +189,7 @@ func (j *Jobs) End(ctx context.Context, p capabilities.PrincipalID, id string, s
 // told at its next word; by is who wants it. A job that ended is forgotten.
 func (j *Jobs) Cancel(ctx context.Context, p, by capabilities.PrincipalID, id string) (one Job, err error) {
 	err = j.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		if one, err = getIn(tx, id); errors.Is(err, sql.ErrNoRows) || err == nil && p != "" && one.Principal != p {
+		if one, err = j.getIn(tx, id); errors.Is(err, sql.ErrNoRows) || err == nil && p != "" && one.Principal != p {
 			return unknown(id)
 		}
 		if err != nil {
@@ -211,7 +205,7 @@ func (j *Jobs) Cancel(ctx context.Context, p, by capabilities.PrincipalID, id st
 			_, err := tx.Exec(`DELETE FROM jobs WHERE id = $1`, id)
 			return err
 		}
-		if err := saveIn(tx, &one, false); err != nil {
+		if err := j.saveIn(tx, &one, false); err != nil {
 			return err
 		}
 		return j.record(tx, "worker.job.cancelled", by, &one)

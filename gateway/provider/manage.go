@@ -37,8 +37,8 @@ func (b *Book) Add(ctx context.Context, who dispatch.Caller, p tools.Provider, h
 	if err := p.Validate(); err != nil {
 		return Provider{}, err
 	}
-	if p.Kind == tools.KindMacro {
-		return b.addMacro(ctx, who, p)
+	if p.Kind.Composed() {
+		return b.addComposed(ctx, who, p)
 	}
 	if p.Kind == tools.KindSatellite {
 		return Provider{}, capabilities.Errorf(capabilities.CodeNotSupported, "a satellite comes by itself").
@@ -141,7 +141,7 @@ func (b *Book) checked(ctx context.Context, who dispatch.Caller, name string) (a
 		return p, 0, err
 	}
 	said := p
-	if p.Kind != tools.KindMacro {
+	if !p.Kind.Composed() {
 		done, err := b.turn(ctx, telling{p.Name, p.Host})
 		if err != nil {
 			return p, 0, err
@@ -162,7 +162,7 @@ func (b *Book) checked(ctx context.Context, who dispatch.Caller, name string) (a
 			WithAction(capabilities.Action{Key: capabilities.ActionShowProvider, Name: name}, "Look at the one that there is now.")
 	}
 	now := before
-	if p.Kind == tools.KindMacro {
+	if p.Kind.Composed() {
 		if err := b.compose(&now); err != nil {
 			return before, 0, err
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/store"
+	"github.com/handrail-dev/handrail/gateway/subagent"
 )
 
 // Migrations are the tables of this room: providers, their tools, every manifest by its
@@ -95,7 +96,9 @@ type Options struct {
 	// the site once they may not; default: them.
 	Teller func(dispatch.Caller) dispatch.Caller
 	Now    func() time.Time
-	Log    *slog.Logger // default: discards
+	// SubAgents knows the calls of sub-agents that run; default: none can be carried out.
+	SubAgents *subagent.Desk
+	Log       *slog.Logger // default: discards
 }
 
 // Book is the providers of a gateway. All methods are safe for concurrent use.
@@ -309,7 +312,7 @@ func (b *Book) register(p, before *Provider) error {
 			withheld = append(withheld, t.Descriptor)
 		}
 	}
-	if p.Kind == tools.KindMacro {
+	if p.Kind.Composed() {
 		return b.composed(p, offered, withheld)
 	}
 	return b.opts.Registry.Hosted(p.Name, b.hostsOf(p), offered, withheld)

@@ -42,7 +42,7 @@ func (p *Provider) through(t *Tool) []string {
 	if t.Annotations.Destructive {
 		all = append(all, "it may destroy something")
 	}
-	if p.Kind == tools.KindMacro {
+	if p.Kind.Composed() {
 		return append(all, p.steps()...)
 	}
 	if len(p.Read) > 0 {
@@ -106,6 +106,9 @@ func (p *Provider) means(t *Tool) string {
 
 // steps are those of a macro, those that undo others among them, each by its ID and its tool.
 func (p *Provider) steps() []string {
+	if p.Kind == tools.KindSubAgent {
+		return p.agentUses()
+	}
 	m, err := macro.Read(p.Name, p.Provider.Manifest)
 	if err != nil { // it was read before
 		return nil

@@ -33,6 +33,8 @@ type Nested struct {
 	Args json.RawMessage // as a caller would send them
 	// Undo says that it undoes an earlier one: it is made although the time of its call is over.
 	Undo bool
+	// Lane is what the call belongs to; empty: that of the call which it is inside of.
+	Lane capabilities.LaneID
 }
 
 // Planned is a call that a composed tool is going to make, as far as it is known beforehand.

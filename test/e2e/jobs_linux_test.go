@@ -84,8 +84,10 @@ func TestAJobIsCancelledAndRepeated(t *testing.T) {
 	if out := w.does("jobs"); strings.Contains(out, low) || !strings.Contains(out, "cancelled") {
 		t.Error(out)
 	}
-	if out := w.does("ledger", "show", "--kind", "worker.job", "--json"); strings.Contains(out, "read a.txt") {
-		t.Errorf("the ledger has a job's words: %s", out)
+	for _, kind := range []string{"worker.job.queued", "worker.job.taken", "worker.job.ended", "worker.job.cancelled"} {
+		if out := w.does("ledger", "show", "--kind", kind, "--json"); strings.Contains(out, "read a.txt") || !strings.Contains(out, "job_") {
+			t.Errorf("what the ledger has of %s: %s", kind, out)
+		}
 	}
 	if out, code := w.tries("", "jobs", "add", "--schedule", "every day", "x"); code == 0 || !strings.Contains(out, "cron") {
 		t.Errorf("%d %s", code, out)

@@ -111,6 +111,16 @@ func Decide(r intent.Route) Decision {
 // Allows reports whether a tool may be used.
 func (d Decision) Allows(tool capabilities.ToolID) bool { return slices.Contains(d.Allowed, tool) }
 
+// With returns the decision with a tool that makes calls of others: it may be used where each of
+// those may, so that nothing is reached through it that is forbidden (S3-16).
+func (d Decision) With(tool capabilities.ToolID, uses []capabilities.ToolID) Decision {
+	if len(uses) == 0 || d.Allows(tool) || slices.ContainsFunc(uses, func(id capabilities.ToolID) bool { return !d.Allows(id) }) {
+		return d
+	}
+	d.Allowed = append(slices.Clone(d.Allowed), tool)
+	return d
+}
+
 // Filter leaves those of a list that may be used, in its order; id names one.
 func Filter[T any](d Decision, list []T, id func(T) capabilities.ToolID) []T {
 	var left []T

@@ -141,7 +141,7 @@ func describe(p *Provider, t *RemoteTool) (*Described, error) {
 		Limits:  catalog.Limits{TimeoutMS: timeout(t), MaxTimeoutMS: mostTimeout, MaxResultBytes: mostResult, MaxBlobBytes: mostBlobs},
 	}
 	d.Elicits = p.Kind == KindMCP
-	if p.Kind == KindMacro {
+	if p.Kind.Composed() {
 		d.Capability, d.Routing = "", catalog.Routing{Target: catalog.TargetGateway}
 		for _, use := range t.Uses {
 			d.Steps = append(d.Steps, string(use))

@@ -33,10 +33,13 @@ func toolID(provider, upstream string) capabilities.ToolID {
 	return capabilities.ToolID(prefix + action)
 }
 
-// toolID is the ID of a tool of p. A macro is one tool of the family of macros.
+// toolID is the ID of a tool of p. A macro or a sub-agent is one tool of a family of its own.
 func (p *Provider) toolID(upstream string) capabilities.ToolID {
-	if p.Kind == KindMacro {
+	switch p.Kind {
+	case KindMacro:
 		return capabilities.ToolID("tool.macro." + p.Name)
+	case KindSubAgent:
+		return capabilities.ToolID("tool.sub-agent." + p.Name)
 	}
 	return toolID(p.Name, upstream)
 }

@@ -21,19 +21,28 @@ const (
 	KindOpenAPI   Kind = "openapi"   // an HTTP API, by its OpenAPI document
 	KindMCP       Kind = "mcp"       // an MCP server
 	KindMacro     Kind = "macro"     // a fixed chain of tools
+	KindSubAgent  Kind = "sub-agent" // a worker with a task (S3-16)
 	KindSatellite Kind = "satellite" // a process on the bus with a heartbeat (S3-08)
 )
 
 // Kinds returns every kind.
-func Kinds() []Kind { return []Kind{KindCommand, KindOpenAPI, KindMCP, KindMacro, KindSatellite} }
+func Kinds() []Kind {
+	return []Kind{KindCommand, KindOpenAPI, KindMCP, KindMacro, KindSubAgent, KindSatellite}
+}
 
 // Hosted reports whether a node carries out what providers of this kind offer.
 func (k Kind) Hosted() bool { return k == KindCommand || k == KindOpenAPI || k == KindMCP }
 
+// Composed reports whether the gateway makes the calls of what providers of this kind offer.
+func (k Kind) Composed() bool { return k == KindMacro || k == KindSubAgent }
+
 // Layer is the layer of the kind's tools.
 func (k Kind) Layer() catalog.Layer {
-	if k == KindMacro {
+	switch k {
+	case KindMacro:
 		return catalog.LayerMacro
+	case KindSubAgent:
+		return catalog.LayerSubAgent
 	}
 	return catalog.LayerRemote
 }
@@ -63,7 +72,7 @@ type Provider struct {
 	// Only are the tags and operations of an OpenAPI document, or the tools of an MCP server,
 	// that are wanted; empty: all.
 	Only []string `json:"only,omitempty"`
-	// Manifest is the manifest of a command or a macro, or an OpenAPI document, as JSON.
+	// Manifest is the manifest of a command, a macro or a sub-agent, or an OpenAPI document, as JSON.
 	Manifest json.RawMessage `json:"manifest,omitempty"`
 	// It may reach these on its host, and nothing else: folders, hosts of the network.
 	Read  []string `json:"read,omitempty"`  // absolute folders, read only
@@ -107,6 +116,9 @@ var reserved = []string{
 // maxMacroName keeps the wire name of a macro within maxWire.
 const maxMacroName = maxWire - len("tool_macro_")
 
+// maxAgentName does so for a sub-agent.
+const maxAgentName = maxWire - len("tool_sub_agent_")
+
 // Reserved reports whether a name is kept for what is compiled in. Plumbing domains may have
 // tools, too (S3-29).
 func Reserved(name string) bool { return slices.Contains(reserved, name) }
@@ -121,10 +133,12 @@ func (p *Provider) Validate() error {
 		return bad("name", "a letter, then at most 31 of a-z, 0-9 and -")
 	case p.Kind == KindMacro && len(p.Name) > maxMacroName:
 		return bad("name", "a macro's has at most 29 characters")
-	case Reserved(p.Name) && p.Kind != KindMacro: // a macro is of the family of macros
+	case p.Kind == KindSubAgent && len(p.Name) > maxAgentName:
+		return bad("name", "a sub-agent's has at most 25 characters")
+	case Reserved(p.Name) && !p.Kind.Composed(): // those are of families of their own
 		return bad("name", p.Name+" is the name of a built-in family")
 	case !slices.Contains(Kinds(), p.Kind):
-		return bad("kind", "command, openapi, mcp, macro or satellite")
+		return bad("kind", "command, openapi, mcp, macro, sub-agent or satellite")
 	case len(p.Command) > MaxCommand ||
 		slices.ContainsFunc(p.Command, func(s string) bool { return len(s) > MaxWord || strings.ContainsRune(s, 0) }):
 		return bad("command", "at most 64 words of 4096 bytes each")
@@ -137,7 +151,7 @@ func (p *Provider) Validate() error {
 			"command", "a command's manifest names its programs; here stands a WebAssembly module alone, by its absolute path with .wasm at the end")
 	case p.Module() != "" && len(p.Read)+len(p.Write)+len(p.Net)+len(p.Env) > 0:
 		return bad("command", "a WebAssembly module has no folders, no network and no credentials")
-	case (p.Kind == KindCommand || p.Kind == KindMacro) && len(p.Manifest) == 0:
+	case (p.Kind == KindCommand || p.Kind.Composed()) && len(p.Manifest) == 0:
 		return bad("manifest", "is required")
 	case p.Kind == KindOpenAPI && (len(p.Manifest) == 0) == (p.URL == ""):
 		return bad("manifest", "an HTTP API has either a document or the URL of one")

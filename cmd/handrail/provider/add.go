@@ -38,18 +38,21 @@ func NewProviderCmd() *cobra.Command {
 func newAddCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add KIND NAME",
-		Short: "Add a provider: command, mcp, openapi or macro",
+		Short: "Add a provider: command, mcp, openapi, macro or sub-agent",
 		Long: "KIND is command (programs, by argument templates: --manifest FILE; or a WebAssembly module: -- FILE.wasm, too), mcp (an MCP " +
 			"server: -- COMMAND, or --http URL),\n" +
-			"openapi (an HTTP API, by its OpenAPI document: openapi NAME URL or FILE) or macro (a chain of tools, from a YAML file:\n" +
-			"macro NAME FILE). A node hosts all but a macro; their tools become tool.NAME.ACTION, and they may reach on the node what\n" +
-			"is said here, and nothing else. A macro becomes tool.macro.NAME; adding one that exists replaces its file.",
+			"openapi (an HTTP API, by its OpenAPI document: openapi NAME URL or FILE), macro (a chain of tools, from a YAML file:\n" +
+			"macro NAME FILE) or sub-agent (a worker with a task and tools of its own, from a YAML file: sub-agent NAME FILE). A node hosts all\n" +
+			"but the last two; their tools become tool.NAME.ACTION, and they may reach on the node what\n" +
+			"is said here, and nothing else. A macro becomes tool.macro.NAME, a sub-agent tool.sub-agent.NAME; adding one that exists\n" +
+			"replaces its file.",
 		Example: "  handrail provider add command images --manifest images.json --write ~/Pictures\n" +
 			"  handrail provider add command text --manifest text.json -- text.wasm\n" +
 			"  handrail provider add mcp files --read /srv/mcp --write /srv/texts -- node /srv/mcp/server-filesystem/dist/index.js /srv/texts\n" +
 			"  handrail provider add mcp wiki --http https://wiki.example/mcp\n" +
 			"  handrail provider add openapi petstore https://petstore.example/openapi.json --only pets\n" +
-			"  handrail provider add macro save-page save-page.yaml",
+			"  handrail provider add macro save-page save-page.yaml\n" +
+			"  handrail provider add sub-agent reader reader.yaml",
 		Args: cobra.MinimumNArgs(2),
 	}
 	var in api.AddProvider
@@ -70,10 +73,10 @@ func newAddCmd() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		in.Kind, in.Name, in.Command = args[0], args[1], args[2:]
 		switch {
-		case in.Kind == "macro" && len(args) == 3 && manifest == "":
+		case composed(in.Kind) && len(args) == 3 && manifest == "":
 			manifest, in.Command = args[2], nil
-		case in.Kind == "macro":
-			return terminal.UsageError("a macro is added with its name and its file: handrail provider add macro NAME FILE")
+		case composed(in.Kind):
+			return terminal.UsageError("a %s is added with its name and its file: handrail provider add %s NAME FILE", in.Kind, in.Kind)
 		case in.Kind == "openapi" && len(args) == 3 && manifest == "" && in.URL == "":
 			in.Command = nil
 			if err := document(&in, args[2]); err != nil {
@@ -86,7 +89,7 @@ func newAddCmd() *cobra.Command {
 				return err
 			}
 		case in.Kind != "command" && in.Kind != "mcp":
-			return terminal.UsageError("KIND is command, mcp, openapi or macro, not %q", in.Kind)
+			return terminal.UsageError("KIND is command, mcp, openapi, macro or sub-agent, not %q", in.Kind)
 		}
 		if in.Kind != "openapi" && (len(in.Headers) > 0 || in.Server != "") {
 			return terminal.UsageError("--header and --server are for HTTP APIs (openapi)")
@@ -111,7 +114,7 @@ func newAddCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if in.Kind != "macro" {
+		if !composed(in.Kind) {
 			if in.Host, err = hostNamed(cmd.Context(), c, *host); err != nil {
 				return err
 			}
@@ -129,6 +132,9 @@ func newAddCmd() *cobra.Command {
 	}
 	return cmd
 }
+
+// composed reports whether the gateway itself makes the calls of a provider's tool.
+func composed(kind string) bool { return tools.Kind(kind).Composed() }
 
 // module takes over which WebAssembly module a command's tools run.
 func module(in *api.AddProvider) error {

@@ -38,7 +38,8 @@ type shownProvider struct {
 
 // kindNames are the kinds of providers in words.
 var kindNames = map[string]string{
-	"command": "program", "mcp": "MCP server", "openapi": "HTTP API (OpenAPI)", "macro": "macro", "satellite": "satellite",
+	"command": "program", "mcp": "MCP server", "openapi": "HTTP API (OpenAPI)", "macro": "macro",
+	"sub-agent": "sub-agent", "satellite": "satellite",
 }
 
 // CommandLine is the program with its arguments, as a person would type it.

@@ -20,6 +20,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/task"
 )
 
@@ -31,6 +32,10 @@ type callBody struct {
 	// keys of the controls it was made by, such as ui.input.file_upload: it is denied unless it is
 	// granted each
 	Shown []string `json:"shown,omitempty"`
+	// of a sub-agent's worker: the job and the claim on it, inside whose call this one is made; its
+	// lane is the job's
+	Job   string `json:"job_id,omitempty"`
+	Claim string `json:"claim,omitempty"`
 }
 
 // maxShown bounds the keys of the controls that one call is made by.
@@ -54,6 +59,9 @@ func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
 	if in.Lane == "" {
 		in.Lane = c.who.Lane
 	}
+	if in.Job != "" {
+		in.Lane = capabilities.LaneID(in.Job)
+	}
 	if err := s.opts.Lanes.Enter(c.r.Context(), c.who, in.Lane); err != nil {
 		return capabilities.Result{}, err
 	}
@@ -61,6 +69,9 @@ func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
 		in.Args = json.RawMessage(`{}`)
 	}
 	ctx := c.r.Context()
+	if in.Job != "" {
+		return s.callInside(ctx, c, &in)
+	}
 	connection := ctx
 	if in.RequestID != "" {
 		// A caller who can ask again for the result has not cancelled by losing the connection.
@@ -72,6 +83,21 @@ func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
 		Caller: front.Caller(c.who, in.Lane), Tool: in.Tool, Args: in.Args, RequestID: in.RequestID, Surface: "rest", Token: c.who.TokenID,
 		Gone: connection.Done(), Shown: in.Shown,
 	})
+	result.Output = fill(result.Output, result.Blobs)
+	return front.ViewResult(result), nil
+}
+
+// callInside makes a call of a sub-agent's worker (S3-16).
+func (s *Server) callInside(ctx context.Context, c *visit, in *callBody) (capabilities.Result, error) {
+	if s.opts.SubAgents == nil || in.RequestID != "" || len(in.Shown) > 0 {
+		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a call inside a job has neither request_id nor shown")
+	}
+	ctx, release := s.held.hold(ctx, c.who.TokenID, s.opts.Tokens.Valid)
+	defer release()
+	result, err := s.opts.SubAgents.Call(ctx, c.who.Principal, in.Job, in.Claim, registry.Nested{Tool: in.Tool, Args: in.Args})
+	if err != nil {
+		return result, err
+	}
 	result.Output = fill(result.Output, result.Blobs)
 	return front.ViewResult(result), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/job"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/registry"
 )
 
 // Jobs is the queue of workers; gateway/job implements it.
@@ -15,11 +16,16 @@ type Jobs interface {
 	Put(ctx context.Context, p, by capabilities.PrincipalID, n api.NewJob) (api.Job, error)
 	Get(ctx context.Context, p capabilities.PrincipalID, id string) (api.Job, error)
 	List(ctx context.Context, p capabilities.PrincipalID, limit int) ([]api.Job, error)
-	Take(ctx context.Context, p capabilities.PrincipalID, worker string, fresh bool) (api.Job, error)
+	Take(ctx context.Context, p capabilities.PrincipalID, ask api.TakeJob) (api.Job, error)
 	Tell(ctx context.Context, p capabilities.PrincipalID, id, claim string, calls int, stage string) (api.Job, error)
 	End(ctx context.Context, p capabilities.PrincipalID, id string, said api.JobWord) (api.Job, error)
 	Cancel(ctx context.Context, p, by capabilities.PrincipalID, id string) (api.Job, error)
 	Changed() <-chan struct{}
+}
+
+// SubAgents makes the calls of sub-agents' workers; gateway/subagent implements it.
+type SubAgents interface {
+	Call(ctx context.Context, p capabilities.PrincipalID, job, claim string, n registry.Nested) (capabilities.Result, error)
 }
 
 const (
@@ -113,7 +119,7 @@ func (s *Server) takeJob(c *visit, in api.TakeJob) (api.Job, error) {
 	defer over.Stop()
 	for {
 		changed := s.opts.Jobs.Changed()
-		one, err := s.opts.Jobs.Take(ctx, c.who.Principal, in.Worker, in.Fresh)
+		one, err := s.opts.Jobs.Take(ctx, c.who.Principal, in)
 		if capabilities.CodeOf(err) != capabilities.CodeNotFound || in.Wait == 0 {
 			return one, err
 		}

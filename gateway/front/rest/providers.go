@@ -106,7 +106,7 @@ func (s *Server) addProvider(c *visit, in api.AddProvider) (api.Provider, error)
 		Name: in.Name, Kind: tools.Kind(in.Kind), Command: in.Command, URL: in.URL, Server: in.Server, Only: in.Only, Read: in.Read,
 		Write: in.Write, Net: in.Net,
 	}
-	if p.Kind == tools.KindMacro && in.Manifest != "" {
+	if p.Kind.Composed() && in.Manifest != "" { // both are YAML or JSON, with nothing that one of them lacks
 		var err error
 		if p.Manifest, err = macro.JSON([]byte(in.Manifest)); err != nil {
 			return api.Provider{}, err

@@ -123,6 +123,7 @@ type Options struct {
 	Drift      Drift
 	Turns      Turns            // default: none are kept
 	Jobs       Jobs             // default: none are kept
+	SubAgents  SubAgents        // default: there are none
 	Memory     Memory           // default: nothing is remembered
 	Governance Governance       // default: no numbers are kept
 	NodeLogs   NodeLogs         // default: none is read

@@ -3,26 +3,28 @@ package provider
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/macro"
+	"github.com/handrail-dev/handrail/gateway/subagent"
 )
 
-// A macro is a provider of one tool without a host: the gateway makes its calls. Its words about
-// itself are worked out of its file and of the tools that it uses.
+// A macro or a sub-agent is a provider of one tool without a host: the gateway makes its calls. Its
+// words about itself are worked out of its file and of the tools that it uses.
 
-// addMacro takes a macro up: its tool is a draft. A file for a macro that there is takes the
-// place of the one before, and its tool waits for a look if it says something else.
-func (b *Book) addMacro(ctx context.Context, who dispatch.Caller, record tools.Provider) (Provider, error) {
+// addComposed takes one up: its tool is a draft. A file for one that there is takes the place of
+// the one before, and its tool waits for a look if it says something else.
+func (b *Book) addComposed(ctx context.Context, who dispatch.Caller, record tools.Provider) (Provider, error) {
 	b.changing.Lock()
-	defer b.changing.Unlock() // a macro has no host: nobody is called
+	defer b.changing.Unlock() // it has no host: nobody is called
 	if before, err := b.Get(record.Name); err == nil {
-		if before.Kind != tools.KindMacro {
+		if before.Kind != record.Kind {
 			return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "there is a provider %s already", record.Name).
-				WithHint("Give the macro another name.")
+				WithHint("Give the new one another name.")
 		}
 		p := before
 		p.Provider = record
@@ -34,7 +36,7 @@ func (b *Book) addMacro(ctx context.Context, who dispatch.Caller, record tools.P
 	}
 	var others []capabilities.ToolID
 	for _, p := range b.List() {
-		if p.Kind == tools.KindMacro {
+		if p.Kind == record.Kind {
 			others = append(others, capabilities.ToolID("tool."+p.Name+".x"))
 		}
 	}
@@ -62,9 +64,15 @@ func (b *Book) addMacro(ctx context.Context, who dispatch.Caller, record tools.P
 	return added, nil
 }
 
-// compose works out what a macro says of itself, with the tools that there are now.
+// compose works out what one says of itself, with the tools that there are now.
 func (b *Book) compose(p *Provider) error {
-	_, manifest, err := macro.Offer(&p.Provider, b.opts.Registry.Get)
+	var manifest tools.ToolManifest
+	var err error
+	if p.Kind == tools.KindSubAgent {
+		_, manifest, err = subagent.Offer(&p.Provider, b.opts.Registry.Get)
+	} else {
+		_, manifest, err = macro.Offer(&p.Provider, b.opts.Registry.Get)
+	}
 	if err != nil {
 		return err
 	}
@@ -72,16 +80,36 @@ func (b *Book) compose(p *Provider) error {
 	return nil
 }
 
-// Lacks returns the tools of a macro's steps that nobody can call now: their provider is gone, say.
+// uses are the tools that one may call.
+func (p *Provider) uses() []capabilities.ToolID {
+	switch p.Kind {
+	case tools.KindMacro:
+		if m, err := macro.Read(p.Name, p.Provider.Manifest); err == nil {
+			return m.Uses()
+		}
+	case tools.KindSubAgent:
+		if a, err := subagent.Read(p.Name, p.Provider.Manifest); err == nil {
+			return a.Tools
+		}
+	}
+	return nil
+}
+
+// agentUses are the tools of a sub-agent in words, as far as a question has room for them.
+func (p *Provider) agentUses() (all []string) {
+	for i, id := range p.uses() {
+		if i == maxSteps {
+			return append(all, fmt.Sprintf("and %d more", len(p.uses())-i))
+		}
+		all = append(all, "may call "+string(id))
+	}
+	return all
+}
+
+// Lacks returns the tools of a macro or a sub-agent that nobody can call now: their provider is
+// gone, say.
 func (b *Book) Lacks(p *Provider) (gone []capabilities.ToolID) {
-	if p.Kind != tools.KindMacro {
-		return nil
-	}
-	m, err := macro.Read(p.Name, p.Provider.Manifest)
-	if err != nil {
-		return nil
-	}
-	for _, id := range m.Uses() {
+	for _, id := range p.uses() {
 		if _, ok := b.opts.Registry.Get(id); !ok {
 			gone = append(gone, id)
 		}
@@ -89,8 +117,15 @@ func (b *Book) Lacks(p *Provider) (gone []capabilities.ToolID) {
 	return gone
 }
 
-// composed registers the tool of a macro with what carries it out.
+// composed registers its tool with what carries it out.
 func (b *Book) composed(p *Provider, offered, withheld []*catalog.Descriptor) error {
+	if p.Kind == tools.KindSubAgent {
+		a, err := subagent.Read(p.Name, p.Provider.Manifest)
+		if err != nil {
+			return err
+		}
+		return b.opts.Registry.Composed(p.Name, subagent.Runner{Agent: a, Desk: b.opts.SubAgents}, offered, withheld)
+	}
 	m, err := macro.Read(p.Name, p.Provider.Manifest)
 	if err != nil {
 		return err
