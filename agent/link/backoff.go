@@ -5,6 +5,8 @@ import (
 	"time"
 
 	retry "github.com/cenkalti/backoff/v5"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // Backoff is how long to wait between attempts: a random time up to a bound that
@@ -48,15 +50,6 @@ func (b *backoff) slow() {
 }
 
 // pause waits; false if ctx ended first.
-func (b *backoff) pause(ctx context.Context) bool { return sleep(ctx, b.NextBackOff()) }
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
+func (b *backoff) pause(ctx context.Context) bool {
+	return capabilities.Sleep(ctx, b.NextBackOff()) == nil
 }

@@ -49,7 +49,7 @@ func dial(ctx context.Context, addrs []string, site capabilities.SiteID, key ed2
 		dials.Go(func() {
 			// One after the other, but without waiting for a dead address to time out
 			// (as RFC 8305 does): a gateway has addresses that only some can reach.
-			if !sleep(ctx, time.Duration(i)*dialStagger) {
+			if capabilities.Sleep(ctx, time.Duration(i)*dialStagger) != nil {
 				return
 			}
 			conn, err := dialOne(ctx, addr, site, key, cert, joining)

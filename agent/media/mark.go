@@ -140,7 +140,7 @@ func (h *Handler) tell(ctx context.Context, src *source, inv capabilities.Invoca
 		if string(word) != told {
 			told = string(word)
 			inv.Progress(capabilities.Progress{Message: "marked", Data: word})
-			if pause(ctx, tellEvery) != nil {
+			if capabilities.Sleep(ctx, tellEvery) != nil {
 				return
 			}
 		}

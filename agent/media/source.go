@@ -277,7 +277,7 @@ func (s *source) show(ctx context.Context, sc *scene) error {
 		case <-s.wake:
 		}
 		// From look to look: what a frame cost is part of its time.
-		if err := pause(ctx, least-time.Since(sc.looked)); err != nil {
+		if err := capabilities.Sleep(ctx, least-time.Since(sc.looked)); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pion/rtp"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -121,7 +122,7 @@ func retired(t *testing.T, h *Handler, src *source) <-chan struct{} {
 			if !there {
 				return
 			}
-			_ = pause(t.Context(), time.Millisecond)
+			_ = capabilities.Sleep(t.Context(), time.Millisecond)
 		}
 	}()
 	return gone

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pion/webrtc/v4"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -159,7 +160,7 @@ func TestEndOfAStalledViewer(t *testing.T) {
 			if n := v.shown.Load(); n != shown || v.free() {
 				shown, since = n, time.Now()
 			}
-			if err := pause(t.Context(), time.Millisecond); err != nil {
+			if err := capabilities.Sleep(t.Context(), time.Millisecond); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"github.com/pion/rtp"
 	"github.com/pion/rtp/codecs"
 	"github.com/pion/webrtc/v4"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 const (
@@ -125,7 +127,7 @@ func (t *track) send(ctx context.Context, f *frame, rate int) (sent bool, err er
 		written += len(payload)
 		if i%burst == burst-1 {
 			ahead := time.Duration(written) * 8 * time.Second / time.Duration(2*rate)
-			if err := pause(ctx, ahead-time.Since(started)); err != nil {
+			if err := capabilities.Sleep(ctx, ahead-time.Since(started)); err != nil {
 				return false, err
 			}
 		}
@@ -146,19 +148,5 @@ func (t *track) extend(h *rtp.Header, f *frame) {
 		if b, err := rtp.NewAbsCaptureTimeExtension(f.at).Marshal(); err == nil {
 			_ = h.SetExtension(t.timeID, b)
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

@@ -142,7 +142,7 @@ func chord(ctx context.Context, in platform.Input, keys []string, count int, hol
 		if err := in.Key(ctx, keys[last], true); err != nil {
 			return err
 		}
-		if err := pause(ctx, holding); err != nil {
+		if err := capabilities.Sleep(ctx, holding); err != nil {
 			return err
 		}
 		if err := in.Key(ctx, keys[last], false); err != nil {

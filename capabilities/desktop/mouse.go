@@ -253,14 +253,14 @@ func (m *gesture) click(ctx context.Context, in platform.Input, b platform.Butto
 	}
 	for i := range m.args.Count {
 		if i > 0 {
-			if err := pause(ctx, clickGap); err != nil {
+			if err := capabilities.Sleep(ctx, clickGap); err != nil {
 				return err
 			}
 		}
 		if err := in.Button(ctx, b, true); err != nil {
 			return err
 		}
-		if err := pause(ctx, m.duration(0)/time.Duration(m.args.Count)); err != nil {
+		if err := capabilities.Sleep(ctx, m.duration(0)/time.Duration(m.args.Count)); err != nil {
 			return err
 		}
 		if err := in.Button(ctx, b, false); err != nil {
@@ -292,7 +292,7 @@ func (m *gesture) drag(ctx context.Context, in platform.Input, b platform.Button
 	// everybody is on this machine.
 	for range 3 {
 		began := time.Now()
-		if err := pause(ctx, stride); err != nil {
+		if err := capabilities.Sleep(ctx, stride); err != nil {
 			return err
 		}
 		slow = max(slow, time.Since(began)-stride)
@@ -317,7 +317,7 @@ func (m *gesture) drag(ctx context.Context, in platform.Input, b platform.Button
 func (m *gesture) linger(ctx context.Context, in platform.Input, at platform.Point, while time.Duration) error {
 	const asleep = 50 * time.Millisecond // at least
 	for until := time.Now().Add(mostDrag); ; {
-		if err := pause(ctx, while); err != nil {
+		if err := capabilities.Sleep(ctx, while); err != nil {
 			return err
 		}
 		late, err := behind(ctx, in)
@@ -405,7 +405,7 @@ func glide(ctx context.Context, in platform.Input, line []platform.Point, whole 
 	begin := time.Now()
 	corner, until := 1, span(line[0], line[min(1, len(line)-1)])
 	for {
-		if err := pause(ctx, min(stride, whole)); err != nil {
+		if err := capabilities.Sleep(ctx, min(stride, whole)); err != nil {
 			return err
 		}
 		part := float64(time.Since(begin)) / float64(whole)

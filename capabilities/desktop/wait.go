@@ -396,7 +396,7 @@ func (w *waiter) sleep(ctx context.Context, rest time.Duration, until time.Time)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	err := pause(ctx, min(rest-time.Since(began), time.Until(until)))
+	err := capabilities.Sleep(ctx, min(rest-time.Since(began), time.Until(until)))
 	drop(w.events) // the next look sees what they told
 	drop(w.changes)
 	drop(w.pixels)

@@ -45,3 +45,45 @@ func (g *gate) pass(ctx context.Context) bool {
 		}
 	}
 }
+
+// closer is what is open, and ends at once when the node is stopped.
+type closer interface{ cut() }
+
+// hold is a gate that knows what went through it and is open still.
+type hold struct {
+	gate gate
+
+	mu   sync.Mutex
+	open map[closer]bool
+}
+
+// Hold keeps what goes out back until it is called with false: the node is stopped. All that is
+// open ends at once, in every lane: a tunnel carries what nobody here can hold back.
+func (h *hold) Hold(on bool) {
+	h.gate.set(on)
+	if !on {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c := range h.open {
+		c.cut()
+	}
+}
+
+// Held reports whether requests are kept back.
+func (h *hold) Held() bool { return h.gate.shut() }
+
+// serve takes c among those that Hold cuts, or out of them.
+func (h *hold) serve(c closer, on bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !on {
+		delete(h.open, c)
+		return
+	}
+	if h.open == nil {
+		h.open = map[closer]bool{}
+	}
+	h.open[c] = true
+}

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -23,10 +22,7 @@ type Rules struct {
 	allow Domains                    // the owner's: nil means any host
 	block Domains                    // the owner's
 	links func() ([]net.Addr, error) // networks this machine's interfaces are in
-	gate  gate                       // shut while the node is stopped
-
-	mu      sync.Mutex
-	proxies map[*Proxy]bool // that are open
+	hold                             // its proxies
 
 	// File decides on addresses of files; nil: none may be opened.
 	File func(raw string) error
@@ -37,7 +33,7 @@ type Rules struct {
 
 // NewRules reads the owner's origins, such as "http://127.0.0.1:8080".
 func NewRules(origins []string) (*Rules, error) {
-	r := &Rules{named: map[string]bool{}, proxies: map[*Proxy]bool{}, links: net.InterfaceAddrs,
+	r := &Rules{named: map[string]bool{}, links: net.InterfaceAddrs,
 		Lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}}
@@ -66,34 +62,6 @@ func (r *Rules) Narrow(allow, block []string) (err error) {
 
 // Limited reports whether the owner has a list of domains.
 func (r *Rules) Limited() bool { return r.allow != nil || r.block != nil }
-
-// Hold keeps new requests back until it is called with false: the node is stopped. Open
-// requests end at once, in every lane: a tunnel carries what nobody here can hold back.
-func (r *Rules) Hold(on bool) {
-	r.gate.set(on)
-	if !on {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for p := range r.proxies {
-		p.cut()
-	}
-}
-
-// serve takes a proxy among those that Hold cuts, or out of them.
-func (r *Rules) serve(p *Proxy, on bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if on {
-		r.proxies[p] = true
-	} else {
-		delete(r.proxies, p)
-	}
-}
-
-// Held reports whether requests are kept back.
-func (r *Rules) Held() bool { return r.gate.shut() }
 
 // checkHost decides on a host by its name: the owner's lists, and what the grants
 // of the call leave (nil: all). An origin that the owner named is on the owner's

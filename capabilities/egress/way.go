@@ -32,17 +32,14 @@ type shared struct {
 	// public has hosts reached that nobody named, where their addresses are public.
 	public bool
 	rules  *Rules
-	gate   gate
+	hold
 	// reached is told each target that a connection was made to; nil: nobody.
 	reached func(target string)
 
 	mu      sync.Mutex
 	refused map[string]*Refused // by target
 	seq     uint64
-	open    map[closer]bool // what Hold ends
 }
-
-type closer interface{ cut() }
 
 // namedHost is one entry: "example.com", "*.example.com", "127.0.0.1:8080".
 type namedHost struct {
@@ -74,7 +71,7 @@ func NewWay(hosts []string, flag string) (*Way, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Way{shared: &shared{flag: flag, rules: rules, refused: map[string]*Refused{}, open: map[closer]bool{}}}
+	w := &Way{shared: &shared{flag: flag, rules: rules, refused: map[string]*Refused{}}}
 	if len(hosts) > maxHosts {
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "at most %d hosts", maxHosts)
 	}
@@ -353,28 +350,4 @@ func (w *Way) Dial(ctx context.Context, _, target string) (net.Conn, error) {
 		w.reached(net.JoinHostPort(plainAddr(host), port))
 	}
 	return conn, nil
-}
-
-// Hold keeps what goes out back until it is called with false, and ends what is open: the node
-// is stopped.
-func (w *Way) Hold(on bool) {
-	w.gate.set(on)
-	if !on {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for c := range w.open {
-		c.cut()
-	}
-}
-
-func (w *Way) serve(c closer, on bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if on {
-		w.open[c] = true
-	} else {
-		delete(w.open, c)
-	}
 }

@@ -68,7 +68,7 @@ func turnSwitch(cmd *cobra.Command, action, reason string) (h api.Halted, raw js
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "An agent had its hands on this device when everything was stopped; waiting %s until that is over.\n",
 			terminal.Count(int(left.Seconds()), "second"))
-		if err := sleepOr(cmd.Context(), left); err != nil {
+		if err := capabilities.Sleep(cmd.Context(), left); err != nil {
 			return h, nil, err
 		}
 	}

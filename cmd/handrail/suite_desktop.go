@@ -64,7 +64,7 @@ func runDesktopSuite(cmd *cobra.Command, o suiteOptions, sandbox sandboxFlag, pe
 		options.Person = func(ctx context.Context) error {
 			// Only the mouse itself tells that it was moved: the call that runs ends by it.
 			fmt.Fprintln(cmd.ErrOrStderr(), "Move the mouse now, for a second, and let go.")
-			return sleepOr(ctx, 3*time.Second)
+			return capabilities.Sleep(ctx, 3*time.Second)
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), "A person is asked for. Press Enter when you sit at this desktop.")
 		_, _ = bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
@@ -76,16 +76,6 @@ func runDesktopSuite(cmd *cobra.Command, o suiteOptions, sandbox sandboxFlag, pe
 				"  handrail ci --desktop -- handrail suite desktop\n\n")
 	}
 	return o.told(cmd, &say, report, err)
-}
-
-// sleepOr waits, or until ctx ends.
-func sleepOr(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // desktopTools are those that 'handrail ci --desktop' grants.
