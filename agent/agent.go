@@ -194,7 +194,8 @@ func (a *Agent) linkOptions() link.Options {
 		},
 		Readiness: a.readiness, ReadinessChanged: o.HostedChanged, Stop: a.stops, StopChanged: a.stop.Changed, OnStop: a.heedSite,
 		OnLaneClosed: a.runner.CloseLane, OnSecretsDone: a.runner.SecretsDone, OnOrigins: a.avoid, OnFloor: a.guard.Connected, Head: a.head,
-		Pools: a.runner.Pools, OnGatewayHead: a.keepGatewayHead, OnKey: a.onKey,
+		Pools: a.runner.Pools, OnGatewayHead: a.keepGatewayHead, OnRestored: a.siteRestored,
+		OnKey:   a.onKey,
 		Profile: pairing.Profile{Host: host, Platform: runtime.GOOS, Arch: runtime.GOARCH, Agent: o.Version, Offers: a.Offers()},
 	}
 }
@@ -289,6 +290,14 @@ func (a *Agent) onKey(key ed25519.PrivateKey) {
 	public := chain.PublicKey(key)
 	a.logKey.Store(&public)
 	a.journal.SetKey(key)
+}
+
+// siteRestored goes on with the ledger of a site that was restored, and keeps the proof of the one
+// before.
+func (a *Agent) siteRestored(generation uint64) {
+	if err := a.journal.SetHeadsAside(generation); err != nil {
+		a.opts.Log.Error("ledger.heads_not_kept", "generation", generation, "err", err)
+	}
 }
 
 // keepGatewayHead keeps what proves a truncation of the gateway's ledger.

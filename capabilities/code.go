@@ -112,6 +112,11 @@ const (
 
 	CodePushUnavailable Code = "push_unavailable"
 
+	CodeBackupLocked   Code = "backup_locked"
+	CodeBackupDamaged  Code = "backup_damaged"
+	CodeDiskFull       Code = "disk_full"
+	CodeSiteSuperseded Code = "site_superseded"
+
 	CodeToolRestricted    Code = "tool_restricted"
 	CodeRunnerQuarantined Code = "runner_quarantined"
 
@@ -228,6 +233,11 @@ var codeTable = map[Code]CodeInfo{
 	CodeArtifactSpace:       {"There is no room for the file.", "Fetch and remove what is no longer needed, or ask the admin for more room.", true, 507, StatusError, ActionListArtifacts},
 
 	CodePushUnavailable: {"The browser's push service did not take a message.", "Look into the gateway's log; it needs a way to that service over HTTPS.", true, 502, StatusError, ""},
+
+	CodeBackupLocked:   {"The backup does not open with that passphrase or key.", "Give the passphrase or the key that it was sealed with.", false, 403, StatusError, ""},
+	CodeBackupDamaged:  {"The backup is damaged or was cut short, so nothing of it was used.", "Fetch it again from where it was made, or use another one.", false, 422, StatusError, ""},
+	CodeDiskFull:       {"There is no room left on the disk, so nothing was kept.", "Free some, and do it again.", true, 507, StatusError, ""},
+	CodeSiteSuperseded: {"A later copy of this site was restored, and this gateway is the older one.", "Leave this one stopped and use the later one. Where that one is lost, restore a backup here: it becomes the latest.", false, 409, StatusError, ""},
 
 	CodeToolRestricted:    {"A call of this tool did something privileged that it was never granted, and nobody has reviewed the tool since.", "An admin reviews its manifest and lets it be called again.", false, 403, StatusDenied, ActionReviewDrift},
 	CodeRunnerQuarantined: {"The runner of this call did again and again what it was not granted, and takes no calls.", "An admin looks at the drift events and lifts the quarantine.", false, 403, StatusDenied, ActionListDrift},

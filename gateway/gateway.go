@@ -26,6 +26,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/admin"
+	"github.com/handrail-dev/handrail/gateway/backup"
 	"github.com/handrail-dev/handrail/gateway/bus"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
@@ -33,6 +34,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/front/mcp"
 	"github.com/handrail-dev/handrail/gateway/front/rest"
+	"github.com/handrail-dev/handrail/gateway/generation"
 	"github.com/handrail-dev/handrail/gateway/governance"
 	"github.com/handrail-dev/handrail/gateway/job"
 	"github.com/handrail-dev/handrail/gateway/knowledge"
@@ -167,6 +169,9 @@ type Gateway struct {
 	hooks []webhook.Hook     // who is told what waits for a person
 	heads chan nodeHead      // of nodes' logs, on their way into the ledger
 
+	generation generation.State
+	later      chan superseded // a node's proof of a later copy of the site
+
 	turned chan nodeStop // nodes' stop switches, on their way into the store
 
 	drain sync.Once
@@ -180,6 +185,7 @@ func Open(ctx context.Context, o Options) (_ *Gateway, err error) {
 	}
 	g := &Gateway{
 		opts: o, log: o.Log, began: time.Now(), metrics: metrics.New(), heads: make(chan nodeHead, 256), turned: make(chan nodeStop, 1024),
+		later: make(chan superseded, 1),
 	}
 	g.metrics.Process()
 	defer func() {
@@ -194,6 +200,9 @@ func Open(ctx context.Context, o Options) (_ *Gateway, err error) {
 		reading.Go(func() { g.opts.Catalog, unread = catalog.Embedded() })
 	}
 	key, seal, err := g.openStore(ctx)
+	if err == nil {
+		err = errors.Join(g.generation.Superseded(), store.DropSnapshot(ctx, g.path(backup.SnapshotName)))
+	}
 	if err == nil && o.Prepare != nil {
 		err = o.Prepare(ctx)
 	}
@@ -230,22 +239,29 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 	if seal, err = loadSeal(g.path("seal.key")); err != nil {
 		return nil, nil, err
 	}
-	var migrations []store.Migration
-	for _, room := range [][]store.Migration{
-		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(),
-		nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(),
-		provider.Migrations(), signin.Migrations(), bus.Migrations(), knowledge.Migrations(), turn.Migrations(), job.Migrations(),
-		governance.Migrations(), events.Migrations(), admin.Migrations(),
-	} {
-		migrations = append(migrations, room...)
+	if g.Store, err = store.Open(ctx, store.Options{Path: g.path("store.db"), Migrations: migrations(), Log: g.log}); err != nil {
+		return nil, nil, err
 	}
-	if g.Store, err = store.Open(ctx, store.Options{Path: g.path("store.db"), Migrations: migrations, Log: g.log}); err != nil {
+	if g.generation, err = generation.Load(ctx, g.Store); err != nil {
 		return nil, nil, err
 	}
 	id := pairing.GatewayIDOf(key.Public().(ed25519.PublicKey))
 	g.Ledger, err = ledger.Open(ctx,
 		ledger.Options{Store: g.Store, Chain: string(id), Key: key, Retention: g.opts.LedgerRetention, Log: g.log})
 	return key, seal, err
+}
+
+// migrations are the tables of every room.
+func migrations() (all []store.Migration) {
+	for _, room := range [][]store.Migration{
+		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(),
+		nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(),
+		provider.Migrations(), signin.Migrations(), bus.Migrations(), knowledge.Migrations(), turn.Migrations(), job.Migrations(),
+		governance.Migrations(), events.Migrations(), admin.Migrations(), generation.Migrations(),
+	} {
+		all = append(all, room...)
+	}
+	return all
 }
 
 // keep opens what lasts besides: policy, outcomes, artifacts, the stop switch, nodes.
@@ -303,6 +319,7 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 	g.Nodes, err = nodes.New(nodes.Options{
 		Store: g.Store, Site: g.site, Key: key, Addr: g.opts.QUIC, Advertise: g.advertise(), CatalogHash: g.Registry.Founded(),
 		Record: g.recordNode, Head: g.head, OnNodeHead: g.nodeHead, Stop: g.Switch.Now, OnStop: g.nodeTurned, OnVerdict: g.verdict,
+		Mark: g.site.Mark(g.generation.Generation), OnSuperseded: g.onSuperseded,
 		Origins: g.origins, Log: g.log,
 		TakesSteps: func(c capabilities.CapabilityID) bool {
 			d, ok := g.Registry.ByCapability(c)
@@ -457,6 +474,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	act.Go(func() error { return g.followRules(actCtx) })
 	act.Go(func() error { return g.askDevices(actCtx) })
 	act.Go(func() error { return g.keepTurns(actCtx) })
+	act.Go(func() error { return g.heedSuperseded(actCtx) })
 	act.Go(func() error { return g.mcp.Run(actCtx) })
 	act.Go(func() error { return g.Front.Run(actCtx) })
 	act.Go(func() error { // a store that fails ends everything

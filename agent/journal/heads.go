@@ -3,6 +3,7 @@ package journal
 import (
 	"crypto/ed25519"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -150,3 +151,33 @@ func (j *Journal) KeepGatewayHead(head chain.Head) error {
 
 // GatewayHead returns the head kept for a gateway.
 func (j *Journal) GatewayHead(name string) (chain.Head, bool) { return j.heads.get(name) }
+
+// SetHeadsAside keeps what heads of gateways are known in a file of that generation of the site,
+// and goes on without them: the ledger of a site that was restored from a backup ends before what
+// it was. The file is the proof of what there was.
+func (j *Journal) SetHeadsAside(generation uint64) error {
+	h := &j.heads
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []chain.Head
+	for name, head := range h.all {
+		if name != j.opts.Chain {
+			list = append(list, head)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	data, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	if err := replaceFile(fmt.Sprintf("%s.before-%d", h.path, generation), data); err != nil {
+		return err
+	}
+	for _, head := range list {
+		delete(h.all, head.Chain)
+	}
+	h.dirty = true
+	return nil
+}

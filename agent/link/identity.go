@@ -25,6 +25,8 @@ type Identity struct {
 	// Door is where the gateway serves HTTPS and by which certificate, if the paste said
 	// so; else its zero value.
 	Door Door
+	// Mark is the highest generation of the site that a gateway has proven.
+	Mark pairing.Mark
 	// Cert is nil while the site has not approved the node yet, or after it ended.
 	Cert *x509.Certificate
 }
@@ -57,6 +59,8 @@ type identityJSON struct {
 	Fingerprint string              `json:"key_fingerprint"`
 	Door        *Door               `json:"door,omitempty"`
 	Cert        []byte              `json:"cert,omitempty"` // DER
+	Generation  uint64              `json:"generation,omitempty"`
+	Proof       []byte              `json:"generation_proof,omitempty"`
 }
 
 // LoadIdentity reads the identity kept in dir. A device that never joined has none:
@@ -77,7 +81,9 @@ func LoadIdentity(dir string) (*Identity, error) {
 	if _, err := pairing.ParseSiteID(string(j.Site)); err != nil || len(j.Addrs) == 0 {
 		return damaged(err)
 	}
-	id := &Identity{Site: j.Site, Node: j.Node, Addrs: j.Addrs, Label: j.Label, Trust: j.Trust}
+	id := &Identity{
+		Site: j.Site, Node: j.Node, Addrs: j.Addrs, Label: j.Label, Trust: j.Trust, Mark: pairing.Mark{Generation: j.Generation, Proof: j.Proof},
+	}
 	if id.Key, err = keyNamed(dir, j.Fingerprint); err != nil {
 		return damaged(err)
 	}
@@ -122,6 +128,7 @@ func fingerprintOf(key ed25519.PrivateKey) string {
 func (id *Identity) save(dir string) error {
 	j := identityJSON{
 		Version: 1, Site: id.Site, Node: id.Node, Addrs: id.Addrs, Label: id.Label, Trust: id.Trust, Fingerprint: fingerprintOf(id.Key),
+		Generation: id.Mark.Generation, Proof: id.Mark.Proof,
 	}
 	if id.Door.Addr != "" {
 		j.Door = &id.Door

@@ -87,6 +87,9 @@ type Options struct {
 	// its own pages; none: it does not say. Default: dropped.
 	OnOrigins     func(origins []string)
 	OnGatewayHead func(gateway ed25519.PublicKey, head wire.Head)
+	// OnRestored is told, before what else a gateway says, that its site was restored from a backup
+	// since this node met it: what it wrote down after that backup is gone. Default: dropped.
+	OnRestored func(generation uint64)
 	// OnKey is told, before each hello, the key this node shows from now on: it
 	// rotates.
 	OnKey func(key ed25519.PrivateKey)
@@ -174,6 +177,9 @@ func New(o Options) (*Link, error) {
 	if o.OnGatewayHead == nil {
 		o.OnGatewayHead = func(ed25519.PublicKey, wire.Head) {}
 	}
+	if o.OnRestored == nil {
+		o.OnRestored = func(uint64) {}
+	}
 	if o.OnFloor == nil {
 		o.OnFloor = func(uint64) {}
 	}
@@ -236,6 +242,10 @@ func (l *Link) Run(ctx context.Context) error {
 			// Two processes with one identity would throw each other out forever.
 			l.log.Warn("node.taken_over", "node", id.Node, "hint", "the same identity is used twice")
 			wait.slow()
+		}
+		if capabilities.CodeOf(told) == capabilities.CodeSiteSuperseded {
+			l.log.Error("node.site_superseded", "node", id.Node, "generation", id.Mark.Generation, "hint", "an older copy of the site answers here")
+			wait.slow() // its later copy may come back at this address
 		}
 		showKey = badCertificate(ended)
 		l.log.Warn("node.disconnected", "node", id.Node, "after", time.Since(began).Round(time.Millisecond), "err", ended)
@@ -305,6 +315,7 @@ func (l *Link) hello(ctx context.Context, conn *quic.Conn) (*session, error) {
 	h.Version, h.MinVersion, h.Node = wire.Version, wire.MinVersion, l.id.Node
 	h.Steps, h.TakesDone, h.Elicits, h.AsksHosts, h.Asks = true, true, true, true, l.opts.OnQuestions != nil
 	h.Addrs = deviceAddrs()
+	h.Generation, h.GenerationProof = l.id.Mark.Generation, l.id.Mark.Proof
 	stopped := l.opts.Stop()
 	h.StopEpoch, h.Stopped, h.SiteEpoch, h.SiteStopped = stopped.Epoch, stopped.On, stopped.SiteEpoch, stopped.SiteOn
 	if err := wire.Write(control, &h); err != nil {
@@ -318,6 +329,9 @@ func (l *Link) hello(ctx context.Context, conn *quic.Conn) (*session, error) {
 	s.ack = m.(*wire.HelloAck)
 	if s.ack.Version < wire.MinVersion || s.ack.Version > wire.Version {
 		return nil, capabilities.Errorf(capabilities.CodeVersionSkew, "the gateway wants protocol version %d", s.ack.Version)
+	}
+	if err := l.heedMark(conn, pairing.Mark{Generation: s.ack.Generation, Proof: s.ack.GenerationProof}); err != nil {
+		return nil, err
 	}
 	if s.ack.CatalogSkew {
 		l.log.Warn("node.catalog_skew", "node", l.id.Node, "hint", "node and gateway are of different builds; calls that differ are refused")

@@ -20,6 +20,7 @@ const (
 	CloseHeartbeat   CloseCode = 9 // no heartbeat (or no answer to it) for too long
 	CloseJoined      CloseCode = 10
 	CloseStaleKey    CloseCode = 11 // the key was rotated away
+	CloseSuperseded  CloseCode = 12 // the gateway is an older copy of its site
 )
 
 // Code returns the public code for a close, CodeNodeDisconnected for those that a
@@ -36,6 +37,8 @@ func (c CloseCode) Code() capabilities.Code {
 		return capabilities.CodeVersionSkew
 	case CloseOverloaded:
 		return capabilities.CodeOverloaded
+	case CloseSuperseded:
+		return capabilities.CodeSiteSuperseded
 	case CloseProtocol:
 		return capabilities.CodeInvalidRequest
 	}

@@ -44,6 +44,10 @@ type Hello struct {
 	Asks      bool     `cbor:"19,keyasint,omitempty"` // takes Questions
 	Elicits   bool     `cbor:"20,keyasint,omitempty"` // takes tickets with Elicits
 	AsksHosts bool     `cbor:"21,keyasint,omitempty"` // takes tickets with AsksHosts
+	// Generation is the highest of its site that the node was told, and GenerationProof the site
+	// key's signature over it (pairing.Mark).
+	Generation      uint64 `cbor:"22,keyasint,omitempty"`
+	GenerationProof []byte `cbor:"23,keyasint,omitempty"`
 }
 
 // HelloAck makes the connection usable.
@@ -66,6 +70,10 @@ type HelloAck struct {
 	// Origins are where the gateway serves its own pages, such as https://10.0.0.5:7480:
 	// what a person's own browser shows of them no call is to see.
 	Origins []string `cbor:"11,keyasint,omitempty"`
+	// Generation of the site, and its proof, as in Hello; a node ends the connection to a gateway
+	// of a lower one than it knows.
+	Generation      uint64 `cbor:"12,keyasint,omitempty"`
+	GenerationProof []byte `cbor:"13,keyasint,omitempty"`
 }
 
 // MaxOrigins bounds HelloAck.Origins, MaxOrigin the bytes of each.
@@ -230,10 +238,18 @@ func (h *Hello) check() error {
 	if err := names("a name", maxName, string(h.Node), h.Agent, h.Platform, h.Arch, h.Host); err != nil {
 		return err
 	}
-	if err := addresses(h.Addrs); err != nil {
+	if err := errors.Join(addresses(h.Addrs), mark(h.Generation, h.GenerationProof)); err != nil {
 		return err
 	}
 	return h.LogHead.check()
+}
+
+// mark checks the form of a generation; its proof is for whom knows the site's key.
+func mark(generation uint64, proof []byte) error {
+	if generation > maxEpoch || (generation == 0) != (len(proof) == 0) || len(proof) != 0 && len(proof) != 64 {
+		return errors.New("a generation has a proof of 64 bytes, and none has none")
+	}
+	return nil
 }
 
 func addresses(list [][]byte) error {
@@ -254,6 +270,9 @@ func (h *HelloAck) check() error {
 	}
 	if h.SiteEpoch > maxEpoch {
 		return errors.New("a stop epoch is out of range")
+	}
+	if err := mark(h.Generation, h.GenerationProof); err != nil {
+		return err
 	}
 	if len(h.Allow) > MaxCapabilities {
 		return fmt.Errorf("more than %d capabilities", MaxCapabilities)

@@ -135,6 +135,9 @@ const adminName = "admin"
 
 // openGateway opens the gateway of data and makes sure that its tokens are there.
 func openGateway(ctx context.Context, data datadir.Dir, o gateway.Options) (*gateway.Gateway, error) {
+	if err := data.HalfRestored(); err != nil {
+		return nil, err
+	}
 	if err := data.Make(data.Gateway()); err != nil {
 		return nil, err
 	}

@@ -110,7 +110,8 @@ func newRootCmd() *cobra.Command {
 		access.NewSecretCmd(), provider.NewProviderCmd(), roster.NewSatelliteCmd(newSatelliteJoinCmd(), newSatelliteRunCmd()),
 		consent.NewApprovalsCmd(), consent.NewApproveCmd(), consent.NewDenyCmd(), consent.NewTUICmd(), consent.NewTasksCmd(),
 		record.NewCallsCmd(), newTurnsCmd(), newJobsCmd(), newMemoryCmd(), invoke.NewArtifactsCmd(), consent.NewGrantCmd(), newStopCmd(),
-		newResumeCmd(), rules.NewPolicyCmd(), record.NewDriftCmd(), record.NewLedgerCmd(), newStatusCmd(), newDoctorCmd())
+		newResumeCmd(), rules.NewPolicyCmd(), record.NewDriftCmd(), record.NewLedgerCmd(), newStatusCmd(), newDoctorCmd(),
+		newBackupCmd(), newRestoreCmd())
 	root.AddCommand(newVersionCmd(), newCISiteCmd())
 	root.InitDefaultCompletionCmd("completion") // with a command's name it is made although none is called yet
 	wrapArgs(root)

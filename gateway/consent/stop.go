@@ -38,10 +38,15 @@ func (c *Consent) Halt(node capabilities.NodeID) (grants int) {
 // HaltIn takes those grants out of the store.
 func (c *Consent) HaltIn(tx *store.Tx, node capabilities.NodeID) error {
 	if node == "" {
-		_, err := tx.Exec(`DELETE FROM grant_store`)
-		return err
+		return EndAllIn(tx)
 	}
 	_, err := tx.Exec(`DELETE FROM grant_store WHERE json_extract(body, '$.node') = $1`, string(node))
+	return err
+}
+
+// EndAllIn takes every grant out of the store, where nobody has loaded them.
+func EndAllIn(tx *store.Tx) error {
+	_, err := tx.Exec(`DELETE FROM grant_store`)
 	return err
 }
 

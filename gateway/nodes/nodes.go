@@ -54,6 +54,11 @@ type Options struct {
 	// OnStop is told what each node says of its own stop switch, with locks held:
 	// it must not block and call nothing of Nodes; default: nobody.
 	OnStop func(node capabilities.NodeID, epoch uint64, on bool)
+	// Mark is of which generation of its site this gateway is; default: its site was never restored.
+	Mark pairing.Mark
+	// OnSuperseded is told that a node has met a later generation of the site, which its proof
+	// shows; such a node is turned away. It must not block. Default: nobody.
+	OnSuperseded func(node capabilities.NodeID, later pairing.Mark)
 	// OnVerdict judges what the person at a node's device answered there, and returns why it does
 	// not count; default: nothing does.
 	OnVerdict func(capabilities.NodeID, wire.Verdict) error
@@ -153,6 +158,9 @@ func New(o Options) (*Nodes, error) {
 	}
 	if o.OnStop == nil {
 		o.OnStop = func(capabilities.NodeID, uint64, bool) {}
+	}
+	if o.OnSuperseded == nil {
+		o.OnSuperseded = func(capabilities.NodeID, pairing.Mark) {}
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -172,6 +172,14 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 	if hello.MinVersion > wire.Version || hello.Version < wire.MinVersion {
 		return greeting{}, wire.CloseVersion
 	}
+	if later := (pairing.Mark{Generation: hello.Generation, Proof: hello.GenerationProof}); later.Generation > n.opts.Mark.Generation {
+		if err := n.opts.Site.VerifyMark(later); err != nil {
+			n.log.Warn("node.protocol", "node", peer.Node, "err", err)
+			return greeting{}, wire.CloseProtocol
+		}
+		n.opts.OnSuperseded(peer.Node, later)
+		return greeting{}, wire.CloseSuperseded
+	}
 	if err := n.recordHello(conn.Context(), peer, hello); err != nil {
 		n.log.Error("node.hello", "node", peer.Node, "err", err)
 		return greeting{}, wire.CloseInternal
@@ -200,6 +208,7 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 			Version: min(hello.Version, wire.Version), Gateway: string(n.gateway), Epoch: s.epoch,
 			HeartbeatMS: uint32(n.opts.Heartbeat.Milliseconds()), SequenceFloor: s.floor, GatewayHead: n.opts.Head(),
 			Allow: r.allow, CatalogSkew: hello.CatalogHash != n.opts.CatalogHash, SiteEpoch: epoch, SiteStopped: stopped, Origins: n.opts.Origins(),
+			Generation: n.opts.Mark.Generation, GenerationProof: n.opts.Mark.Proof,
 		}
 	})
 	if err != nil {

@@ -308,3 +308,31 @@ func (w testWriter) Write(p []byte) (int, error) {
 	w.t.Log(strings.TrimRight(string(p), "\n"))
 	return len(p), nil
 }
+
+// Move stops the gateway in good order, and goes on with another folder of one at the same
+// addresses: a copy that was made of this site.
+func (s *Site) Move(dir string) {
+	s.T.Helper()
+	s.stop()
+	s.Dir = dir
+	s.open()
+}
+
+// Stray stops the gateway in good order and runs the one of another folder at its addresses until
+// that ends by itself. It returns why, and leaves no gateway.
+func (s *Site) Stray(dir string) error {
+	s.T.Helper()
+	s.stop()
+	cat, err := Catalog()
+	must(s.T, err)
+	g, err := gateway.Open(context.Background(), gateway.Options{
+		Dir: dir, HTTP: s.http, QUIC: s.quic, Catalog: cat, Version: "test", Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), Within)
+	defer cancel()
+	return g.Run(ctx)
+}

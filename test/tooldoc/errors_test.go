@@ -38,6 +38,7 @@ var groups = map[capabilities.Code]string{
 	capabilities.CodeLocationUnavailable: "Position",
 	capabilities.CodeArtifactUnavailable: "Files",
 	capabilities.CodePushUnavailable:     "Notices",
+	capabilities.CodeBackupLocked:        "Backups",
 	capabilities.CodeToolRestricted:      "Drift",
 	capabilities.CodeLedgerCorrupt:       "The rest",
 }

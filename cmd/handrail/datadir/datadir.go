@@ -75,6 +75,22 @@ func (d Dir) Command(argv ...string) string {
 	return command.Join(append(append([]string{"handrail"}, argv...), d.Given()...)...)
 }
 
+// Restoring is where a backup is unpacked before it takes the gateway's place.
+func (d Dir) Restoring() string { return filepath.Join(string(d), "gateway.restoring") }
+
+// HalfRestored refuses a data directory in which a restore began and did not end: a start would
+// make another site there.
+func (d Dir) HalfRestored() error {
+	if _, err := os.Stat(d.Restoring()); err != nil {
+		return nil
+	}
+	if _, err := os.Stat(d.Gateway()); err == nil {
+		return nil
+	}
+	return capabilities.Errorf(capabilities.CodeConflict, "A restore in %s did not end.", d).
+		WithHint("Run it again, or remove the folder gateway.restoring there for a new site.")
+}
+
 // Private refuses a directory that other users can enter.
 func Private(dir string) error {
 	info, err := os.Stat(dir)

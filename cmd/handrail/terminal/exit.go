@@ -80,12 +80,15 @@ var ExitCodes = map[capabilities.Code]int{
 	capabilities.CodeForbidden:       ExitForbidden,
 	capabilities.CodeHandsElsewhere:  ExitForbidden,
 	capabilities.CodeOriginRefused:   ExitForbidden,
+	capabilities.CodeBackupLocked:    ExitForbidden,
 
 	capabilities.CodeApprovalPending: ExitPending,
 	capabilities.CodePairingPending:  ExitPending,
 
-	capabilities.CodeLedgerCorrupt: ExitIntegrity,
-	capabilities.CodeSiteMismatch:  ExitIntegrity,
+	capabilities.CodeLedgerCorrupt:  ExitIntegrity,
+	capabilities.CodeSiteMismatch:   ExitIntegrity,
+	capabilities.CodeBackupDamaged:  ExitIntegrity,
+	capabilities.CodeSiteSuperseded: ExitIntegrity,
 }
 
 // ExitCode returns the process's exit code for err.

@@ -16,6 +16,19 @@ type Started struct {
 	Site     capabilities.SiteID `json:"site_id"`
 }
 
+// SiteRestored is the body of gateway.site.restored: this copy of the site was made of a backup.
+type SiteRestored struct {
+	Generation uint64    `json:"generation"`
+	MadeAt     time.Time `json:"backup_made_at"`
+	Version    string    `json:"backup_version"` // of the program that made it
+}
+
+// SiteSuperseded is the body of gateway.site.superseded: a node proved a later copy of the site.
+type SiteSuperseded struct {
+	Generation uint64 `json:"generation"`
+	Later      uint64 `json:"later"`
+}
+
 // NodeJoined is the body of node.joined.
 type NodeJoined struct {
 	Invite   string   `json:"invite_id"`
