@@ -2,7 +2,6 @@ package browser
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -24,17 +23,17 @@ import (
 //  3. outcome, queued right behind the input: it answers at the first evidence the
 //     page shows (mutation, value, focus, scroll, …; a change that comes after the
 //     event's own tasks has to be one that does not come again, decision 102), while
-//     conclude watches for what only Chrome can tell (navigation, request, dialog, new
+//     awaitOutcome watches for what only Chrome can tell (navigation, request, dialog, new
 //     tab, download, file chooser). If nothing shows for quietWait after the event was
 //     seen, the action is a suspected no-op. Nothing is slept through. Requests that the
 //     action began are waited for with what they change (follows.go).
 //
-// The action ends in a verdict: confirmed with its evidence; suspected_noop; partial
-// where less happened than asked; unverifiable where the page took the event and kept
-// what it does to itself, as a canvas does, or changes all the time. No evidence holds
-// a word of the page's or the caller's, but for the host of an address that did not
-// open. result (acted.go) adds the address, an open dialog, downloads, the tabs that were opened, a
-// script's exception where nothing else happened, and a snapshot if it was asked for.
+// The action ends in a verdict (evidence.go): its effect and the causes that were seen, which
+// phrase.go words. An effect is confirmed; suspected_noop; partial where less happened than
+// asked; unverifiable where the page took the event and kept what it does to itself, as a
+// canvas does, or changes all the time. result (acted.go) adds the address, an open dialog,
+// downloads, the tabs that were opened, a script's exception where nothing else happened, and
+// a snapshot if it was asked for.
 //
 // Fields are another way (fill.go, choose.go, type.go; page/field.js): the page script
 // edits them itself, as real editing, and judges what they hold then. Text goes in as
@@ -113,7 +112,7 @@ const (
 
 // outcomeOf is the answer of part 3.
 type outcomeOf struct {
-	Found     string `json:"found"` // the first evidence, one of page/outcome.js's fixed phrases
+	Found     string `json:"found"` // the first evidence, one of pageCauses; empty: none
 	Missed    bool   `json:"missed"`
 	Seen      bool   `json:"seen"`
 	Handled   bool   `json:"handled"` // the page took the event for itself
@@ -133,14 +132,6 @@ type there struct {
 	URL   string `json:"url"`
 	Title string `json:"title"`
 }
-
-// verdict is what an action was seen to do.
-type verdict struct {
-	effect   capabilities.Effect
-	evidence string
-}
-
-func confirmed(evidence string) verdict { return verdict{capabilities.EffectConfirmed, evidence} }
 
 // page returns the lane's tab, ready to be worked with, and binds the call to its
 // life.
@@ -206,73 +197,13 @@ func (c *call) input() context.Context {
 }
 
 // conclude is part 3: it waits for the input's outcome in the page and in what
-// Chrome reports.
+// Chrome reports. missed: the input reached something else.
 func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err error) {
 	before := c.before
 	c.stayed = false
-	asked := w.put(c.ctx, "outcome", map[string]int64{
-		"wait": eventWait.Milliseconds(), "quiet": quietWait.Milliseconds(),
-	})
-	var seen outcomeOf
-	var acknowledged <-chan struct{} // Chrome says that the page had the input
-	var late <-chan time.Time
-	hung := time.NewTimer(time.Hour)
-	defer hung.Stop()
-	if len(sent) > 0 {
-		acknowledged = sent[len(sent)-1].done
-	}
-	looked := false // at what else the page's task did
-	for done := false; !done; {
-		now, changed := c.tab.look()
-		// After a dialog that was answered beforehand the page goes on at once. A page
-		// that sends requests may send more in the same task.
-		if v, ok := c.reported(before, now); ok && (v.evidence == sentRequest || v.evidence == newAddress) && !looked {
-			looked = true
-			w.put(c.ctx, "tasks", struct{}{}).get(c.ctx, nil)
-			continue
-		} else if ok && (now.dialogs == before.dialogs || now.open != nil) {
-			v, err = c.arrive(before, v)
-			return v, false, err
-		}
-		select {
-		case <-asked.reply.done:
-			err := asked.get(c.ctx, &seen)
-			if contextLost(err) {
-				if w.frame != nil &&
-					c.tab.awaitFor(c.ctx, frameWait, func(s tabState) bool { return departed(before, s) || s.frameDocuments != before.frameDocuments }) {
-					if now, _ := c.tab.look(); !departed(before, now) {
-						return confirmed(newFrameDocument), false, nil
-					}
-				}
-				v, err = c.arrive(before, confirmed(newDocument))
-				return v, false, err
-			}
-			if err != nil {
-				return verdict{}, false, err
-			}
-			done = true
-		case <-acknowledged:
-			acknowledged = nil
-			t := time.NewTimer(quietWait)
-			defer t.Stop()
-			late = t.C
-			if w.frame != nil { // a page that hangs is freed with the call; beside a frame that does, it goes on
-				hung.Reset(hangWait)
-			}
-		case <-late:
-			late = nil
-			w.put(c.ctx, "swallowed", struct{}{})
-		case <-hung.C:
-			if !c.tab.ping(w.s, time.Second) {
-				return verdict{
-					capabilities.EffectUnverifiable, "the frame took the input and has not answered since: a script of it may run without end",
-				}, false, nil
-			}
-			hung.Reset(hangWait)
-		case <-changed:
-		case <-c.ctx.Done():
-			return verdict{}, false, c.ctx.Err()
-		}
+	seen, v, err := c.awaitOutcome(w, sent)
+	if err != nil || len(v.seen) > 0 {
+		return v, false, err
 	}
 	c.stayed = seen.Stayed
 	if seen.Missed {
@@ -282,10 +213,7 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 		c.lane.copiedByKey(seen.Copied)
 	}
 	for _, p := range sent {
-		if _, err := p.wait(c.ctx); err != nil {
-			if contextLost(err) {
-				continue
-			}
+		if _, err := p.wait(c.ctx); err != nil && !contextLost(err) {
 			return verdict{}, false, err
 		}
 	}
@@ -301,59 +229,130 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 		c.tab.awaitFor(c.ctx, eventWait, func(s tabState) bool { return s.choosers != before.choosers })
 	}
 	now, _ := c.tab.look()
-	if v, ok := c.reported(before, now); ok {
+	if v, ok := reported(before, now); ok {
 		v, err = c.arrive(before, v)
 		return v, false, err
 	}
-	switch {
-	case seen.Outside:
-		return verdict{capabilities.EffectPartial, "the page asked for another program, which is not opened from here"}, false, nil
-	case now.outside && (!seen.Seen || seen.Handled):
-		return verdict{
-			capabilities.EffectUnverifiable,
-			"the page had asked for another program, and Chrome asks whether to open it and may take no input meanwhile: navigate ends that",
-		}, false, nil
-	case seen.Navigates && now.frameDocuments != before.frameDocuments:
-		return confirmed(newFrameDocument), false, nil
-	case seen.Navigates && now.inFrame != before.inFrame:
-		return confirmed("the address in a frame changed"), false, nil
-	case seen.Found != "":
-		if !seen.Navigates {
-			c.place = seen.Place
-		}
-		return confirmed(seen.Found), false, nil
-	case !seen.Seen:
-		return verdict{capabilities.EffectUnverifiable, "the page did not report the event in time"}, false, nil
-	case seen.Canvas:
-		return verdict{
-			capabilities.EffectUnverifiable, "a canvas got the event; what is drawn on it, it keeps to itself: a screenshot tells",
-		}, false, nil
-	case seen.Ticks && !seen.Ticked:
-		return verdict{
-			capabilities.EffectUnverifiable, "the page changes again and again, whether by the action or by itself, and nothing else changed",
-		}, false, nil
-	case seen.Handled:
-		return verdict{capabilities.EffectUnverifiable, "the page took the event, and nothing visible changed"}, false, nil
-	case seen.Ticks:
-		return verdict{capabilities.EffectSuspectNoop, "the element got the event, and nothing changed but what changes all the time"}, false, nil
+	v = seen.judge(before, now)
+	if !seen.Navigates && !seen.Outside && seen.shows() && v.only(pageCauses[seen.Found]) {
+		c.place = seen.Place
 	}
-	return verdict{capabilities.EffectSuspectNoop, "the element got the event, and nothing changed"}, false, nil
+	return v, false, nil
+}
+
+// awaitOutcome waits until the page tells the outcome, or until Chrome reports what is telling
+// enough: then that is the verdict, once what it leads to is there.
+func (c *call) awaitOutcome(w world, sent []*pending) (seen outcomeOf, v verdict, err error) {
+	before := c.before
+	asked := w.put(c.ctx, "outcome", map[string]int64{
+		"wait": eventWait.Milliseconds(), "quiet": quietWait.Milliseconds(),
+	})
+	var acknowledged <-chan struct{} // Chrome says that the page had the input
+	var late <-chan time.Time
+	hung := time.NewTimer(time.Hour)
+	defer hung.Stop()
+	if len(sent) > 0 {
+		acknowledged = sent[len(sent)-1].done
+	}
+	looked := false // at what else the page's task did
+	for {
+		now, changed := c.tab.look()
+		// After a dialog that was answered beforehand the page goes on at once. A page
+		// that sends requests may send more in the same task.
+		if v, ok := reported(before, now); ok && (v.only(sentRequest) || v.only(newAddress)) && !looked {
+			looked = true
+			w.put(c.ctx, "tasks", struct{}{}).get(c.ctx, nil)
+			continue
+		} else if ok && (now.dialogs == before.dialogs || now.open != nil) {
+			v, err = c.arrive(before, v)
+			return seen, v, err
+		}
+		select {
+		case <-asked.reply.done:
+			err := asked.get(c.ctx, &seen)
+			if contextLost(err) {
+				v, err = c.leftBehind(w)
+			}
+			return seen, v, err
+		case <-acknowledged:
+			acknowledged = nil
+			t := time.NewTimer(quietWait)
+			defer t.Stop()
+			late = t.C
+			if w.frame != nil { // a page that hangs is freed with the call; beside a frame that does, it goes on
+				hung.Reset(hangWait)
+			}
+		case <-late:
+			late = nil
+			w.put(c.ctx, "swallowed", struct{}{})
+		case <-hung.C:
+			if !c.tab.ping(w.s, time.Second) {
+				return seen, of(frameHangs), nil
+			}
+			hung.Reset(hangWait)
+		case <-changed:
+		case <-c.ctx.Done():
+			return seen, verdict{}, c.ctx.Err()
+		}
+	}
+}
+
+// leftBehind is the verdict where the document that was asked for the outcome went.
+func (c *call) leftBehind(w world) (verdict, error) {
+	before := c.before
+	gone := func(s tabState) bool { return departed(before, s) || s.frameDocuments != before.frameDocuments }
+	if w.frame != nil && c.tab.awaitFor(c.ctx, frameWait, gone) {
+		if now, _ := c.tab.look(); !departed(before, now) {
+			return of(newFrameDocument), nil
+		}
+	}
+	return c.arrive(before, of(newDocument))
+}
+
+// shows reports that the page showed something of the input.
+func (o outcomeOf) shows() bool { return pageCauses[o.Found] != 0 }
+
+// judge is the verdict of what the page tells and of the tab's state, where Chrome reported
+// nothing that is more telling.
+func (o outcomeOf) judge(before, now tabState) verdict {
+	switch {
+	case o.Outside:
+		return of(triedProgram)
+	case now.outside && (!o.Seen || o.Handled):
+		return of(programAsked)
+	case o.Navigates && now.frameDocuments != before.frameDocuments:
+		return of(newFrameDocument)
+	case o.Navigates && now.inFrame != before.inFrame:
+		return of(newFrameAddress)
+	case o.shows():
+		return of(pageCauses[o.Found])
+	case !o.Seen:
+		return of(notReported)
+	case o.Canvas:
+		return of(canvasGotIt)
+	case o.Ticks && !o.Ticked:
+		return of(changesAgain)
+	case o.Handled:
+		return of(takenUnseen)
+	case o.Ticks:
+		return of(onlyTicks)
+	}
+	return of(nothingChanged)
 }
 
 // follow returns the verdict of what was done in the page itself, corrected by what
 // Chrome saw it start.
 func (c *call) follow(v verdict) (verdict, error) {
 	now, _ := c.tab.look()
-	seen, ok := c.reported(c.before, now)
+	seen, ok := reported(c.before, now)
 	if !ok {
 		return v, nil
 	}
 	seen, err := c.arrive(c.before, seen)
-	v.evidence += "; " + seen.evidence
 	if v.effect == capabilities.EffectConfirmed {
 		v.effect = seen.effect
 	}
-	return v, err
+	return v.with(seen.seen...), err
 }
 
 // departed reports that a document is, or was, on its way.
@@ -362,45 +361,34 @@ func departed(before, now tabState) bool {
 }
 
 // reported returns the evidence that Chrome itself brought, the most telling first.
-func (c *call) reported(before, now tabState) (verdict, bool) {
+func reported(before, now tabState) (verdict, bool) {
 	switch {
 	case now.dialogs != before.dialogs:
-		return confirmed(opened(now)), true
+		return opened(now), true
 	case now.downloads != before.downloads:
-		return startedDownload, true
+		return of(startedDownload), true
 	case departed(before, now):
-		return confirmed(newDocument), true
+		return of(newDocument), true
 	case now.opened != before.opened:
-		return confirmed(openedTab), true
+		return of(openedTab), true
 	case now.choosers != before.choosers && now.chooser == nil:
-		return verdict{capabilities.EffectPartial, "the page asked for files in a way that nothing can answer: upload-file can give them to a " +
-			"file input, or drop them on what is marked [dropzone]"}, true
+		return of(barredChooser), true
 	case now.choosers != before.choosers:
-		return confirmed("a file chooser was opened, which upload-file can answer"), true
+		return of(openedChooser), true
 	case now.inPage != before.inPage:
-		return confirmed(newAddress), true
+		return of(newAddress), true
 	case now.requests != before.requests:
-		return confirmed(sentRequest), true
+		return of(sentRequest), true
 	}
 	return verdict{}, false
 }
 
-const (
-	newDocument      = "a new document was opened"
-	newFrameDocument = "a frame shows a new document"
-	openedTab        = "a new tab was opened"
-	newAddress       = "the address changed"
-)
-
-var startedDownload = confirmed("a download started")
-
 // arrive waits, bounded, until a document that is on its way is there, so that
 // the next call meets the new page, and corrects the verdict if none came.
 func (c *call) arrive(before tabState, v verdict) (verdict, error) {
-	if v.evidence == openedTab && c.leaves(before) {
-		left, err := c.arrive(before, confirmed(newDocument))
-		left.evidence += "; " + openedTab
-		return left, err
+	if v.only(openedTab) && c.leaves(before) {
+		left, err := c.arrive(before, of(newDocument))
+		return left.with(evidence{cause: openedTab}), err
 	}
 	c.arrived(navigationWait)
 	c.awaitNew(before)
@@ -408,29 +396,28 @@ func (c *call) arrive(before tabState, v verdict) (verdict, error) {
 		return v, err
 	}
 	now, _ := c.tab.look()
+	leaving := v.only(newDocument)
 	switch {
-	case v.evidence == newDocument && now.documents != before.documents && now.failed != "":
+	case leaving && now.documents != before.documents && now.failed != "":
 		why := capabilities.AsError(c.navigationError(now.failed, c.tab.network.failureOf(now.loader), c.began))
-		v = verdict{
-			capabilities.EffectPartial, "a navigation started, but ended in an error page. " + why.PublicMessage() + " " + why.PublicHint(),
-		}
-	case v.evidence == newDocument && now.documents != before.documents && now.status >= 400:
-		v.evidence += fmt.Sprintf("; the server answered with status %d", now.status)
-	case v.evidence != newDocument || now.documents != before.documents:
+		v = errorPage.because(why).alone()
+	case leaving && now.documents != before.documents && now.status >= 400:
+		v = v.with(evidence{cause: errorStatus, number: now.status})
+	case !leaving || now.documents != before.documents:
 	case now.open != nil:
-		v = confirmed(opened(now))
+		v = opened(now)
 	case now.downloads != before.downloads:
-		v = startedDownload
+		v = of(startedDownload)
 	case now.navigating == "" && c.becameDownload(before):
-		v = startedDownload
+		v = of(startedDownload)
 	case now.navigating != "":
-		v = notArrived
+		v = of(notArrived)
 	case !departed(before, now):
 		// The context went, and no navigation was on its way: the page wrote itself
 		// anew, as the string that a javascript: address returns does.
-		v = confirmed("the page replaced its own content")
+		v = of(replacedItself)
 	default:
-		v = verdict{capabilities.EffectPartial, "a navigation started, but brought no document"}
+		v = of(noDocument)
 	}
 	return v, nil
 }
@@ -474,8 +461,6 @@ func (c *call) leaves(before tabState) bool {
 	}
 	return departed(before, now)
 }
-
-var notArrived = verdict{capabilities.EffectPartial, "a navigation started; its document has not arrived yet"}
 
 // arrived waits until no document is on its way, bounded also by what the call needs for
 // its answer; it reports whether the page can be asked.

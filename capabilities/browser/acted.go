@@ -3,8 +3,6 @@ package browser
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	cdpbrowser "github.com/chromedp/cdproto/browser"
@@ -54,21 +52,21 @@ func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output,
 		c.shape = with
 		return capabilities.Output{}, err // see cutShort
 	}
-	if now, _ := c.tab.look(); v.evidence == openedTab && now.documents != c.before.documents {
-		v.evidence = newDocument + "; " + openedTab // it left after the tab was seen
+	if now, _ := c.tab.look(); v.only(openedTab) && now.documents != c.before.documents {
+		v = v.after(newDocument) // it left after the tab was seen
 	}
 	if v.effect == capabilities.EffectSuspectNoop && len(a.Downloads) > 0 {
-		v = startedDownload // only now does Chrome say so
+		v = of(startedDownload) // only now does Chrome say so
 	}
-	v = c.unkept(c.unreached(v).with(a), a)
+	v = c.unkept(c.unreached(v).opening(a), a)
 	if c.fired && (v.effect == capabilities.EffectSuspectNoop || v.effect == capabilities.EffectUnverifiable) {
 		if a.Exception = c.exception(); a.Exception != "" {
-			v.evidence += "; a script of the page threw an exception"
+			v = v.with(evidence{cause: threwException})
 		}
 	}
 	late := c.lateTabs()
-	a.Opened, v.evidence = append(a.Opened, late...), joined(v.evidence, saidOfTabs(late))
-	return capabilities.Output{Result: with(a), Effect: v.effect, Evidence: v.evidence + c.standing.words(), Untrusted: true}, nil
+	a.Opened, v = append(a.Opened, late...), v.with(cameBefore(late)...)
+	return capabilities.Output{Result: with(a), Effect: v.effect, Evidence: v.words() + c.standing.words(), Untrusted: true}, nil
 }
 
 // maxException bounds what an answer has of an exception.
@@ -85,30 +83,19 @@ func (c *call) exception() string {
 	return shown
 }
 
-// with adds the tabs that the action opened. Their addresses are the page's words.
-func (v verdict) with(a acted) verdict {
+// opening adds the tabs that the action opened.
+func (v verdict) opening(a acted) verdict {
 	if len(a.Opened) == 0 {
 		return v
 	}
-	said := openedTab
-	for _, t := range a.Opened {
-		said += fmt.Sprintf(", tab %d", t.Index)
-		if t.URL == "" {
-			said += ", which shows nothing yet"
-		}
-	}
-	if a.Snapshot != "" {
-		said += ", which the snapshot does not show"
-	}
+	said := evidence{cause: openedTab, tabs: a.Opened, unshown: a.Snapshot != ""}
 	switch {
 	case v.effect == capabilities.EffectSuspectNoop:
-		return confirmed(said)
-	case strings.Contains(v.evidence, openedTab):
-		v.evidence = strings.Replace(v.evidence, openedTab, said, 1)
-	default:
-		v.evidence += "; " + said
+		return said.alone()
+	case v.has(openedTab):
+		return v.instead(openedTab, said)
 	}
-	return v
+	return v.with(said)
 }
 
 // unkept adds to the verdict that a tab which the action opened was closed at once,
@@ -118,16 +105,14 @@ func (c *call) unkept(v verdict, a acted) verdict {
 	if !c.fired || now.overLimit == c.before.overLimit {
 		return v
 	}
-	full := c.lane.isFull()
-	said := "a new tab was closed at once. " + full.PublicMessage() + " " + full.PublicHint()
+	said := tabOverLimit.because(c.lane.isFull())
 	switch {
 	case v.effect == capabilities.EffectSuspectNoop:
-	case len(a.Opened) == 0 && strings.Contains(v.evidence, openedTab):
-		said = strings.Replace(v.evidence, openedTab, said, 1)
-	default:
-		said = v.evidence + "; " + said
+		return said.alone()
+	case len(a.Opened) == 0 && v.has(openedTab):
+		return v.instead(openedTab, said).as(capabilities.EffectPartial)
 	}
-	return verdict{capabilities.EffectPartial, said}
+	return v.with(said).as(capabilities.EffectPartial)
 }
 
 // unreached adds to the verdict that a page which the action was to open in a tab or a
@@ -144,19 +129,17 @@ func (c *call) unreached(v verdict) verdict {
 	if err == nil {
 		return v
 	}
-	why, what := capabilities.AsError(err), "a frame's page did not open. "
+	said := frameBlocked.because(capabilities.AsError(err))
 	if now.sought.tab {
-		what = "the page of a new tab did not open. "
+		said.cause = tabBlocked
 	}
-	what += why.PublicMessage() + " " + why.PublicHint()
-	if v.evidence == newFrameDocument || v.effect == capabilities.EffectSuspectNoop {
-		return verdict{capabilities.EffectPartial, what}
-	}
-	if now.sought.tab {
+	switch {
+	case v.only(newFrameDocument) || v.effect == capabilities.EffectSuspectNoop:
+		return said.alone()
+	case now.sought.tab:
 		v.effect = capabilities.EffectPartial
 	}
-	v.evidence += "; " + what
-	return v
+	return v.with(said)
 }
 
 // extras adds to an action's result what came up on the way: an open dialog, and
@@ -187,7 +170,7 @@ func (c *call) cutShort(err error) (capabilities.Output, error) {
 	}
 	if c.stopped() != nil {
 		now, _ := c.tab.look()
-		return c.resultWith(confirmed(opened(now)), c.shape)
+		return c.resultWith(opened(now), c.shape)
 	}
 	var refused *protocolError
 	closed := errors.Is(context.Cause(c.tab.life), errTabClosed)
@@ -195,12 +178,10 @@ func (c *call) cutShort(err error) (capabilities.Output, error) {
 		return capabilities.Output{}, errBrowserGone // its end closes the tabs first
 	}
 	if closed && c.outer.Err() == nil {
-		return capabilities.Output{Result: c.shape(acted{}), Effect: capabilities.EffectConfirmed, Evidence: tabClosed}, nil
+		return capabilities.Output{Result: c.shape(acted{}), Effect: capabilities.EffectConfirmed, Evidence: of(closedTab).words()}, nil
 	}
 	return capabilities.Output{}, err
 }
-
-const tabClosed = "the tab closed itself"
 
 // answers reports whether the browser is still there, bounded.
 func (c *chrome) answers(ctx context.Context) bool {

@@ -30,7 +30,7 @@ func selectOption(c *call) (capabilities.Output, error) {
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	v := confirmed("it was selected already")
+	v := of(selectedAlready)
 	if at.Key != "" {
 		for _, p := range c.keyboard().press(ctx, nil, namedKeys[at.Key]) {
 			if _, err := p.wait(ctx); err != nil {
@@ -56,7 +56,7 @@ func selectOption(c *call) (capabilities.Output, error) {
 		}
 	}
 	if at.Verdict != "same" {
-		v = judge(at.Verdict, "the options are selected")
+		v = judge(at.Verdict, optionsSelected)
 	}
 	if v, err = c.follow(v); err != nil {
 		return capabilities.Output{}, err

@@ -173,23 +173,23 @@ func (t *tab) leave(on bool) {
 }
 
 // declined declines the dialogs of a page that the call leaves, as Chrome itself would,
-// and returns the words for it. The page's script goes on then; where it goes to is before
+// and returns the evidence of it. The page's script goes on then; where it goes to is before
 // the call's own address. A page that does not stop asking is silenced.
-func (c *call) declined() (words string, err error) {
+func (c *call) declined() (left []evidence, err error) {
 	t := c.tab
 	t.bear(maxInsists)
 	asks := t.asksAgain()
 	for d := c.stopped(); d != nil; d = c.stopped() {
 		if d.Type == "beforeunload" {
-			return "", d.refusal()
+			return nil, d.refusal()
 		}
-		words += "; the " + d.Type + " dialog of the page before was declined"
+		left = append(left, dialogOfBefore.of(d.Type))
 		var refused *protocolError
 		if _, err = do(c.whole, t.s, page.HandleJavaScriptDialog, dialogAnswer{}.params()); err == nil || errors.As(err, &refused) {
 			err = t.await(c.whole, func(s tabState) bool { return s.open != d })
 		}
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		c.bindTo(t)
 		asks = true
@@ -205,7 +205,7 @@ func (c *call) declined() (words string, err error) {
 			break
 		}
 	}
-	return words, nil
+	return left, nil
 }
 
 // endPatience ends what declined began: from here on the next document may come at any
@@ -269,13 +269,6 @@ func (d *dialog) refusal() *capabilities.Error {
 	}
 	return capabilities.Errorf(capabilities.CodeDialogOpen, "%s.", message).
 		WithHint("Answer it with tool.browser.handle-dialog.").WithDetails(d)
-}
-
-func article(kind string) string {
-	if strings.HasPrefix(kind, "a") {
-		return "an " + kind
-	}
-	return "a " + kind
 }
 
 // stopped returns the dialog that ended this call's wait for its page, nil if none
@@ -351,11 +344,7 @@ func handleDialog(c *call) (capabilities.Output, error) {
 		}
 		armed = t.arm(given, d)
 	}
-	v := verdict{
-		capabilities.EffectUnverifiable,
-		"no dialog is open; the next one of this tab will be " + given.word() + ", unless another address is opened first",
-	}
-	return c.resultWith(v, func(a acted) any { return answeredDialog{acted: a} })
+	return c.resultWith(dialogArmed.of(given.word()).alone(), func(a acted) any { return answeredDialog{acted: a} })
 }
 
 type answeredDialog struct {
@@ -373,7 +362,7 @@ func (c *call) answered(before tabState, d *dialog, given dialogAnswer) (capabil
 		return capabilities.Output{}, err
 	}
 	c.bindTo(t)
-	v := confirmed("the " + d.Type + " dialog was " + given.word())
+	v := dialogAnswered.of(d.Type + " dialog was " + given.word()).alone()
 	if d.Type == "beforeunload" && given.accept {
 		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.documents != before.documents || s.started != before.started })
 	} else if err := c.wentOn(c.ctx,
@@ -383,12 +372,12 @@ func (c *call) answered(before tabState, d *dialog, given dialogAnswer) (capabil
 	now, _ := t.look()
 	next := before
 	next.choosers = now.choosers
-	if seen, ok := c.reported(next, now); ok {
+	if seen, ok := reported(next, now); ok {
 		seen, err := c.arrive(before, seen)
 		if err != nil && c.stopped() == nil && t.life.Err() == nil {
 			return capabilities.Output{}, err
 		}
-		v.evidence += "; " + seen.evidence
+		v = v.with(seen.seen...)
 	}
 	return c.resultWith(v, func(a acted) any { return answeredDialog{a, d.Type, d.Message} })
 }
@@ -424,14 +413,12 @@ func (c *call) navigationHeld(d *dialog) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	r.URL, r.Title = c.told(r.URL, r.Title)
-	v := verdict{capabilities.EffectPartial, "the new page opened " + article(d.Type) + " dialog while it loaded, which waits for an answer"}
+	v := dialogWhileLoading.of(d.Type).alone()
 	if d.Type == "beforeunload" {
-		v.evidence = "the page shown asks whether it may be left; the navigation waits for the answer"
+		v = of(asksToStay)
 	}
-	return capabilities.Output{Result: r, Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
+	return capabilities.Output{Result: r, Effect: v.effect, Evidence: v.words(), Untrusted: true}, nil
 }
 
-// opened words the dialog that an action opened.
-func opened(s tabState) string {
-	return "the page opened " + article(s.dialog)
-}
+// opened is the verdict of an action that opened a dialog.
+func opened(s tabState) verdict { return openedDialog.of(s.dialog).alone() }

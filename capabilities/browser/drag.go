@@ -68,12 +68,9 @@ func drag(c *call) (capabilities.Output, error) {
 		switch {
 		case err != nil:
 		case d.stayed && v.effect == capabilities.EffectConfirmed:
-			v = verdict{
-				capabilities.EffectUnverifiable,
-				"what is dragged changed in itself and stayed where it is, also after the pointer was held still before the drag",
-			}
+			v = of(draggedStayed)
 		case v.effect == capabilities.EffectConfirmed:
-			v.evidence += ", after the pointer was held still before the drag"
+			v = v.with(evidence{cause: heldStill})
 		}
 	}
 	if err != nil {

@@ -261,7 +261,7 @@ func (c *call) retype(f field, r filled, whole bool) error {
 
 // judgeForm sums up; a field that was refused is an error that tells of the others.
 func judgeForm(fields []filled, single bool) (v verdict, count int, err error) {
-	v = confirmed("each field holds its value")
+	v = of(allHold)
 	var refused, other, lost, open []string
 	var details []refusedField
 	for i, r := range fields {
@@ -272,13 +272,13 @@ func judgeForm(fields []filled, single bool) (v verdict, count int, err error) {
 			details = append(details, refusedField{i, r.Error, clipText(r.Message, 400)})
 			continue
 		case r.Verdict == "gone":
-			v = verdict{capabilities.EffectUnverifiable, name + " was replaced by the page while it was filled"}
+			v = wasReplaced.of(name).alone()
 		case r.Verdict == "open":
 			open = append(open, name)
 		case r.Verdict == "unchanged":
 			lost = append(lost, name)
 		case r.Verdict == "elsewhere":
-			v = verdict{capabilities.EffectUnverifiable, name + " is an editor, and what it shows does not hold all of the text"}
+			v = isEditor.of(name).alone()
 		case r.Verdict != "match" && r.Verdict != "same" && r.Verdict != "drawn":
 			other = append(other, name)
 		}
@@ -297,38 +297,33 @@ func judgeForm(fields []filled, single bool) (v verdict, count int, err error) {
 	}
 	switch changed := len(other) + len(lost); {
 	case len(fields) == 1 && slices.Contains([]string{"drawn", "more", "elsewhere"}, fields[0].Verdict):
-		v = judge(fields[0].Verdict, "")
+		v = judge(fields[0].Verdict, holdsValue)
 	case changed == 0 && len(fields) == 1 && v.effect == capabilities.EffectConfirmed:
-		v.evidence = "the field holds the value"
+		v = of(holdsValue)
 	case changed == 0:
 	case len(fields) == 1:
-		v = judge(fields[0].Verdict, "")
+		v = judge(fields[0].Verdict, holdsValue)
 	case len(lost) == len(fields):
-		v = verdict{capabilities.EffectSuspectNoop, "no field changed"}
+		v = of(noneChanged)
 	default:
-		v = verdict{capabilities.EffectPartial, strings.Join(slices.DeleteFunc([]string{
-			about(other, "changed or limited by the page"),
-			about(lost, "the page took the value back; a picker or a list is clicked, and what it shows then"),
-		}, func(s string) bool { return s == "" }), "; ")}
+		v = verdict{effect: capabilities.EffectPartial}
+		if len(other) > 0 {
+			v = v.with(changedByPage.of(strings.Join(other, ", ")))
+		}
+		if len(lost) > 0 {
+			v = v.with(takenBack.of(strings.Join(lost, ", ")))
+		}
 		if changed < count {
-			v.evidence += "; the others hold their values"
+			v = v.with(evidence{cause: othersHold})
 		}
 	}
 	if len(open) > 0 {
 		if len(fields) == 1 {
 			open[0] = "the field"
 		}
-		v.evidence += "; " + about(open, "its list is open, and what is meant is chosen there: click it")
+		v = v.with(listOpen.of(strings.Join(open, ", ")))
 	}
 	return v, count, nil
-}
-
-// about says something of fields, nothing of none.
-func about(names []string, what string) string {
-	if len(names) == 0 {
-		return ""
-	}
-	return strings.Join(names, ", ") + ": " + what
 }
 
 type refusedField struct {

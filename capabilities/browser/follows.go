@@ -30,9 +30,6 @@ const (
 	pollAge = time.Second
 )
 
-// sentRequest is the evidence of a request that nothing in the page has shown the effect of.
-const sentRequest = "the page sent a request"
-
 // followed are the kinds of requests that bring what an action asked for.
 var followed = map[string]bool{
 	"script": true, "stylesheet": true, "document": true, "xhr": true, "fetch": true, "image": true, "font": true,
@@ -40,7 +37,7 @@ var followed = map[string]bool{
 
 // awaitRequests is the rule. It returns the verdict with what the answers led to.
 func (c *call) awaitRequests(v verdict) (verdict, error) {
-	if now, _ := c.tab.look(); c.followed || !c.fired || departed(c.before, now) || v.evidence == tabClosed {
+	if now, _ := c.tab.look(); c.followed || !c.fired || departed(c.before, now) || v.only(closedTab) {
 		return v, nil
 	}
 	c.followed = true
@@ -49,7 +46,7 @@ func (c *call) awaitRequests(v verdict) (verdict, error) {
 	ctx, cancel := context.WithTimeout(soft, followWait)
 	defer cancel()
 	shown := map[string]bool{} // pictures
-	if v.evidence == sentRequest {
+	if v.only(sentRequest) {
 		c.tab.tell(ctx, "follow", map[string]bool{"own": c.in.frame == nil}, nil)
 	}
 	for drawn := int64(0); ; {
@@ -93,20 +90,20 @@ func (c *call) led(v verdict) (verdict, error) {
 		})
 		now, _ = c.tab.look()
 	}
-	seen, ok := c.reported(c.before, now)
+	seen, ok := reported(c.before, now)
 	switch {
-	case !ok || seen.evidence == sentRequest || strings.Contains(v.evidence, seen.evidence):
+	case !ok || seen.only(sentRequest) || v.says(seen):
 		var page struct {
 			Changed bool `json:"changed"`
 		}
-		if v.evidence == sentRequest {
+		if v.only(sentRequest) {
 			c.tab.tell(c.ctx, "followed", struct{}{}, &page)
 		}
 		if page.Changed {
-			v.evidence += ", and then changed"
+			v = v.with(evidence{cause: changedThen})
 		}
 		return v, nil
-	case v.evidence == sentRequest || v.effect == capabilities.EffectSuspectNoop:
+	case v.only(sentRequest) || v.effect == capabilities.EffectSuspectNoop:
 		return c.arrive(c.before, seen)
 	}
 	return c.follow(v)

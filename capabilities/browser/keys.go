@@ -439,7 +439,7 @@ func pressKey(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	if use := what.elsewhere(); use != "" && v.effect != capabilities.EffectConfirmed {
-		v.evidence += "; keys reach the page, not the browser around it: " + use
+		v = v.with(browserKey.of(use))
 	}
 	return c.result(v)
 }

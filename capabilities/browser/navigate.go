@@ -72,9 +72,9 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	return c.insist(func() (capabilities.Output, error) { return c.open(address, wait, left) })
 }
 
-// open is goTo from a page that may be left, with words for what that took; errDisplaced
+// open is goTo from a page that may be left, with what that took; errDisplaced
 // says that it was not left.
-func (c *call) open(address, wait, left string) (capabilities.Output, error) {
+func (c *call) open(address, wait string, left []evidence) (capabilities.Output, error) {
 	t := c.tab
 	before, _ := t.look()
 	began := time.Now()
@@ -88,11 +88,11 @@ func (c *call) open(address, wait, left string) (capabilities.Output, error) {
 	switch {
 	case err != nil && ctx.Err() != nil && c.ctx.Err() == nil &&
 		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.started != before.started }):
-		return c.result(notArrived)
+		return c.result(of(notArrived))
 	case err != nil:
 		return c.notOpened(err)
 	case (res.IsDownload || res.ErrorText == "net::ERR_ABORTED") && c.becameDownload(before):
-		return c.navigated(before, verdict{startedDownload.effect, startedDownload.evidence + "; the tab shows what it showed before" + left})
+		return c.navigated(before, of(startedDownload).with(evidence{cause: shownBefore}).with(left...))
 	case res.ErrorText != "" || res.IsDownload:
 		// The error page is on its way still, and holds up the next call.
 		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool {
@@ -102,12 +102,12 @@ func (c *call) open(address, wait, left string) (capabilities.Output, error) {
 	case res.LoaderID == "":
 		// Chrome may answer before the page tells its new address.
 		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.inPage != before.inPage })
-		return c.navigated(before, confirmed("the address changed within the document"+left))
+		return c.navigated(before, of(addressChanged).with(left...))
 	}
 	if err = c.awaitDocument(before, res.LoaderID, wait); errors.Is(err, errDisplaced) {
 		return capabilities.Output{}, err
 	}
-	return c.opening(before, wait, "the document was opened"+left, err)
+	return c.opening(before, wait, of(documentOpened).with(left...), err)
 }
 
 // freeToLeave stops a script of the page shown that never ends: Chrome takes no new
@@ -148,22 +148,22 @@ func (c *call) late() error {
 
 // opening is the result of a navigation whose document was waited for, with that wait's
 // end.
-func (c *call) opening(before tabState, wait, evidence string, err error) (capabilities.Output, error) {
-	v := confirmed(evidence)
+func (c *call) opening(before tabState, wait string, v verdict, err error) (capabilities.Output, error) {
 	if err != nil {
 		if c.stopped() != nil || !errors.Is(err, errNotComplete) {
 			return c.notOpened(err)
 		}
-		v = verdict{capabilities.EffectPartial, evidence + ", but had not finished loading when time ran out"}
+		lacks := stillLoading
 		if c.standing.capped && c.standing.blank {
-			v.evidence = evidence + ", but showed nothing for 5 s"
+			lacks = showedNothing
 		} else if c.standing.capped {
-			v.evidence = evidence + ", but was still not ready 5 s after it could be read"
+			lacks = notReady
 		} else if now, _ := c.tab.look(); now.restless(before, true) {
-			v.evidence = evidence + ", but replaces itself again and again"
+			lacks = replacesItself
 		} else if wait == "network_quiet" {
-			v.evidence = evidence + ", but its network was not quiet when time ran out"
+			lacks = notQuiet
 		}
+		v = v.with(evidence{cause: lacks}).as(capabilities.EffectPartial)
 	}
 	return c.navigated(before, v)
 }
@@ -172,7 +172,7 @@ func (c *call) opening(before tabState, wait, evidence string, err error) (capab
 func (c *call) navigated(before tabState, v verdict) (capabilities.Output, error) {
 	now, _ := c.tab.look()
 	if now.dialogs != before.dialogs {
-		v.evidence += "; " + opened(now)
+		v = v.with(opened(now).seen...)
 	}
 	r := loaded{Status: now.status}
 	r.StillOpen = c.standing.open
@@ -185,9 +185,9 @@ func (c *call) navigated(before tabState, v verdict) (capabilities.Output, error
 		return capabilities.Output{}, err
 	}
 	if now.status >= 400 && now.documents != before.documents {
-		v = verdict{capabilities.EffectPartial, "the server answered with an error status"}
+		v = of(refusedByServer)
 	}
-	return capabilities.Output{Result: r, Effect: v.effect, Evidence: v.evidence + c.standing.words(), Untrusted: true}, nil
+	return capabilities.Output{Result: r, Effect: v.effect, Evidence: v.words() + c.standing.words(), Untrusted: true}, nil
 }
 
 // navigateBack carries out tyrum.browser.navigate-back: through the tab's history,
@@ -211,7 +211,7 @@ func navigateBack(c *call) (capabilities.Output, error) {
 	c.wants = args.Snapshot
 	var before tabState
 	began := time.Now()
-	evidence := "the page was loaded anew"
+	did := of(loadedAnew)
 	c.freeToLeave()
 	// The page to leave may still be taking the place of one before it: see placeOf.
 	for again := true; again; again = swapping(err) && time.Since(began) < boundToCome && t.nextChange(c.ctx) {
@@ -219,13 +219,13 @@ func navigateBack(c *call) (capabilities.Output, error) {
 		if args.Direction == "reload" {
 			_, err = do(c.ctx, t.s, page.Reload, page.ReloadParams{})
 		} else {
-			evidence, err = c.stepHistory(args.Direction)
+			did, err = c.stepHistory(args.Direction)
 		}
 	}
 	if err != nil {
 		return c.notOpened(err)
 	}
-	out, err := c.opening(before, "load", evidence, c.awaitDocument(before, "", "load"))
+	out, err := c.opening(before, "load", did, c.awaitDocument(before, "", "load"))
 	if now, _ := t.look(); err == nil && now.failed != "" && now.documents != before.documents {
 		return capabilities.Output{}, c.navigationError(now.failed, t.network.failureOf(now.loader), began)
 	}
@@ -236,10 +236,10 @@ func navigateBack(c *call) (capabilities.Output, error) {
 }
 
 // stepHistory asks for the neighbouring page of the tab's history.
-func (c *call) stepHistory(direction string) (evidence string, err error) {
+func (c *call) stepHistory(direction string) (did verdict, err error) {
 	h, err := c.tab.where(c.ctx).get(c.ctx)
 	if err != nil {
-		return "", err
+		return did, err
 	}
 	step, which := int64(-1), "earlier"
 	if direction == "forward" {
@@ -247,11 +247,11 @@ func (c *call) stepHistory(direction string) (evidence string, err error) {
 	}
 	i := h.CurrentIndex + step
 	if i < 0 || i >= int64(len(h.Entries)) {
-		return "", capabilities.Errorf(capabilities.CodeNavigationFailed, "The tab's history has no %s page.", which).
+		return did, capabilities.Errorf(capabilities.CodeNavigationFailed, "The tab's history has no %s page.", which).
 			WithHint("Use tool.browser.navigate with an address.")
 	}
 	_, err = do(c.ctx, c.tab.s, page.NavigateToHistoryEntry, page.NavigateToHistoryEntryParams{EntryID: h.Entries[i].ID})
-	return "the " + which + " page of the history is shown", err
+	return historyShown.of(which).alone(), err
 }
 
 // netErrors words Chrome's network errors.
@@ -354,9 +354,9 @@ func (c *call) newTab(address string) (verdict, error) {
 	if address != "" {
 		c.bindTo(t)
 		out, err := c.goTo(address, "load")
-		return verdict{out.Effect, out.Evidence}, err
+		return stated.of(out.Evidence).alone().as(out.Effect), err
 	}
-	return confirmed("a new tab is open"), nil
+	return of(tabOpen), nil
 }
 
 // pick returns the tab with that index; nil means the active one.
@@ -390,7 +390,7 @@ func (c *call) selectTab(index *int) (verdict, error) {
 			return verdict{}, err
 		}
 	}
-	return confirmed("the tab is active"), nil
+	return of(tabActive), nil
 }
 
 func (c *call) closeTab(index *int) (verdict, error) {
@@ -409,7 +409,7 @@ func (c *call) closeTab(index *int) (verdict, error) {
 		}
 	}
 	c.lane.remove(t)
-	return confirmed("the tab is closed"), nil
+	return of(tabClosed), nil
 }
 
 type tabEntry struct {
@@ -549,7 +549,7 @@ func (c *call) listTabs(v verdict) (capabilities.Output, error) {
 		all[i].announce()
 		result.Tabs = append(result.Tabs, entry)
 	}
-	return capabilities.Output{Result: result, Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
+	return capabilities.Output{Result: result, Effect: v.effect, Evidence: v.words(), Untrusted: true}, nil
 }
 
 // isOutside reports whether Chrome would open another program for an address.

@@ -326,7 +326,7 @@ func TestActionsTellOfErrorPages(t *testing.T) {
 		{"type", obj{"selector": "[name=q]", "text": "x", "submit": true}, true},
 	} {
 		n.goTo(s.URL + "/")
-		if a := n.must(tc.tool, tc.args); strings.Contains(a.Evidence, newDocument+"; the server answered with status 404") != tc.told || a.Effect != capabilities.EffectConfirmed {
+		if a := n.must(tc.tool, tc.args); strings.Contains(a.Evidence, "a new document was opened; the server answered with status 404") != tc.told || a.Effect != capabilities.EffectConfirmed {
 			t.Errorf("%v: %s (%s)", tc.args, a.Effect, a.Evidence)
 		}
 	}

@@ -47,12 +47,13 @@ func (c *call) lateTabs() (late []tabEntry) {
 	return late
 }
 
-// saidOfTabs words that tabs came, without their addresses: those are pages' words.
-func saidOfTabs(late []tabEntry) (said string) {
+// cameBefore is the evidence of tabs that came, without their addresses: those are pages'
+// words.
+func cameBefore(late []tabEntry) (all []evidence) {
 	for _, t := range late {
-		said = joined(said, fmt.Sprintf("tab %d was opened by a page since the last call told of its tabs", t.Index))
+		all = append(all, evidence{cause: tabOfBefore, number: t.Index})
 	}
-	return said
+	return all
 }
 
 // tellNews adds to an answer what came since calls last told, as far as it has room.
@@ -81,7 +82,7 @@ func (c *call) tellNews(out *capabilities.Output) {
 	var n news
 	if _, told := has["opened_tabs"]; !told {
 		n.Opened = c.lateTabs()
-		out.Evidence = joined(out.Evidence, saidOfTabs(n.Opened))
+		out.Evidence = joined(out.Evidence, verdict{}.with(cameBefore(n.Opened)...).words())
 	}
 	if _, told := has["downloads"]; !told {
 		ds.mu.Lock()
@@ -117,12 +118,4 @@ func (w withNews) MarshalJSON() ([]byte, error) {
 		return tail, nil
 	}
 	return append(append(head[:len(head)-1], ','), tail[1:]...), nil
-}
-
-// joined puts two sayings into one line.
-func joined(said, more string) string {
-	if said == "" || more == "" {
-		return said + more
-	}
-	return said + "; " + more
 }

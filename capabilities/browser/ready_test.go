@@ -218,18 +218,18 @@ func TestPagesAreReadyWhenTheyCanBeWorkedWith(t *testing.T) {
 			if took := time.Since(began); took > 10*time.Second {
 				t.Errorf("it took %v", took)
 			}
-			want := verdict{capabilities.EffectConfirmed, "the document was opened"}
+			effect, said := capabilities.EffectConfirmed, "the document was opened"
 			if path == "/elements" {
-				want = verdict{capabilities.EffectPartial, want.evidence + ", but was still not ready 5 s after it could be read"}
+				effect, said = capabilities.EffectPartial, said+", but was still not ready 5 s after it could be read"
 			}
 			if path == "/json" || path == "/mute" || path == "/head" {
-				want = verdict{capabilities.EffectPartial, want.evidence + ", but showed nothing for 5 s"}
+				effect, said = capabilities.EffectPartial, said+", but showed nothing for 5 s"
 			}
 			if tc.open != "" {
-				want.evidence += "; still open: " + tc.open
+				said += "; still open: " + tc.open
 			}
-			if a.Effect != want.effect || a.Evidence != want.evidence || strings.Contains(a.json, "still_open") != (tc.open != "") {
-				t.Errorf("%s (%s) %s; want %s", a.Effect, a.Evidence, a.json, want.evidence)
+			if a.Effect != effect || a.Evidence != said || strings.Contains(a.json, "still_open") != (tc.open != "") {
+				t.Errorf("%s (%s) %s; want %s", a.Effect, a.Evidence, a.json, said)
 			}
 			if n.eval(tc.shows) != true {
 				t.Errorf("not yet: %s", tc.shows)

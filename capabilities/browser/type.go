@@ -85,7 +85,7 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 		if err := w.put(c.ctx, "setField", question).get(c.ctx, &answer); err != nil {
 			return verdict{}, err
 		}
-		return judge(answer.Verdict, "the field holds the value"), nil
+		return judge(answer.Verdict, holdsValue), nil
 	}
 	way, err := "keys", error(nil)
 	if !t.slowly && !at.Veiled {
@@ -98,9 +98,9 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 	if way == "" && !at.End && !at.Rich && !at.Drawn && !strings.ContainsFunc(text, unicode.IsControl) {
 		switch err := w.put(ctx, "typeIn", question).get(ctx, &answer); {
 		case contextLost(err):
-			return c.arrive(c.before, confirmed(newDocument))
+			return c.arrive(c.before, of(newDocument))
 		case err != nil || answer.Verdict != "":
-			return judge(answer.Verdict, "the field holds the text"), err
+			return judge(answer.Verdict, holdsText), err
 		}
 	}
 	var sent []*pending
@@ -120,12 +120,12 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 	}
 	err = w.put(c.ctx, "typed", question).get(c.ctx, &answer)
 	if contextLost(err) {
-		return c.arrive(c.before, confirmed(newDocument))
+		return c.arrive(c.before, of(newDocument))
 	}
 	if err != nil {
 		return verdict{}, err
 	}
-	return judge(answer.Verdict, "the field holds the text"), nil
+	return judge(answer.Verdict, holdsText), nil
 }
 
 // enterBare puts text in as keys where no field has the focus: what takes it there is the
@@ -144,27 +144,7 @@ func (c *call) enterBare(w world, t typing) (verdict, error) {
 		sent = b.press(ctx, sent, namedKeys["Enter"])
 	}
 	v, _, err := c.conclude(w, sent)
-	v.evidence = joined("no field has the focus, and the text went in as keys", v.evidence)
-	return v, err
-}
-
-// judge words what the page script found in the field.
-func judge(found, match string) verdict {
-	switch found {
-	case "drawn":
-		return confirmed("the editor shows the text")
-	case "more":
-		return verdict{capabilities.EffectPartial, "the editor shows the text, and something else: it may have added to it"}
-	case "elsewhere":
-		return verdict{capabilities.EffectUnverifiable, "the editor got the text, and what it shows does not hold all of it"}
-	case "match":
-		return confirmed(match)
-	case "unchanged":
-		return verdict{capabilities.EffectSuspectNoop, "the field did not change"}
-	case "gone":
-		return verdict{capabilities.EffectUnverifiable, "the page replaced the field while it was typed into"}
-	}
-	return verdict{capabilities.EffectPartial, "the field changed, but holds something else: its page formats or limits it"}
+	return v.after(noFieldFocus), err
 }
 
 // submit presses Enter and waits for what it starts.
@@ -174,7 +154,7 @@ func (c *call) submit(w world, typed verdict) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	v.evidence = typed.evidence + "; Enter: " + v.evidence
+	v.seen = typed.with(evidence{cause: pressedEnter}).with(v.seen...).seen
 	if typed.effect != v.effect && (typed.effect != capabilities.EffectConfirmed || v.effect != capabilities.EffectConfirmed) {
 		v.effect = capabilities.EffectPartial
 	}

@@ -111,7 +111,7 @@ func uploadFile(c *call) (capabilities.Output, error) {
 			if err != nil {
 				return capabilities.Output{}, err
 			}
-			return capabilities.Output{Result: uploads{len(open)}, Effect: v.effect, Evidence: v.evidence}, nil
+			return capabilities.Output{Result: uploads{len(open)}, Effect: v.effect, Evidence: v.words()}, nil
 		}
 		got, err := do(c.ctx, w.s, runtime.Evaluate,
 			runtime.EvaluateParams{Expression: "__handrail.uploadTo()", ContextID: w.id, Silent: ptr(true)})
@@ -148,7 +148,7 @@ func uploadFile(c *call) (capabilities.Output, error) {
 	if v, err = c.follow(v); err != nil && c.stopped() == nil {
 		return capabilities.Output{}, err
 	}
-	return capabilities.Output{Result: uploads{len(open)}, Effect: v.effect, Evidence: v.evidence}, nil
+	return capabilities.Output{Result: uploads{len(open)}, Effect: v.effect, Evidence: v.words()}, nil
 }
 
 // dropOn drops something of another program where the page takes it: files as a person's
@@ -186,10 +186,10 @@ var errOneFile = capabilities.Errorf(capabilities.CodeInvalidArguments, "The fil
 // uploaded compares what the input holds with what it was given. A page that takes
 // the files at once often empties its input.
 func (c *call) uploaded(s *session, params dom.SetFileInputFilesParams, files []*os.File) (verdict, error) {
-	taken := verdict{capabilities.EffectUnverifiable, "the files were handed to the page, which emptied its input"}
+	taken := of(filesTaken)
 	if c.stopped() != nil {
 		now, _ := c.tab.look()
-		return confirmed(opened(now)), nil
+		return opened(now), nil
 	}
 	id := params.ObjectID
 	if id == "" {
@@ -217,7 +217,7 @@ func (c *call) uploaded(s *session, params dom.SetFileInputFilesParams, files []
 		}
 	}
 	if string(held.Result.Value) == strconv.Quote(strings.Join(sizes, ",")) {
-		return confirmed(fmt.Sprintf("the input holds the %d file(s)", len(files))), nil
+		return evidence{cause: filesHeld, number: len(files)}.alone(), nil
 	}
 	return taken, nil
 }

@@ -55,7 +55,7 @@ function watch(el, o) {
     on(win, 'keydown', e => { if (e.isTrusted && !w.event && (o.kind === 'key' || e.key === 'Enter')) seen(e); });
   } else if (o.kind === 'drop') {
     on(win, 'dragover', e => { if (e.isTrusted) { w.over = e; w.overHit = hitOf(e); w.pressed = true; } });
-    on(win, 'drop', e => { if (e.isTrusted) { seen(e); w.evidence('something took the drop'); } });
+    on(win, 'drop', e => { if (e.isTrusted) { seen(e); w.evidence('drop'); } });
   } else if (o.kind === 'hover' || o.kind === 'wheel') {
     // The pointer's coming already starts things.
     for (const type of ['pointerover', 'pointermove']) on(win, type, e => { if (e.isTrusted && through(e)) w.pressed = true; });
@@ -77,7 +77,7 @@ function watch(el, o) {
     if (o.kind === 'drag') {
       on(win, 'dragstart', e => { if (e.isTrusted) w.drag = e; });
       on(win, 'dragend', e => { if (e.isTrusted) seen(e); });
-      on(win, 'drop', e => { if (e.isTrusted) w.evidence('something took the drop'); });
+      on(win, 'drop', e => { if (e.isTrusted) w.evidence('drop'); });
       w.stayed = stays(el, stops);
     }
     on(win, lastEvent(o), e => {
@@ -99,7 +99,7 @@ function watch(el, o) {
     if (/^(https?|about|blob|data|javascript|file|filesystem|chrome|chrome-extension|devtools|view-source):/.test(e.destination.url) || !e.cancelable) return;
     e.preventDefault();
     w.outside = true;
-    w.evidence('another program');
+    w.evidence('program');
   });
   const href = location.href;
   const roots = new Set([document, el.ownerDocument]);
@@ -108,7 +108,7 @@ function watch(el, o) {
     const now = new Set();
     for (const r of records) {
       if (r.type === 'attributes' && r.target.getAttribute(r.attributeName) === r.oldValue) continue;
-      if (w.handles?.eventPhase) { w.evidence('the page changed'); return; }
+      if (w.handles?.eventPhase) { w.evidence('change'); return; }
       const {node, what} = placeOf(r);
       let c = w.later.find(x => x.node === node && x.what === what);
       if (c) c.again = c.again || !now.has(c);
@@ -129,15 +129,15 @@ function watch(el, o) {
   for (const r of roots) heed(r);
   for (const r of roots) observer.observe(r, {subtree: true, childList: true, characterData: true, attributes: true, attributeOldValue: true});
   stops.push(() => { look(observer.takeRecords()); observer.disconnect(); });
-  on(win, 'input', () => w.evidence('a value changed'));
-  if (o.kind !== 'type') on(win, 'change', () => w.evidence('a value changed')); // Enter commits the field anyway
-  if (o.kind === 'key' || o.kind === 'drag' && o.point) on(el.ownerDocument, 'selectionchange', () => w.evidence('the selection changed'));
+  on(win, 'input', () => w.evidence('value'));
+  if (o.kind !== 'type') on(win, 'change', () => w.evidence('value')); // Enter commits the field anyway
+  if (o.kind === 'key' || o.kind === 'drag' && o.point) on(el.ownerDocument, 'selectionchange', () => w.evidence('selection'));
   if (o.kind === 'key') for (const type of ['copy', 'cut', 'paste']) on(win, type, e => {
     if (type !== 'paste' && e.isTrusted) w.copied = selectedText().slice(0, 1 << 20);
-    w.evidence(type === 'paste' ? 'something was pasted' : 'something was copied');
+    w.evidence(type === 'paste' ? 'paste' : 'copy');
   });
-  on(win, 'submit', e => { if (w.pressed) { w.submitted = e; w.sends = sends(e.composedPath()[0], e.submitter, el.baseURI); w.evidence('a form was submitted'); } });
-  on(win, 'invalid', () => w.evidence('the form refused a value'));
+  on(win, 'submit', e => { if (w.pressed) { w.submitted = e; w.sends = sends(e.composedPath()[0], e.submitter, el.baseURI); w.evidence('submit'); } });
+  on(win, 'invalid', () => w.evidence('invalid'));
   // Scrolling into view brings late scroll events; those are ours, not the click's.
   const places = new Map();
   w.ours = from => {
@@ -150,16 +150,16 @@ function watch(el, o) {
   on(win, 'scroll', e => {
     const x = e.target;
     const now = x.nodeType === 9 ? [x.defaultView?.scrollX, x.defaultView?.scrollY].join() : [x.scrollLeft, x.scrollTop].join();
-    if (places.get(x) !== now) w.evidence('the page scrolled');
+    if (places.get(x) !== now) w.evidence('scroll');
   });
-  on(win, 'play', () => w.evidence('media started'));
-  on(win, 'pause', () => w.evidence('media paused'));
-  on(win, 'toggle', () => w.evidence('something was opened or closed'));
+  on(win, 'play', () => w.evidence('play'));
+  on(win, 'pause', () => w.evidence('pause'));
+  on(win, 'toggle', () => w.evidence('toggle'));
   on(win, 'focusin', e => {
     const x = hitOf(e);
     const takesText = x?.nodeType === 1 && (x.isContentEditable || x.editContext || x.tagName === 'TEXTAREA' || x.tagName === 'SELECT' || (x.tagName === 'INPUT' && INPUTS[x.type] !== 'button' && x.type !== 'checkbox' && x.type !== 'radio'));
-    if (takesText) w.evidence('the field has the focus');
-    else if (!within(el, x) && !within(x, el)) w.evidence('the focus moved');
+    if (takesText) w.evidence('field');
+    else if (!within(el, x) && !within(x, el)) w.evidence('focus');
   });
   w.address = () => location.href !== href;
   // A field that had the focus already takes the caret; that is what such a click is for.
@@ -204,18 +204,18 @@ async function outcome(o) {
     if (!lone) await until(left);
     else if (now < lone.end) await until(lone.end - now);
     else if (!lone.framed) lone.framed = await frame(window, 1000) || true;
-    else w.found = 'the page changed';
+    else w.found = 'change';
   }
   // Let the task that brought the evidence finish: what it does next belongs to it.
   if (w.event ? w.event.eventPhase !== 0 : w.found) await new Promise(done => { const c = new MessageChannel(); c.port1.onmessage = () => { c.port1.close(); done(); }; c.port2.postMessage(0); });
-  if (!w.found && w.pressed && w.address()) w.found = 'the address changed';
-  if (!w.found && w.event && w.held()) w.found = 'the field has the focus';
-  if (!w.found && w.event && w.kind === 'hover') w.found = 'the pointer is over it';
+  if (!w.found && w.pressed && w.address()) w.found = 'address';
+  if (!w.found && w.event && w.held()) w.found = 'field';
+  if (!w.found && w.event && w.kind === 'hover') w.found = 'over';
   const result = {
     found: w.found || '', missed: w.missed, seen: !!w.event, ms: w.at ? Math.round(performance.now() - w.at) : 0,
     ticks: w.later.some(c => c.again), ticked: w.later.every(c => c.before || !c.again),
     outside: !!w.outside, chooses: !!w.chooses && !w.event.defaultPrevented, canvas: !!w.event && drawnOn(w.hit || w.el, w.event), handled: !!w.event && w.event.defaultPrevented, copied: w.copied || '',
-    stayed: !!w.stayed?.() && !w.drag && (!w.found || w.found === 'the page changed'),
+    stayed: !!w.stayed?.() && !w.drag && (!w.found || w.found === 'change'),
     navigates: (w.navigates && !!w.event && !w.event.defaultPrevented) || (!!w.submitted && !w.submitted.defaultPrevented && w.sends),
   };
   if (w.kind === 'key' && window.top === window && /^https?:/.test(location.href)) result.place = {url: location.href.slice(0, 40000), title: document.title.slice(0, 5000)};
@@ -234,7 +234,7 @@ function follow(o) {
 function heedAfter(w) {
   following?.stop();
   /** @type {Record<string, any>} */
-  const f = following = {changed: !!w && (w.found === 'the page changed' || !!w.beyond || w.later.some(c => !c.before && !c.again))};
+  const f = following = {changed: !!w && (w.found === 'change' || !!w.beyond || w.later.some(c => !c.before && !c.again))};
   f.look = records => {
     for (const r of records) {
       if (r.type === 'attributes' && r.target.getAttribute(r.attributeName) === r.oldValue) continue;
