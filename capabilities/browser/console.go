@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/outline"
 )
 
 // Messages of a tab's console. Chrome sends each message once, when it happens,
@@ -311,12 +312,7 @@ func stamp(ms runtime.Timestamp) string {
 
 // clipText is clip with a mark of what was cut: by that mark a hider knows that a secret
 // may have been cut there, too. All text of a page is cut so.
-func clipText(s string, max int) string {
-	if len(s) <= max {
-		return s
-	}
-	return capabilities.Clip(s, max) + "…"
-}
+func clipText(s string, max int) string { return outline.Clip(s, max) }
 
 // sayArgs words the arguments of a console call as a developer's console does:
 // placeholders of the first are filled, strings stand bare, objects are brief.

@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/outline"
 )
 
 // functionPattern recognises an expression that is a function: callers used to
@@ -96,10 +97,10 @@ func evaluate(c *call) (capabilities.Output, error) {
 // evaluateOn evaluates a function of one element, in the page's own world of the
 // document that the element is in.
 func (c *call) evaluateOn(ref, expression string) (capabilities.Output, error) {
-	w, err := c.reach(reaching{ref: ref, function: "hold", ask: func(known *was) any {
+	w, err := c.reach(reaching{ref: ref, function: "hold", ask: func(known *outline.Former) any {
 		return struct {
-			Ref string `json:"ref"`
-			Was *was   `json:"was,omitempty"`
+			Ref string          `json:"ref"`
+			Was *outline.Former `json:"was,omitempty"`
 		}{ref, known}
 	}})
 	if err != nil {

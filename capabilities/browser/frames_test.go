@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/outline"
 )
 
 // elsewhere is a site under its other name: for Chrome that is another site.
@@ -87,7 +88,7 @@ func TestFramesOfEveryKind(t *testing.T) {
 	depth := func(words string) int {
 		for line := range strings.SplitSeq(snap, "\n") {
 			if strings.Contains(line, words) {
-				return rowOf(line).depth
+				return outline.Read(line).Depth
 			}
 		}
 		return -1
@@ -99,10 +100,10 @@ func TestFramesOfEveryKind(t *testing.T) {
 	var owner string
 	for line := range strings.SplitSeq(snap, "\n") {
 		if strings.Contains(line, "- iframe") {
-			owner = rowOf(line).text
+			owner = outline.Read(line).Text
 		}
 		if strings.Contains(line, `button "Press"`) {
-			refs[strings.SplitN(owner, `"`, 3)[1]] = rowOf(line).ref()
+			refs[strings.SplitN(owner, `"`, 3)[1]] = outline.Read(line).Ref()
 		}
 	}
 	for _, kind := range []string{"port", "other", "back"} {
@@ -306,8 +307,8 @@ func TestRefsOfFramesAreUnique(t *testing.T) {
 	n.goTo(s.URL + "/")
 	seen := map[string]bool{}
 	for range 2 {
-		for _, r := range rowsOf(n.snap()) {
-			if ref := r.ref(); ref != "" {
+		for _, r := range outline.Rows(n.snap()) {
+			if ref := r.Ref(); ref != "" {
 				if seen[ref] {
 					t.Errorf("%s is used twice", ref)
 				}
@@ -318,9 +319,9 @@ func TestRefsOfFramesAreUnique(t *testing.T) {
 	}
 	// The third one is meant, and pressed.
 	var refs []string
-	for _, r := range rowsOf(n.snap()) {
-		if strings.Contains(r.text, `"Press"`) {
-			refs = append(refs, r.ref())
+	for _, r := range outline.Rows(n.snap()) {
+		if strings.Contains(r.Text, `"Press"`) {
+			refs = append(refs, r.Ref())
 		}
 	}
 	n.must("click", obj{"ref": refs[2]})
@@ -414,7 +415,7 @@ func TestTargetsOfFrames(t *testing.T) {
 	targets := map[string][]string{}
 	for line := range strings.SplitSeq(n.snap(), "\n") {
 		if _, target, ok := strings.Cut(line, " -> "); ok {
-			role, _, _ := rowOf(line).parts()
+			role, _, _ := outline.Read(line).Parts()
 			targets[role] = append(targets[role], target)
 		}
 	}

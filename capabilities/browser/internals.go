@@ -6,6 +6,8 @@ import (
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/cdp"
+
+	"github.com/handrail-dev/handrail/capabilities/browser/outline"
 )
 
 // maxCustoms bounds the elements that are asked about for one outline; page/internals.js
@@ -90,7 +92,7 @@ func axText(v *accessibility.Value) string {
 	}
 	text := strings.TrimSpace(string(v.Value))
 	if strings.HasPrefix(text, `"`) {
-		text = unquote(text)
+		text = outline.Unquote(text)
 	}
 	return clipText(text, 300)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/outline"
 	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
@@ -32,13 +33,13 @@ type lane struct {
 	hosts    egress.Domains // what the latest call's grants leave of the network; nil: all
 	tabs     []*tab         // in the order of their opening
 	active   *tab
-	lost     error   // pages were lost and no call has said so yet
-	toldOf   *chrome // whose end a call has told its caller
-	frames   int     // documents of frames that got a prefix for their refs
-	shots    int     // snapshots that got an ID
-	recall   recall
-	nextRef  int  // refs are never used twice in a lane, whatever the tab or page
-	retired  bool // closed by its own close tool: a later call opens a new one
+	lost     error          // pages were lost and no call has said so yet
+	toldOf   *chrome        // whose end a call has told its caller
+	frames   int            // documents of frames that got a prefix for their refs
+	shots    int            // snapshots that got an ID
+	memory   outline.Memory // of the snapshots that were given
+	nextRef  int            // refs are never used twice in a lane, whatever the tab or page
+	retired  bool           // closed by its own close tool: a later call opens a new one
 	typed    typedSecrets
 	copied   string // by key, for its own pasting; see clipboard.go
 	uploads  int    // batches of files that were copied for its pages

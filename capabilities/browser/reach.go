@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/outline"
 )
 
 // reaching is a question about one element, in whatever document it is. It has no
@@ -17,7 +18,7 @@ import (
 type reaching struct {
 	ref, selector string
 	function      string
-	ask           func(known *was) any // the question; known: what the ref once stood for
+	ask           func(known *outline.Former) any // the question; known: what the ref once stood for
 	into          any
 }
 
@@ -70,7 +71,7 @@ func (c *call) reachRef(r reaching, prefix, ref string) (world, error) {
 	if other != nil {
 		return w, err
 	}
-	known := c.lane.whatWas(c.tab, ref, address)
+	known := c.lane.memory.Former(string(c.tab.id), ref, address)
 	if known == nil {
 		return w, err
 	}
@@ -83,7 +84,7 @@ func (c *call) reachRef(r reaching, prefix, ref string) (world, error) {
 // reachAgain looks in every foreign frame for the element that a ref was of. It waits, for
 // a while, for frames of a page that still loads: after going back they come one by one.
 // gone says that the ref's own frame is gone.
-func (c *call) reachAgain(r reaching, known *was, gone error) (w world, err error) {
+func (c *call) reachAgain(r reaching, known *outline.Former, gone error) (w world, err error) {
 	bounded, cancel := context.WithTimeout(c.ctx, frameLoadWait)
 	defer cancel()
 	for {
@@ -196,10 +197,10 @@ func (c *call) aim(a aimArgs) (w world, at aimed, err error) {
 	if a.Kind == "fill" || a.Kind == "choose" {
 		function = a.Kind
 	}
-	w, err = c.reach(reaching{ref: a.Ref, selector: a.Selector, function: function, into: &at, ask: func(known *was) any {
+	w, err = c.reach(reaching{ref: a.Ref, selector: a.Selector, function: function, into: &at, ask: func(known *outline.Former) any {
 		return struct {
 			aimArgs
-			Was *was `json:"was,omitempty"`
+			Was *outline.Former `json:"was,omitempty"`
 		}{a, known}
 	}})
 	if err == nil && at.Foreign {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/outline"
 )
 
 // reusing is a page that draws its list as frameworks without keys do: the element at a
@@ -191,8 +192,8 @@ func TestRowsThatBeginAlike(t *testing.T) {
 
 // refs returns those of the lines with all of the words.
 func (n *node) refs(words ...string) (list []string) {
-	for _, r := range rowsOf(n.snap()) {
-		if ref := r.ref(); ref != "" && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(r.text, w) }) {
+	for _, r := range outline.Rows(n.snap()) {
+		if ref := r.Ref(); ref != "" && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(r.Text, w) }) {
 			list = append(list, ref)
 		}
 	}

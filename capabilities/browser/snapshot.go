@@ -12,28 +12,22 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/outline"
 )
 
 // A snapshot is one outline over the tab's document and all frames and shadow roots
 // below it. The page scripts print their documents (page/outline.js), all of it;
 // this side puts the frames' lines in their places, keeps what was asked for, and
-// fits it into the size that was asked for (compose.go), or says only what changed
-// (delta.go).
+// fits it into the size that was asked for, or says only what changed (the room outline).
 
-// view says which part of a page a snapshot shows, and how.
-type view struct {
-	Ref         string `json:"ref,omitzero"`
-	Selector    string `json:"selector,omitzero"`
-	Interactive bool   `json:"interactive"`
-	Boxes       bool   `json:"boxes"`
-}
+type view = outline.View
 
 // question is what the page script is asked.
 type question struct {
 	view
-	Was  *was `json:"was,omitempty"` // what the ref stood for before its document went
-	Base int  `json:"base"`          // the lane's next free ref
-	Rest bool `json:"rest"`          // wait, for a moment, until the page stops changing
+	Was  *outline.Former `json:"was,omitempty"` // what the ref stood for before its document went
+	Base int             `json:"base"`          // the lane's next free ref
+	Rest bool            `json:"rest"`          // wait, for a moment, until the page stops changing
 }
 
 // printed is what it answers.
@@ -52,7 +46,7 @@ type printed struct {
 
 // seen is a page read in whole.
 type seen struct {
-	rows       []row
+	rows       []outline.Row
 	url, title string
 	omitted    int
 	documents  int
@@ -146,8 +140,8 @@ func (c *call) snapshotFor(mode string) (given, error) {
 	case "", "none":
 		return given{}, nil
 	case "delta":
-		if last := c.lane.latest(c.tab); last != nil {
-			args.Ref, args.Selector, args.Interactive, args.Boxes = last.of.Ref, last.of.Selector, last.of.Interactive, last.of.Boxes
+		if last := c.lane.memory.Latest(string(c.tab.id)); last != nil {
+			args.Ref, args.Selector, args.Interactive, args.Boxes = last.View.Ref, last.View.Selector, last.View.Interactive, last.View.Boxes
 			args.Since = "last"
 		}
 	}
@@ -160,36 +154,36 @@ func (c *call) snapshotFor(mode string) (given, error) {
 
 // show reads the tab's page and shows of it what was asked for.
 func (c *call) show(args snapshotArgs, rest bool) (given, error) {
-	v := view{args.Ref, args.Selector, args.Interactive, args.Boxes}
+	v := view{Ref: args.Ref, Selector: args.Selector, Interactive: args.Interactive, Boxes: args.Boxes}
 	page, err := c.read(v, rest)
 	if err != nil {
 		return given{}, err
 	}
 	g := given{ID: c.lane.takeShot()}
 	g.URL, g.Title = c.told(page.url, page.title)
-	lines := strings.Split(textOf(page.rows), "\n")
-	var before *outlineShot
+	lines := strings.Split(outline.Text(page.rows), "\n")
+	var before *outline.Shot
 	if args.Since != "" {
-		before = c.lane.recalled(c.tab, args.Since, v)
+		before = c.lane.memory.Find(string(c.tab.id), args.Since, v)
 	}
-	c.lane.remember(&outlineShot{id: g.ID, tab: c.tab.id, documents: page.documents, of: v, address: withoutFragment(page.url), lines: lines})
+	c.lane.memory.Keep(&outline.Shot{ID: g.ID, Tab: string(c.tab.id), Documents: page.documents, View: v, Address: page.url, Lines: lines})
 
-	part := func(rows []row) []row {
+	part := func(rows []outline.Row) []outline.Row {
 		if args.finds != nil {
 			var found int
-			if rows, found = holding(rows, args.finds, args.Context); found == 0 && args.Regex {
-				rows = []row{{0, "- (no line matches the pattern; (?i) before it ignores the case of letters)"}}
+			if rows, found = outline.Holding(rows, args.finds, args.Context); found == 0 && args.Regex {
+				rows = []outline.Row{{Text: "- (no line matches the pattern; (?i) before it ignores the case of letters)"}}
 			} else if found == 0 {
-				rows = []row{{0, "- (no line holds the text that was searched for)"}}
+				rows = []outline.Row{{Text: "- (no line holds the text that was searched for)"}}
 			}
 		}
 		if args.Depth > 0 {
-			rows = shallow(rows, args.Depth)
+			rows = outline.Shallow(rows, args.Depth)
 		}
 		return rows
 	}
 	rows := part(page.rows)
-	g.Snapshot, g.Omitted = fit(rows, args.MaxChars)
+	g.Snapshot, g.Omitted = outline.Fit(rows, args.MaxChars)
 	// Only of the same document, in the same view, a difference says something.
 	whole := "" // why it is not a delta
 	switch {
@@ -198,26 +192,26 @@ func (c *call) show(args snapshotArgs, rest bool) (given, error) {
 		whole = "no snapshot of this view is kept"
 	case before == nil:
 		whole = args.Since + " is not kept for this tab"
-	case before.documents != page.documents:
-		whole = before.id + " is of another document"
-	case before.of != v:
-		whole = before.id + " is of another view"
+	case before.Documents != page.documents:
+		whole = before.ID + " is of another document"
+	case before.View != v:
+		whole = before.ID + " is of another view"
 	default:
-		old := before.lines
+		old := before.Lines
 		if args.finds != nil || args.Depth > 0 {
-			old = strings.Split(textOf(part(rowsOf(strings.Join(old, "\n")))), "\n")
-			lines = strings.Split(textOf(rows), "\n")
+			old = strings.Split(outline.Text(part(outline.Rows(strings.Join(old, "\n")))), "\n")
+			lines = strings.Split(outline.Text(rows), "\n")
 		}
-		text := delta(old, lines)
+		text := outline.Delta(old, lines)
 		if text == "" {
-			text = "(nothing changed since " + before.id + ")"
+			text = "(nothing changed since " + before.ID + ")"
 		} else {
-			text = "(changed since " + before.id + "; now " + g.ID + ")\n" + text
+			text = "(changed since " + before.ID + "; now " + g.ID + ")\n" + text
 		}
-		if len(text) <= max(args.MaxChars, 200) && (len(text) < len(g.Snapshot) || before.id == args.Since) {
+		if len(text) <= max(args.MaxChars, 200) && (len(text) < len(g.Snapshot) || before.ID == args.Since) {
 			g.Snapshot, g.Delta, g.Omitted = text, true, 0
 		} else {
-			whole = "what changed since " + before.id + " takes more room"
+			whole = "what changed since " + before.ID + " takes more room"
 		}
 	}
 	if page.omitted > 0 && !g.Delta {
@@ -246,7 +240,7 @@ func (c *call) read(v view, rest bool) (seen, error) {
 		}
 	}
 	w, err := c.reach(reaching{
-		ref: v.Ref, selector: v.Selector, function: "snapshot", ask: func(known *was) any { q.Was = known; return q }, into: &top,
+		ref: v.Ref, selector: v.Selector, function: "snapshot", ask: func(known *outline.Former) any { q.Was = known; return q }, into: &top,
 	})
 	if err == nil && (rest || w != first) {
 		l = w.listen(c.ctx)
@@ -361,21 +355,23 @@ func (r *reading) add(w world, out printed, depth int, m mapping) {
 		if r.v.Boxes {
 			line = boxPattern.ReplaceAllStringFunc(line, m.box)
 		}
-		x := rowOf(line)
-		x.depth += depth
+		x := outline.Read(line)
+		x.Depth += depth
 		r.page.rows = append(r.page.rows, x)
 		if !slot || len(below) == 0 {
 			continue
 		}
 		f := below[0]
 		below = below[1:]
-		r.frame(f, x.depth+1, m, maps)
+		r.frame(f, x.Depth+1, m, maps)
 	}
 }
 
 // frame appends a frame's outline below its own line.
 func (r *reading) frame(f *frame, depth int, m mapping, maps map[cdp.FrameID]framePlace) {
-	say := func(text string) { r.page.rows = append(r.page.rows, row{depth, "- (" + text + ")"}) }
+	say := func(text string) {
+		r.page.rows = append(r.page.rows, outline.Row{Depth: depth, Text: "- (" + text + ")"})
+	}
 	switch {
 	case f == nil:
 		say("this frame cannot be read now")

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/outline"
 )
 
 // never fails if the text holds one of the parts.
@@ -156,7 +158,7 @@ func TestSnapshotParts(t *testing.T) {
 	n.goTo(s.URL + "/")
 	a := n.must("snapshot", obj{"max_chars": 4000})
 	snap := a.m["snapshot"].(string)
-	table := rowOf(snap[strings.Index(snap, "- table"):]).ref()
+	table := outline.Read(snap[strings.Index(snap, "- table"):]).Ref()
 	if len(snap) > 4000 || a.m["truncated"] != true || table == "" {
 		t.Fatalf("%d characters, table %q:\n%s", len(snap), table, snap)
 	}
@@ -568,8 +570,8 @@ let said = null; draw(0, 1, 2, 3, 4);
 	n := newNode(t, s.URL)
 	refs := func(name string) (all []string) {
 		for line := range strings.SplitSeq(n.snap(), "\n") {
-			if r := rowOf(line); strings.Contains(line, `button "`+name+`"`) {
-				all = append(all, r.ref())
+			if r := outline.Read(line); strings.Contains(line, `button "`+name+`"`) {
+				all = append(all, r.Ref())
 			}
 		}
 		return all
@@ -604,7 +606,7 @@ let said = null; draw(0, 1, 2, 3, 4);
 	}
 	// Seen in a part of the page only.
 	n.goTo(s.URL + "/?part")
-	only := rowOf(strings.Split(n.must("snapshot", obj{"selector": "tr:nth-child(1) button:first-of-type"}).m["snapshot"].(string), "\n")[0]).ref()
+	only := outline.Read(strings.Split(n.must("snapshot", obj{"selector": "tr:nth-child(1) button:first-of-type"}).m["snapshot"].(string), "\n")[0]).Ref()
 	n.eval(`draw(1); 1`)
 	n.refused(capabilities.CodeStaleRef, "click", obj{"ref": only})
 	// In a document that was loaded anew.
@@ -645,4 +647,60 @@ func TestSearchByPattern(t *testing.T) {
 		n.refused(capabilities.CodeInvalidArguments, "snapshot", obj{"search": bad, "regex": true})
 	}
 	n.refused(capabilities.CodeInvalidArguments, "snapshot", obj{"regex": true})
+}
+
+func wants(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("missing %q in:\n%s", part, text)
+		}
+	}
+}
+
+// applyDelta makes the new outline out of the old one and a delta; it is how a
+// reader understands one.
+func applyDelta(old []string, text string) ([]string, error) {
+	var out []string
+	at := 0
+	take := func(n int) error {
+		if at+n > len(old) {
+			return fmt.Errorf("the delta takes line %d of %d", at+n, len(old))
+		}
+		at += n
+		return nil
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		var err error
+		switch {
+		case line == "":
+		case line[0] == '@':
+			number, _, _ := strings.Cut(line[1:], " ")
+			n, failed := strconv.Atoi(number)
+			if failed != nil || n-1 < at || n-1 > len(old) {
+				return nil, fmt.Errorf("%q at line %d of %d", line, at+1, len(old))
+			}
+			out = append(out, old[at:n-1]...)
+			at = n - 1
+		case strings.HasPrefix(line, "~ "):
+			out, err = append(out, line[2:]), take(1)
+		case strings.HasPrefix(line, "+ "):
+			out = append(out, line[2:])
+		case strings.HasPrefix(line, "- "):
+			err = take(1)
+		case line[0] == '-':
+			number, _, _ := strings.Cut(line[1:], " ")
+			n, failed := strconv.Atoi(number)
+			if failed != nil {
+				return nil, fmt.Errorf("%q", line)
+			}
+			err = take(n)
+		default:
+			return nil, fmt.Errorf("%q", line)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return append(out, old[at:]...), nil
 }

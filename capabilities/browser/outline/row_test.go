@@ -1,4 +1,4 @@
-package browser
+package outline
 
 import (
 	"fmt"
@@ -6,22 +6,22 @@ import (
 	"testing"
 )
 
-func outlineOf(n int) []row {
-	rows := []row{{0, `- heading "Top" [level=1]`}, {0, `- table [ref=e1]`}}
+func outlineOf(n int) []Row {
+	rows := []Row{{0, `- heading "Top" [level=1]`}, {0, `- table [ref=e1]`}}
 	for i := range n {
-		rows = append(rows, row{1, fmt.Sprintf("- row: %d | item", i)}, row{2, fmt.Sprintf(`- button "Edit %d" [ref=e%d]`, i, i+10)})
+		rows = append(rows, Row{1, fmt.Sprintf("- row: %d | item", i)}, Row{2, fmt.Sprintf(`- button "Edit %d" [ref=e%d]`, i, i+10)})
 	}
-	return append(rows, row{0, `- form "Login" [ref=e2]`}, row{1, `- textbox "User" [ref=e3]`}, row{1, `- button "Go" [ref=e4]`})
+	return append(rows, Row{0, `- form "Login" [ref=e2]`}, Row{1, `- textbox "User" [ref=e3]`}, Row{1, `- button "Go" [ref=e4]`})
 }
 
 func TestFit(t *testing.T) {
 	rows := outlineOf(500)
-	whole := textOf(rows)
-	if text, omitted := fit(rows, len(whole)); text != whole || omitted != 0 {
+	whole := Text(rows)
+	if text, omitted := Fit(rows, len(whole)); text != whole || omitted != 0 {
 		t.Errorf("what fits is cut: %d of %d, %d omitted", len(text), len(whole), omitted)
 	}
 	for _, max := range []int{200, 500, 1000, 4000, 16000, len(whole) - 1} {
-		text, omitted := fit(rows, max)
+		text, omitted := Fit(rows, max)
 		if len(text) > max {
 			t.Errorf("%d characters of at most %d", len(text), max)
 		}
@@ -38,12 +38,12 @@ func TestFit(t *testing.T) {
 			// Every part is there, and the note says how to get the rest of the long one.
 			wants(t, text, `- heading "Top"`, `button "Edit 0"`, `- button "Go"`, "characters left out; snapshot with ref e1 shows them")
 		}
-		if again := len(textOf(rowsOf(text))); again != len(text) {
+		if again := len(Text(Rows(text))); again != len(text) {
 			t.Error("the text is not the outline it was made of")
 		}
 	}
-	long := []row{{0, "- text: " + strings.Repeat("ä", 5000)}, {0, `- button "Go" [ref=e1]`}}
-	text, omitted := fit(long, 1000)
+	long := []Row{{0, "- text: " + strings.Repeat("ä", 5000)}, {0, `- button "Go" [ref=e1]`}}
+	text, omitted := Fit(long, 1000)
 	if len(text) > 1000 || omitted == 0 || !strings.Contains(text, `"Go"`) || !strings.Contains(text, "more characters") {
 		t.Errorf("%d omitted: %s", omitted, text)
 	}
@@ -60,21 +60,21 @@ func TestRows(t *testing.T) {
 		{`- button "broken`, "button", "", ""},
 		{`nothing`, "", "", ""},
 	} {
-		role, name, ref := rowOf(c.line).parts()
+		role, name, ref := Read(c.line).Parts()
 		if role != c.role || name != c.name || ref != c.ref {
 			t.Errorf("%s: %q %q %q", c.line, role, name, ref)
 		}
 	}
 	rows := outlineOf(30)
-	found, n := holding(rows, looksFor("EDIT 7"), 0)
-	if n != 1 || len(found) != 3 || found[0].ref() != "e1" || found[2].ref() != "e17" {
+	found, n := Holding(rows, looksFor("Edit 7"), 0)
+	if n != 1 || len(found) != 3 || found[0].Ref() != "e1" || found[2].Ref() != "e17" {
 		t.Errorf("%d found: %v", n, found)
 	}
 	// The row itself brings what is below it.
-	if found, n = holding(rows, looksFor("7 | item"), 0); n != 3 || !strings.Contains(textOf(found), `"Edit 17"`) {
+	if found, n = Holding(rows, looksFor("7 | item"), 0); n != 3 || !strings.Contains(Text(found), `"Edit 17"`) {
 		t.Errorf("%d found: %v", n, found)
 	}
-	if top := shallow(rows, 1); len(top) != 3 || !strings.HasSuffix(top[1].text, "(+60 lines)") {
+	if top := Shallow(rows, 1); len(top) != 3 || !strings.HasSuffix(top[1].Text, "(+60 lines)") {
 		t.Errorf("%v", top)
 	}
 }
@@ -89,7 +89,5 @@ func wants(t *testing.T, text string, parts ...string) {
 }
 
 func looksFor(text string) func(string) bool {
-	a := snapshotArgs{Search: text}
-	a.compile()
-	return a.finds
+	return func(line string) bool { return strings.Contains(line, text) }
 }

@@ -1,4 +1,4 @@
-package browser
+package outline
 
 import (
 	"fmt"
@@ -20,8 +20,8 @@ import (
 // hunk is a run of lines that changed: old[from:to] became new[start:stop].
 type hunk struct{ from, to, start, stop int }
 
-// delta returns the hunks between two outlines as text; empty: nothing changed.
-func delta(old, now []string) string {
+// Delta returns the hunks between two outlines as text; empty: nothing changed.
+func Delta(old, now []string) string {
 	var b strings.Builder
 	for _, h := range diff(old, now) {
 		fmt.Fprintf(&b, "@%d%s\n", h.from+1, inside(now, h.start))
@@ -34,8 +34,8 @@ func delta(old, now []string) string {
 				come = come[1:]
 				continue
 			case len(come) > 0:
-				wasRole, _, was := rowOf(gone[0]).parts()
-				isRole, _, is := rowOf(come[0]).parts()
+				wasRole, _, was := Read(gone[0]).Parts()
+				isRole, _, is := Read(come[0]).Parts()
 				if was == is && (was != "" || wasRole == isRole) {
 					b.WriteString("~ " + come[0] + "\n")
 					gone, come = gone[1:], come[1:]
@@ -49,10 +49,10 @@ func delta(old, now []string) string {
 			}
 			// Lines that are gone, up to one that has its counterpart.
 			n := 1
-			for n < len(gone) && (len(come) == 0 || !refsCome[rowOf(gone[n]).ref()]) {
+			for n < len(gone) && (len(come) == 0 || !refsCome[Read(gone[n]).Ref()]) {
 				n++
 			}
-			first := clipText(gone[0], 120)
+			first := Clip(gone[0], 120)
 			if n == 1 {
 				b.WriteString("- " + first + "\n")
 			} else {
@@ -68,7 +68,7 @@ func delta(old, now []string) string {
 func refsOf(lines []string) map[string]bool {
 	set := map[string]bool{}
 	for _, line := range lines {
-		if ref := rowOf(line).ref(); ref != "" {
+		if ref := Read(line).Ref(); ref != "" {
 			set[ref] = true
 		}
 	}
@@ -80,15 +80,15 @@ func inside(lines []string, i int) string {
 	if i >= len(lines) {
 		return ""
 	}
-	depth := rowOf(lines[i]).depth
+	depth := Read(lines[i]).Depth
 	for j := i - 1; j >= 0 && depth > 0; j-- {
-		r := rowOf(lines[j])
-		if r.depth >= depth {
+		r := Read(lines[j])
+		if r.Depth >= depth {
 			continue
 		}
-		depth = r.depth
-		if role, name, ref := r.parts(); name != "" {
-			return " " + role + " " + clipText(fmt.Sprintf("%q", name), 60)
+		depth = r.Depth
+		if role, name, ref := r.Parts(); name != "" {
+			return " " + role + " " + Clip(fmt.Sprintf("%q", name), 60)
 		} else if ref != "" {
 			return " " + role + " " + ref
 		}

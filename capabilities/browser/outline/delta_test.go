@@ -1,4 +1,4 @@
-package browser
+package outline
 
 import (
 	"fmt"
@@ -57,7 +57,7 @@ func applyDelta(old []string, text string) ([]string, error) {
 
 func checkDelta(t *testing.T, old, now []string) {
 	t.Helper()
-	text := delta(old, now)
+	text := Delta(old, now)
 	got, err := applyDelta(old, text)
 	if err != nil || strings.Join(got, "\n") != strings.Join(now, "\n") {
 		t.Fatalf("the delta\n%s\nmakes of\n%s\nthis (%v):\n%s\nwant\n%s", text, strings.Join(old, "\n"), err, strings.Join(got, "\n"), strings.Join(now, "\n"))
@@ -91,10 +91,10 @@ func TestDelta(t *testing.T) {
 -3 - list [ref=e9]
 ~ - button "Pay" [disabled] [ref=e3]
 + - text: Thank you`
-	if got := delta(old, now); got != want {
+	if got := Delta(old, now); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got := delta(old, old); got != "" {
+	if got := Delta(old, old); got != "" {
 		t.Errorf("nothing changed, but: %s", got)
 	}
 }
@@ -151,8 +151,8 @@ func FuzzDelta(f *testing.F) {
 		}
 		checkDelta(t, lines(old), lines(now))
 		for _, line := range lines(old) {
-			if r := rowOf(line); len(line)%2 == 0 {
-				r.parts()
+			if r := Read(line); len(line)%2 == 0 {
+				r.Parts()
 			}
 		}
 	})
