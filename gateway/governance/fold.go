@@ -69,14 +69,14 @@ var folded = []ledger.Kind{
 const kindActivated ledger.Kind = "gateway.policy.activated"
 
 // fold adds what one packet says. A body that cannot be read says nothing.
-func fold(p *ledger.Packet, add func(c cell, n int64)) {
+func fold(p *ledger.Packet, w words, add func(c cell, n int64)) {
 	switch p.Kind {
 	case ledger.KindCallDecision:
-		foldDecision(p, add)
+		foldDecision(p, w, add)
 	case ledger.KindCallDispatch:
-		foldDispatch(p, add)
+		foldDispatch(p, w, add)
 	case ledger.KindCallResult, ledger.KindCallFailed, ledger.KindCallReconciled:
-		foldEnd(p, add)
+		foldEnd(p, w, add)
 	case ledger.KindDrift:
 		var d packet.Drift
 		if json.Unmarshal(p.Body, &d) == nil {
@@ -124,18 +124,24 @@ type decision struct {
 	Grant    string            `json:"grant"`
 	Degraded string            `json:"isolation_degraded"`
 	Withheld []string          `json:"withheld_keys"`
-	Envelope *struct {
-		Capabilities policy.ByCategory           `json:"capabilities"`
-		Profile      string                      `json:"capability_profile_id"`
-		Isolation    capabilities.IsolationClass `json:"isolation_class"`
-		Grants       []string                    `json:"effective_grants"`
-	} `json:"envelope"`
+	Envelope *envelope         `json:"envelope"`
 }
 
-func foldDecision(p *ledger.Packet, add func(cell, int64)) {
-	var d decision
-	if json.Unmarshal(p.Body, &d) != nil {
-		return
+// envelope is what is read of an envelope.
+type envelope struct {
+	Capabilities policy.ByCategory           `json:"capabilities"`
+	Profile      string                      `json:"capability_profile_id"`
+	Isolation    capabilities.IsolationClass `json:"isolation_class"`
+	Grants       []string                    `json:"effective_grants"`
+}
+
+func foldDecision(p *ledger.Packet, w words, add func(cell, int64)) {
+	d, ok := w.decision(p.Body)
+	if !ok {
+		d = decision{}
+		if json.Unmarshal(p.Body, &d) != nil {
+			return
+		}
 	}
 	tool := p.Tool
 	if d.Code == capabilities.CodeUnknownTool { // its name is the caller's own word
@@ -171,10 +177,13 @@ func foldDecision(p *ledger.Packet, add func(cell, int64)) {
 	}
 }
 
-func foldDispatch(p *ledger.Packet, add func(cell, int64)) {
-	var d packet.Dispatch
-	if json.Unmarshal(p.Body, &d) != nil {
-		return
+func foldDispatch(p *ledger.Packet, w words, add func(cell, int64)) {
+	d, ok := w.dispatch(p.Body)
+	if !ok {
+		d = packet.Dispatch{}
+		if json.Unmarshal(p.Body, &d) != nil {
+			return
+		}
 	}
 	add(cell{executions, p.Tool, string(d.Isolation), string(d.Given), string(p.Node)}, 1)
 	keys := keysOf(d.Grants)
@@ -186,12 +195,19 @@ func foldDispatch(p *ledger.Packet, add func(cell, int64)) {
 	}
 }
 
-func foldEnd(p *ledger.Packet, add func(cell, int64)) {
-	var e packet.End
-	if json.Unmarshal(p.Body, &e) != nil {
-		return
+func foldEnd(p *ledger.Packet, w words, add func(cell, int64)) {
+	e, ok := w.end(p.Body)
+	if !ok {
+		e = packet.End{}
+		if json.Unmarshal(p.Body, &e) != nil {
+			return
+		}
 	}
-	tool, code := p.Tool, string(e.Code)
+	countEnd(p.Tool, &e, add)
+}
+
+func countEnd(tool capabilities.ToolID, e *packet.End, add func(cell, int64)) {
+	code := string(e.Code)
 	if e.Code == capabilities.CodeUnknownTool {
 		tool = ""
 	}

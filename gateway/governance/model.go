@@ -28,7 +28,7 @@ const beforeUncounted = 3
 
 // Bounds of folding and keeping.
 const (
-	batch     = 20_000               // packets folded in one transaction
+	batch     = 250_000              // packets folded in one transaction: each empties the readers' caches
 	each      = 30 * time.Second     // how often Run folds what came since
 	keepHours = 60 * 24 * time.Hour  // numbers by the hour; those by the day stay
 	keepDays  = 800 * 24 * time.Hour // numbers by the day; those by the month stay
@@ -263,12 +263,6 @@ func (m *Model) forget(ctx context.Context) error {
 	return nil
 }
 
-// timed is a cell and its hour.
-type timed struct {
-	cell
-	hour int64 // s since 1970
-}
-
 // foldBatch folds the packets behind m.seq and up to through, in one transaction.
 func (m *Model) foldBatch(ctx context.Context, through uint64) error {
 	return m.foldThese(ctx, m.seq, through, folded)
@@ -276,11 +270,11 @@ func (m *Model) foldBatch(ctx context.Context, through uint64) error {
 
 // foldThese folds the packets of some kinds behind after and up to through.
 func (m *Model) foldThese(ctx context.Context, after, through uint64, kinds []ledger.Kind) error {
-	hours, err := m.read(ctx, after, through, kinds)
+	parts, err := m.read(ctx, after, through, kinds)
 	if err != nil {
 		return fmt.Errorf("governance: %w", err)
 	}
-	fresh, sums := m.number(hours)
+	fresh, sums := m.number(parts)
 	err = m.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		for i, c := range fresh {
 			if _, err := tx.Exec("INSERT INTO governance_series (id, fact, tool, a, b, c) VALUES ($1, $2, $3, $4, $5, $6)",
@@ -310,30 +304,43 @@ func (m *Model) foldThese(ctx context.Context, after, through uint64, kinds []le
 
 // read folds the packets behind after and up to through with every processor, each a stretch of
 // them: the sum does not depend on who added what.
-func (m *Model) read(ctx context.Context, after, through uint64, kinds []ledger.Kind) (map[timed]int64, error) {
+func (m *Model) read(ctx context.Context, after, through uint64, kinds []ledger.Kind) ([]*part, error) {
 	stretch := max(512, (through-after)/uint64(runtime.GOMAXPROCS(0))+1)
-	var parts []map[timed]int64
+	var parts []*part
 	var errs errgroup.Group
 	for ; after < through; after += stretch {
-		part, first, last := map[timed]int64{}, after, min(after+stretch, through)
+		part, first, last := &part{words: words{}, hours: map[int64]map[cell]*int64{}}, after, min(after+stretch, through)
 		parts = append(parts, part)
-		errs.Go(func() error {
-			return m.opts.Ledger.Between(ctx, first, last, kinds, func(p *ledger.Packet) error {
-				hour := Hour.start(p.Time()).Unix()
-				fold(p, func(c cell, n int64) { part[timed{c, hour}] += n })
-				return nil
-			})
-		})
+		errs.Go(func() error { return m.opts.Ledger.Between(ctx, first, last, kinds, part.fold) })
 	}
-	if err := errs.Wait(); err != nil || len(parts) == 0 {
-		return nil, err
-	}
-	for _, part := range parts[1:] {
-		for at, n := range part {
-			parts[0][at] += n
+	return parts, errs.Wait()
+}
+
+// part is what one processor folds. Packets come in the order of their times, so those of an hour
+// come together.
+type part struct {
+	words words
+	hours map[int64]map[cell]*int64 // by s since 1970
+	hour  int64
+	cells map[cell]*int64 // of hour; nil before the first packet
+}
+
+func (p *part) fold(of *ledger.Packet) error {
+	if hour := Hour.start(of.Time()).Unix(); p.cells == nil || hour != p.hour {
+		if p.hours[hour] == nil {
+			p.hours[hour] = map[cell]*int64{}
 		}
+		p.hour, p.cells = hour, p.hours[hour]
 	}
-	return parts[0], nil
+	fold(of, p.words, func(c cell, n int64) {
+		had := p.cells[c]
+		if had == nil {
+			had = new(int64)
+			p.cells[c] = had
+		}
+		*had += n
+	})
+	return nil
 }
 
 // when is one time of a grain.
@@ -342,32 +349,47 @@ type when struct {
 	start int64 // s since 1970
 }
 
-// number sums hours into all grains, by the numbers of their series, and returns the cells that
-// have none yet: theirs are to be those behind m.cells.
-func (m *Model) number(hours map[timed]int64) (fresh []cell, _ map[when]map[int64]int64) {
-	for at := range hours {
-		if m.ids[at.cell] == 0 {
-			fresh = append(fresh, at.cell)
+// number sums parts into all grains, by the numbers of their series, and returns the cells that have
+// none yet: theirs are to be those behind m.cells, in the order of the cells.
+func (m *Model) number(parts []*part) (fresh []cell, _ map[when]map[int64]int64) {
+	sums, found := map[when]map[int64]int64{}, map[cell]int64{} // by a number below zero for now
+	for _, part := range parts {
+		for hour, cells := range part.hours {
+			var into [grains]map[int64]int64
+			for g := range into {
+				w := when{Grain(g), Grain(g).start(time.Unix(hour, 0)).Unix()}
+				if sums[w] == nil {
+					sums[w] = map[int64]int64{}
+				}
+				into[g] = sums[w]
+			}
+			for c, n := range cells {
+				id := m.ids[c]
+				if id == 0 {
+					id = found[c]
+				}
+				if id == 0 {
+					fresh = append(fresh, c)
+					id = -int64(len(fresh))
+					found[c] = id
+				}
+				for _, sum := range into {
+					sum[id] += *n
+				}
+			}
 		}
 	}
 	slices.SortFunc(fresh, compare)
-	fresh = slices.Compact(fresh)
-	ids := make(map[cell]int64, len(fresh))
+	numbers := make([]int64, len(fresh)+1) // by the number for now
 	for i, c := range fresh {
-		ids[c] = int64(len(m.cells) + i)
+		numbers[-found[c]] = int64(len(m.cells) + i)
 	}
-	sums := map[when]map[int64]int64{}
-	for at, n := range hours {
-		id := m.ids[at.cell]
-		if id == 0 {
-			id = ids[at.cell]
-		}
-		for g := Hour; g < grains; g++ {
-			w := when{g, g.start(time.Unix(at.hour, 0)).Unix()}
-			if sums[w] == nil {
-				sums[w] = map[int64]int64{}
+	for _, sum := range sums {
+		for id, n := range sum {
+			if id < 0 {
+				delete(sum, id)
+				sum[numbers[-id]] = n
 			}
-			sums[w][id] += n
 		}
 	}
 	return fresh, sums

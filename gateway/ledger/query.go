@@ -133,12 +133,11 @@ func (l *Ledger) Between(ctx context.Context, after, through uint64, kinds []Kin
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var p Packet
-		var body []byte
-		if err := rows.Scan(&p.Seq, &p.TimeUS, &p.Kind, &p.Call, &p.Tool, &p.Principal, &p.Lane, &p.Node, &body); err != nil {
+		var c scanned
+		if err := rows.Scan(c.into()...); err != nil {
 			return fmt.Errorf("ledger: %w", err)
 		}
-		p.Body = body
+		p := c.packet()
 		if err := each(&p); err != nil {
 			return err
 		}
@@ -183,16 +182,35 @@ func (l *Ledger) scan(ctx context.Context, tail string, args []any, each func(*P
 }
 
 func scanPacket(rows interface{ Scan(...any) error }, p *Packet) error {
-	var body string
+	var c scanned
 	var prev, hash []byte
-	if err := rows.Scan(&p.Seq, &p.TimeUS, &p.Kind, &p.Call, &p.Tool, &p.Principal, &p.Lane, &p.Node, &body, &prev, &hash); err != nil {
+	if err := rows.Scan(append(c.into(), &prev, &hash)...); err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
+	*p = c.packet()
 	if len(prev) != len(p.Prev) || len(hash) != len(p.Hash) {
 		return corrupt("entry %d has no proper hash", p.Seq)
 	}
-	p.Body = []byte(body)
 	copy(p.Prev[:], prev)
 	copy(p.Hash[:], hash)
 	return nil
+}
+
+// scanned is a row of the first nine columns in the types that database/sql fills without looking
+// at them by reflection, which would take longer than reading them.
+type scanned struct {
+	seq, timeUS                             int64
+	kind, call, tool, principal, lane, node string
+	body                                    []byte
+}
+
+func (c *scanned) into() []any {
+	return []any{&c.seq, &c.timeUS, &c.kind, &c.call, &c.tool, &c.principal, &c.lane, &c.node, &c.body}
+}
+
+func (c *scanned) packet() Packet {
+	return Packet{
+		Seq: uint64(c.seq), TimeUS: c.timeUS, Kind: Kind(c.kind), Call: capabilities.CallID(c.call), Tool: capabilities.ToolID(c.tool),
+		Principal: capabilities.PrincipalID(c.principal), Lane: capabilities.LaneID(c.lane), Node: capabilities.NodeID(c.node), Body: c.body,
+	}
 }
