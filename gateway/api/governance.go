@@ -103,8 +103,18 @@ type FrictionRow struct {
 // Friction is the view Policy Friction.
 type Friction struct {
 	GovernanceSpan
-	Decisions int64         `json:"decisions"` // in all
-	Rows      []FrictionRow `json:"rows"`
+	Decisions  int64              `json:"decisions"` // in all
+	Categories []FrictionCategory `json:"categories"`
+	Rows       []FrictionRow      `json:"rows"`
+}
+
+// FrictionCategory is how often calls that want keys of one category were denied or asked about,
+// and how often a key of it was taken away. A call that wants several counts in each.
+type FrictionCategory struct {
+	Category string `json:"category"`
+	Denied   int64  `json:"denied"`
+	Asked    int64  `json:"asked"`
+	Reduced  int64  `json:"reduced"`
 }
 
 // KPI is one number that governance is steered by.
@@ -193,7 +203,12 @@ type ChangeRow struct {
 // beginning of the span.
 type Changes struct {
 	GovernanceSpan
-	Activated time.Time   `json:"activated_at,omitzero"`
-	Packet    uint64      `json:"activated_seq,omitempty"` // the packet that says so
-	Rows      []ChangeRow `json:"rows"`
+	Activated time.Time `json:"activated_at,omitzero"`
+	Packet    uint64    `json:"activated_seq,omitempty"` // the packet that says so
+	// Snapshot is what came into force then in place of Replaced, by whom and why.
+	Snapshot string                   `json:"policy_snapshot_id,omitempty"`
+	Replaced string                   `json:"replaced_snapshot_id,omitempty"`
+	By       capabilities.PrincipalID `json:"activated_by,omitempty"`
+	Reason   string                   `json:"reason,omitempty"`
+	Rows     []ChangeRow              `json:"rows"`
 }

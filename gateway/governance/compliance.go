@@ -6,9 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
 // Compliance returns what is held against the records of a time, and which part of the ledger
@@ -142,6 +145,10 @@ func (m *Model) Changes(ctx context.Context, in Span) (api.Changes, error) {
 	if len(last) > 0 {
 		out.Activated, out.Packet, in.From = last[0].Time().UTC(), last[0].Seq, last[0].Time()
 		in.To = time.Time{}
+		var a packet.Activated
+		if json.Unmarshal(last[0].Body, &a) == nil {
+			out.Snapshot, out.Replaced, out.By, out.Reason = a.Snapshot, a.Before, last[0].Principal, a.Reason
+		}
 	}
 	now, err := m.Friction(ctx, in)
 	if err != nil {

@@ -88,13 +88,13 @@ func TestChangesAndProfiles(t *testing.T) {
 	denied := called{tool: "tool.fs.bash", principal: "ann", effect: policy.Deny, code: capabilities.CodeDeniedByPolicy, rule: "old", class: "t1"}
 	h.put(t, denied.drafts()...)
 	h.now = h.now.Add(2 * time.Hour)
-	h.put(t, ledger.Draft{Kind: "gateway.policy.activated", Body: packet.Activated{Snapshot: "s2"}})
+	h.put(t, ledger.Draft{Kind: "gateway.policy.activated", Body: packet.Activated{Snapshot: "s2", Before: "s1", Reason: "too open"}, Principal: "root"})
 	denied.rule = "new"
 	h.put(t, denied.drafts()...)
 	h.put(t, denied.drafts()...)
 	h.now = h.now.Add(90 * time.Minute)
 	got, err := h.Changes(t.Context(), Span{})
-	if err != nil || len(got.Rows) != 2 || got.Packet == 0 || got.Activated.IsZero() {
+	if err != nil || len(got.Rows) != 2 || got.Packet == 0 || got.Activated.IsZero() || got.Snapshot != "s2" || got.Replaced != "s1" || got.By != "root" || got.Reason != "too open" {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if r := got.Rows[0]; r.Rule != "new" || r.Calls != 2 || r.Before != 0 {

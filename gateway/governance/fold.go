@@ -27,6 +27,7 @@ const (
 	used        fact = "used"        // calls sent with a key granted; key, principal, node
 	observed    fact = "observed"    // ends whose node saw something under a key; key
 	decisions   fact = "decisions"   // allow, allow by a person, ask or deny; code, rule
+	refusals    fact = "refusals"    // decisions that denied or asked; wanted category, effect, rule
 	profiles    fact = "profiles"    // decisions; profile, policy snapshot
 	privileged  fact = "privileged"  // calls sent with any privileged key; principal
 	mismatches  fact = "mismatches"  // calls whose class was not to be had, refused or not; class needed
@@ -162,8 +163,12 @@ func foldDecision(p *ledger.Packet, w words, add func(cell, int64)) {
 	if e := d.Envelope; e != nil {
 		class = e.Isolation
 		add(cell{profiles, tool, e.Profile, d.Snapshot, ""}, 1)
-		for _, k := range e.Capabilities.Keys() {
+		keys := e.Capabilities.Keys()
+		for i, k := range keys {
 			add(cell{Fact: declared, Tool: tool, A: k}, 1)
+			if of := category(k); effect != policy.Allow.String() && (i == 0 || of != category(keys[i-1])) { // they are sorted
+				add(cell{refusals, tool, of, effect, rule}, 1)
+			}
 		}
 		for _, k := range keysOf(e.Grants) {
 			add(cell{Fact: effective, Tool: tool, A: k}, 1)

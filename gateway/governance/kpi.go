@@ -54,8 +54,9 @@ var kpis = [...]kpi{
 	},
 	{
 		name: "privileged_share", unit: "share", target: 0.05,
-		definition: "Calls carried out with any privileged key granted, as a share of all calls carried out.",
-		of:         func(a *amounts) (float64, bool) { return share(a.privileged, a.executions) },
+		definition: "Calls carried out with any privileged key granted, as a share of all calls carried out. Admin work is such a call: it is " +
+			"most of what a new site does, and “Privilege exposure” says whose it was.",
+		of: func(a *amounts) (float64, bool) { return share(a.privileged, a.executions) },
 	},
 	{
 		name: "isolation_mismatches", unit: "count", target: 0,

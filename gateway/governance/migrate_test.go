@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/drift"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
@@ -37,7 +39,7 @@ func TestNumbersOfBeforeStay(t *testing.T) {
 		if _, err := tx.Exec("INSERT INTO governance_cell (fact, grain, start, tool, a, b, c, n) VALUES ('used', 0, 3600, 'tool.a.b', 'grant', 'ann', '', 1)"); err != nil {
 			return err
 		}
-		_, err := tx.Exec("INSERT INTO governance_state (one, version, seq) VALUES (1, $1, 1)", beforeUncounted)
+		_, err := tx.Exec("INSERT INTO governance_state (one, version, seq) VALUES (1, $1, 2)", beforeUncounted)
 		return err
 	})
 	if err != nil {
@@ -53,7 +55,9 @@ func TestNumbersOfBeforeStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	more := ledger.Draft{Kind: ledger.KindDriftUncounted, Tool: "tool.a.b", Body: packet.DriftUncounted{Events: 7, Severity: drift.Violation}}
-	if err := book.Append(t.Context(), more, more); err != nil { // of which the first was read, and not counted
+	denied := called{tool: "tool.a.b", effect: policy.Deny, code: capabilities.CodeDeniedByPolicy, declared: policy.ByCategory{Network: []string{"dns.lookup", "egress.https"}}}
+	// The first two were read, and not counted, or not by category.
+	if err := book.Append(t.Context(), more, denied.drafts()[1], more); err != nil {
 		t.Fatal(err)
 	}
 	h := &house{Model: New(Options{Store: db, Ledger: book}), ledger: book}
@@ -71,6 +75,12 @@ func TestNumbersOfBeforeStay(t *testing.T) {
 	all := span{to: time.Now().AddDate(1, 0, 0), grain: Month}
 	if drifted, err := h.sums(t.Context(), all, drifts); err != nil || len(drifted) != 1 || drifted[0].n != 14 {
 		t.Errorf("%+v, %v", drifted, err)
+	}
+	if list, err := h.sums(t.Context(), all, refusals, byA, byB); err != nil || len(list) != 1 || list[0].a != "network" || list[0].b != "deny" || list[0].n != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if list, err := h.sums(t.Context(), all, decisions); err != nil || len(list) != 0 {
+		t.Errorf("what was counted is counted again: %+v, %v", list, err)
 	}
 	all.grain = Hour
 	if keys, err := h.sums(t.Context(), all, used, byA); err != nil || len(keys) != 0 {

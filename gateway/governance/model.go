@@ -21,10 +21,13 @@ import (
 )
 
 // foldVersion is raised when the same packets make other numbers: the store then folds them anew.
-const foldVersion = 4
+const foldVersion = 5
 
-// beforeUncounted is the version that counted all but the packets of drift that was too much.
-const beforeUncounted = 3
+// Versions that counted all but some: those that they left out are folded on top.
+const (
+	beforeUncounted = 3 // no packets of drift that was too much
+	beforeRefusals  = 4 // no refusals by category
+)
 
 // Bounds of folding and keeping.
 const (
@@ -208,14 +211,19 @@ func (m *Model) load(ctx context.Context, tip uint64) error {
 	case errors.Is(err, sql.ErrNoRows):
 	case err != nil:
 		return fmt.Errorf("governance: %w", err)
-	case version != foldVersion && version != beforeUncounted || uint64(seq) > tip:
+	case version < beforeUncounted || version > foldVersion || uint64(seq) > tip:
 		return m.forget(ctx)
 	}
 	if err := m.loadSeries(ctx); err != nil {
 		return err
 	}
-	if version == beforeUncounted { // what was counted stays, with the packets that were left out
-		if err := m.foldThese(ctx, 0, uint64(seq), []ledger.Kind{ledger.KindDriftUncounted}); err != nil {
+	if version == beforeUncounted {
+		if err := m.foldThese(ctx, 0, uint64(seq), beforeRefusals, []ledger.Kind{ledger.KindDriftUncounted}, drifts); err != nil {
+			return err
+		}
+	}
+	if version == beforeUncounted || version == beforeRefusals {
+		if err := m.foldThese(ctx, 0, uint64(seq), foldVersion, []ledger.Kind{ledger.KindCallDecision}, refusals); err != nil {
 			return err
 		}
 	}
@@ -265,12 +273,13 @@ func (m *Model) forget(ctx context.Context) error {
 
 // foldBatch folds the packets behind m.seq and up to through, in one transaction.
 func (m *Model) foldBatch(ctx context.Context, through uint64) error {
-	return m.foldThese(ctx, m.seq, through, folded)
+	return m.foldThese(ctx, m.seq, through, foldVersion, folded)
 }
 
-// foldThese folds the packets of some kinds behind after and up to through.
-func (m *Model) foldThese(ctx context.Context, after, through uint64, kinds []ledger.Kind) error {
-	parts, err := m.read(ctx, after, through, kinds)
+// foldThese folds the packets of some kinds behind after and up to through; of what they say some
+// facts alone, if there are any. The numbers are then those of a version.
+func (m *Model) foldThese(ctx context.Context, after, through uint64, version int, kinds []ledger.Kind, only ...fact) error {
+	parts, err := m.read(ctx, after, through, kinds, only)
 	if err != nil {
 		return fmt.Errorf("governance: %w", err)
 	}
@@ -289,7 +298,7 @@ func (m *Model) foldThese(ctx context.Context, after, through uint64, kinds []le
 		}
 		_, err := tx.Exec("INSERT INTO governance_state (one, version, seq) VALUES (1, $1, $2) ON CONFLICT DO UPDATE SET version = "+
 			"excluded.version, seq = excluded.seq",
-			foldVersion, int64(through))
+			version, int64(through))
 		return err
 	})
 	if err != nil {
@@ -304,12 +313,12 @@ func (m *Model) foldThese(ctx context.Context, after, through uint64, kinds []le
 
 // read folds the packets behind after and up to through with every processor, each a stretch of
 // them: the sum does not depend on who added what.
-func (m *Model) read(ctx context.Context, after, through uint64, kinds []ledger.Kind) ([]*part, error) {
+func (m *Model) read(ctx context.Context, after, through uint64, kinds []ledger.Kind, only []fact) ([]*part, error) {
 	stretch := max(512, (through-after)/uint64(runtime.GOMAXPROCS(0))+1)
 	var parts []*part
 	var errs errgroup.Group
 	for ; after < through; after += stretch {
-		part, first, last := &part{words: words{}, hours: map[int64]map[cell]*int64{}}, after, min(after+stretch, through)
+		part, first, last := &part{words: words{}, only: only, hours: map[int64]map[cell]*int64{}}, after, min(after+stretch, through)
 		parts = append(parts, part)
 		errs.Go(func() error { return m.opts.Ledger.Between(ctx, first, last, kinds, part.fold) })
 	}
@@ -320,6 +329,7 @@ func (m *Model) read(ctx context.Context, after, through uint64, kinds []ledger.
 // come together.
 type part struct {
 	words words
+	only  []fact                    // empty: all
 	hours map[int64]map[cell]*int64 // by s since 1970
 	hour  int64
 	cells map[cell]*int64 // of hour; nil before the first packet
@@ -333,6 +343,9 @@ func (p *part) fold(of *ledger.Packet) error {
 		p.hour, p.cells = hour, p.hours[hour]
 	}
 	fold(of, p.words, func(c cell, n int64) {
+		if len(p.only) > 0 && !slices.Contains(p.only, c.Fact) {
+			return
+		}
 		had := p.cells[c]
 		if had == nil {
 			had = new(int64)
@@ -349,8 +362,8 @@ type when struct {
 	start int64 // s since 1970
 }
 
-// number sums parts into all grains, by the numbers of their series, and returns the cells that have
-// none yet: theirs are to be those behind m.cells, in the order of the cells.
+// number sums parts into all grains, by the numbers of their series, and returns the cells that
+// have none yet: theirs are to be those behind m.cells, in the order of the cells.
 func (m *Model) number(parts []*part) (fresh []cell, _ map[when]map[int64]int64) {
 	sums, found := map[when]map[int64]int64{}, map[cell]int64{} // by a number below zero for now
 	for _, part := range parts {

@@ -20,8 +20,8 @@ func cellsOf(p *ledger.Packet, w words) map[cell]int64 {
 	return all
 }
 
-// A body is read as encoding/json reads it, or left to it. Members that nobody counts are not looked
-// at, so one that is wrong there fails with encoding/json alone.
+// A body is read as encoding/json reads it, or left to it. Members that nobody counts are not
+// looked at, so one that is wrong there fails with encoding/json alone.
 func sameScan(t *rapid.T, body []byte) {
 	w := words{}
 	if got, ok := w.decision(body); ok {
@@ -101,7 +101,7 @@ func TestScanIsWhatJSONSays(t *testing.T) {
 	})
 }
 
-// What the dispatcher writes is read without reflection: that is what makes a fold quick.
+// The bodies that the dispatcher writes are read without reflection, which makes a fold quick.
 func TestScanReadsWhatCallsWrite(t *testing.T) {
 	h, r := newHouse(t), rand.New(rand.NewPCG(3, 4))
 	var drafts []ledger.Draft

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -229,7 +231,7 @@ func privilegeRow(one sum) api.PrivilegeRow {
 // most often first.
 func (m *Model) Friction(ctx context.Context, in Span) (api.Friction, error) {
 	s, about, err := m.about(ctx, in)
-	out := api.Friction{GovernanceSpan: about, Rows: []api.FrictionRow{}}
+	out := api.Friction{GovernanceSpan: about, Categories: []api.FrictionCategory{}, Rows: []api.FrictionRow{}}
 	if err != nil {
 		return out, err
 	}
@@ -244,6 +246,12 @@ func (m *Model) Friction(ctx context.Context, in Span) (api.Friction, error) {
 		}
 	}
 	less, err := m.sums(ctx, s, withheld, byTool, byA, byB)
+	if err != nil {
+		return out, err
+	}
+	if out.Categories, err = m.byCategory(ctx, s, less); err != nil {
+		return out, err
+	}
 	for _, one := range less {
 		out.Rows = append(out.Rows,
 			api.FrictionRow{Effect: "reduced", Category: category(one.a), Key: one.a, Tool: one.tool, Rule: one.b, Calls: one.n})
@@ -253,4 +261,35 @@ func (m *Model) Friction(ctx context.Context, in Span) (api.Friction, error) {
 	})
 	out.Rows = out.Rows[:min(len(out.Rows), maxRows)]
 	return out, err
+}
+
+// byCategory returns how often policy denied, asked and took keys away by the categories of what
+// was wanted, in the order of their names.
+func (m *Model) byCategory(ctx context.Context, s span, less []sum) ([]api.FrictionCategory, error) {
+	refused, err := m.sums(ctx, s, refusals, byA, byB)
+	if err != nil {
+		return nil, err
+	}
+	rows := map[string]*api.FrictionCategory{}
+	of := func(name string) *api.FrictionCategory {
+		if rows[name] == nil {
+			rows[name] = &api.FrictionCategory{Category: name}
+		}
+		return rows[name]
+	}
+	for _, one := range refused {
+		if one.b == policy.Deny.String() {
+			of(one.a).Denied += one.n
+		} else {
+			of(one.a).Asked += one.n
+		}
+	}
+	for _, one := range less {
+		of(category(one.a)).Reduced += one.n
+	}
+	list := make([]api.FrictionCategory, 0, len(rows))
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		list = append(list, *rows[name])
+	}
+	return list, nil
 }

@@ -49,6 +49,15 @@ func TestStage(t *testing.T) {
 	if err != nil || less.SnapshotID() != before {
 		t.Errorf("taking the file out is not what was: %v", err)
 	}
+	if _, err := f.activate(b, func(r *rules.Request) { r.To = before }); err != nil {
+		t.Fatal(err)
+	}
+	if drafts, err := b.Drafts(ctx); err != nil || len(drafts) != 0 { // it was in force, and the history has it
+		t.Errorf("what was in force is a draft again: %+v %v", drafts, err)
+	}
+	if _, err := b.Load(ctx, next.SnapshotID()); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestStageRefuses(t *testing.T) {

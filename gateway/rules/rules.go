@@ -423,6 +423,10 @@ func (b *Book) commit(ctx context.Context, engine *policy.Engine, a Activated) e
 			string(text)); err != nil {
 			return err
 		}
+		// It is no draft any more: its files are kept once.
+		if _, err := tx.Exec(`DELETE FROM policy_drafts WHERE snapshot = $1`, a.Snapshot); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(
 			`DELETE FROM policy_sets WHERE snapshot <> $1 AND snapshot NOT IN (SELECT snapshot FROM policy_history ORDER BY n DESC LIMIT $2)`,
 			a.Snapshot, maxSets); err != nil {

@@ -53,5 +53,14 @@ func TestCameraAndMicrophoneInTheConsole(t *testing.T) {
 	w.shots("live-microphone")
 	w.click("Stop listening")
 	x.Await(t, "nobody to listen", func() bool { return len(w.Live.Watching(w.node.ID)) == 0 })
+	// One link tells who used it, and the number leads to the call.
+	w.goTo("/console/governance")
+	w.click("who used the microphone last week")
+	w.await(`new URLSearchParams(location.search).get("key") === "data.capture.audio" && document.readyState === "complete"`)
+	who := `[...document.querySelectorAll("#privilege tbody tr")].find((r) => r.innerText.includes("tool.live.microphone"))`
+	w.await(who + `?.innerText.includes("ann") && ` + who + `.innerText.includes("study") && ` + who + `.querySelectorAll("svg rect").length > 0`)
+	w.shots("governance-microphone")
+	must(t, w.run(`[...`+who+`.querySelectorAll("a")].at(-1).click()`, nil))
+	w.await(`location.pathname === "/console/calls" && document.querySelectorAll("tbody tr").length === 1`)
 	w.quiet()
 }

@@ -3,6 +3,8 @@ package console
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"math"
 	"net/url"
 	"slices"
@@ -41,7 +43,9 @@ type governed struct {
 	Drifted   table[api.DriftRow]
 	Privilege table[usedRow]
 	Friction  table[frictionRow]
-	Decisions int
+	// Categories is the same by category.
+	Categories []api.FrictionCategory
+	Decisions  int
 	// Changes says since when Changed counts.
 	Changes    api.Changes
 	Changed    table[api.ChangeRow]
@@ -107,6 +111,7 @@ func (v *visit) governance(name string) {
 			return
 		}
 	}
+	labels := v.labels()
 	most := shownRows
 	if name == "report" {
 		most = 1000
@@ -116,10 +121,10 @@ func (v *visit) governance(name string) {
 		g.KPIs = append(g.KPIs, shownKPI{k})
 	}
 	g.Coverage = firstOf(coverage.Rows, most)
-	g.Isolation = heatmapOf(&isolation)
+	g.Isolation = heatmapOf(&isolation, labels)
 	g.Drift, g.Drifted = barsOf(&drift), firstOf(drift.Rows, most)
-	g.Privilege = firstOf(usedRows(byUse(privilege.Rows)), most)
-	g.Friction = firstOf(frictionRows(friction.Rows), most)
+	g.Privilege = firstOf(usedRows(&privilege, labels), most)
+	g.Friction, g.Categories = firstOf(frictionRows(friction.Rows), most), friction.Categories
 	g.Changed, g.Profiles = firstOf(g.Changes.Rows, most), firstOf(profileRows(profiles.Rows), most)
 	v.show(page{name: name, title: "Governance", here: "/console/governance", data: g})
 }
@@ -130,18 +135,83 @@ var askedKeys = []string{
 	"execution.proc.spawn", "privileged.input.inject", "privileged.secret.read",
 }
 
-// usedRow is who used a key, with the way to the calls.
-type usedRow struct{ api.PrivilegeRow }
+// labels are what people call the devices. Without them the devices are shown by their IDs.
+func (v *visit) labels() map[capabilities.NodeID]string {
+	var list struct {
+		Nodes []api.Node `json:"nodes"`
+	}
+	_ = v.get(v1("nodes"), &list)
+	all := map[capabilities.NodeID]string{}
+	for i := range list.Nodes {
+		all[list.Nodes[i].ID] = list.Nodes[i].Label
+	}
+	return all
+}
+
+// usedRow is who used a key and when, with the way to the calls.
+type usedRow struct {
+	api.PrivilegeRow
+	Device string
+	Cells  []bar
+}
 
 // Calls is what narrows the list of calls to those.
 func (r usedRow) Calls() string {
 	return query("principal", string(r.Principal), "tool", string(r.Tool), "node", string(r.Node))
 }
 
-func usedRows(list []api.PrivilegeRow) []usedRow {
-	var all []usedRow
-	for _, r := range list {
-		all = append(all, usedRow{r})
+func usedRows(p *api.Privilege, labels map[capabilities.NodeID]string) []usedRow {
+	apart := map[api.PrivilegeRow]map[time.Time]int64{}
+	for _, r := range p.Rows {
+		start, n := r.Start.UTC(), r.Executions
+		r.Start, r.Executions = time.Time{}, 0
+		if apart[r] == nil {
+			apart[r] = map[time.Time]int64{}
+		}
+		apart[r][start] += n
+	}
+	times, most := starts(p.GovernanceSpan), mostOf(maps.Values(apart))
+	all := make([]usedRow, 0, len(apart))
+	for r, n := range apart {
+		one := usedRow{PrivilegeRow: r, Device: orElse(labels[r.Node], string(r.Node)), Cells: strip(times, p.Grain, n, most)}
+		for _, calls := range n {
+			one.Executions += calls
+		}
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b usedRow) int {
+		return cmp.Or(cmp.Compare(b.Executions, a.Executions), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Key, b.Key),
+			cmp.Compare(a.Principal, b.Principal), cmp.Compare(a.Node, b.Node))
+	})
+	return all
+}
+
+// mostOf is the largest number of several rows, at least 1.
+func mostOf(rows iter.Seq[map[time.Time]int64]) int64 {
+	most := int64(1)
+	for n := range rows {
+		for _, calls := range n {
+			most = max(most, calls)
+		}
+	}
+	return most
+}
+
+// stripHigh is how high a strip is, in its own units; it is 600 wide.
+const stripHigh = 60
+
+// strip is a row of numbers by time: the darker, the more.
+func strip(times []time.Time, grain string, n map[time.Time]int64, most int64) []bar {
+	wide := 600 / float64(max(1, len(times)))
+	var all []bar
+	for i, t := range times {
+		if count := n[t.UTC()]; count > 0 {
+			heat := 1 + int(3*float64(count)/float64(most))
+			all = append(all, bar{
+				fixed(float64(i) * wide), "0", fixed(max(1, wide-1)), strconv.Itoa(stripHigh), "heat" + strconv.Itoa(min(heat, 4)),
+				fmt.Sprintf("%s: %d", stampOf(t, grain), count),
+			})
+		}
 	}
 	return all
 }
@@ -212,26 +282,6 @@ func (v *visit) passView(format string) {
 	}
 	guardHeaders(v.w)
 	v.con.opts.API.Pass(v.w, v.r, v1("governance", v.r.PathValue("view"))+"?"+q.Encode())
-}
-
-// byUse adds up over time who used what, the most first.
-func byUse(rows []api.PrivilegeRow) []api.PrivilegeRow {
-	sums := map[api.PrivilegeRow]int64{}
-	for _, r := range rows {
-		n := r.Executions
-		r.Start, r.Executions = time.Time{}, 0
-		sums[r] += n
-	}
-	list := make([]api.PrivilegeRow, 0, len(sums))
-	for r, n := range sums {
-		r.Executions = n
-		list = append(list, r)
-	}
-	slices.SortFunc(list, func(a, b api.PrivilegeRow) int {
-		return cmp.Or(cmp.Compare(b.Executions, a.Executions), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Key, b.Key),
-			cmp.Compare(a.Principal, b.Principal), cmp.Compare(a.Node, b.Node))
-	})
-	return list
 }
 
 // shownKPI is a KPI as people read it.
@@ -381,76 +431,54 @@ func stampOf(t time.Time, grain string) string {
 // heatmap is how many calls each pool of runners had by time: a row for each class and device.
 type heatmap struct {
 	Rows        []heatRow
-	High        int // of the picture
-	Span        api.GovernanceSpan
 	Unavailable int
 }
 
 // heatRow is one pool.
 type heatRow struct {
-	Name  string
-	Y     string
-	Calls int64
-	Cells []bar
-	Class capabilities.IsolationClass
-	Given capabilities.IsolationClass
-	Node  capabilities.NodeID
+	Device string
+	Calls  int64
+	Cells  []bar
+	Class  capabilities.IsolationClass
+	Given  capabilities.IsolationClass
+	Node   capabilities.NodeID
 }
 
 // Those is what narrows the list of calls to those of the pool.
 func (r heatRow) Those() string { return query("node", string(r.Node), "isolation", string(r.Class)) }
 
-const heatRowHigh = 26
+// maxPools bounds the pools that are shown.
+const maxPools = 40
 
-func heatmapOf(i *api.Isolation) heatmap {
+func heatmapOf(i *api.Isolation, labels map[capabilities.NodeID]string) heatmap {
 	type pool struct {
 		class, given capabilities.IsolationClass
 		node         capabilities.NodeID
 	}
-	n, sums := map[pool]map[time.Time]int64{}, map[pool]int64{}
-	most := int64(1)
+	n := map[pool]map[time.Time]int64{}
 	for _, r := range i.Rows {
 		p := pool{r.Class, r.Given, r.Node}
 		if n[p] == nil {
 			n[p] = map[time.Time]int64{}
 		}
 		n[p][r.Start.UTC()] += r.Executions
-		sums[p] += r.Executions
-		most = max(most, n[p][r.Start.UTC()])
 	}
-	out := heatmap{Span: i.GovernanceSpan}
+	out := heatmap{}
 	for _, r := range i.Unavailable {
 		out.Unavailable += int(r.Executions)
 	}
-	pools := make([]pool, 0, len(n))
-	for p := range n {
-		pools = append(pools, p)
-	}
-	slices.SortFunc(pools, func(a, b pool) int {
+	pools := slices.SortedFunc(maps.Keys(n), func(a, b pool) int {
 		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.given, b.given), cmp.Compare(a.node, b.node))
 	})
-	times := starts(i.GovernanceSpan)
-	wide := 600 / float64(max(1, len(times)))
-	for k, p := range pools[:min(len(pools), 40)] {
-		where := string(p.node)
-		if where == "" {
-			where = "the gateway"
-		}
+	times, most := starts(i.GovernanceSpan), mostOf(maps.Values(n))
+	for _, p := range pools[:min(len(pools), maxPools)] {
 		row := heatRow{
-			Name: fmt.Sprintf("%s on %s", cmp.Or(string(p.given), string(p.class)), where), Y: strconv.Itoa(k * heatRowHigh), Calls: sums[p],
-			Class: p.class, Given: p.given, Node: p.node,
+			Device: orElse(labels[p.node], string(p.node)), Cells: strip(times, i.Grain, n[p], most), Class: p.class, Given: p.given, Node: p.node,
 		}
-		for j, t := range times {
-			if count := n[p][t.UTC()]; count > 0 {
-				heat := 1 + int(3*float64(count)/float64(most))
-				row.Cells = append(row.Cells, bar{
-					fixed(float64(j) * wide), strconv.Itoa(k * heatRowHigh), fixed(max(1, wide-1)), strconv.Itoa(heatRowHigh - 2),
-					"heat" + strconv.Itoa(min(heat, 4)), fmt.Sprintf("%s, %s: %d", row.Name, stampOf(t, i.Grain), count),
-				})
-			}
+		for _, calls := range n[p] {
+			row.Calls += calls
 		}
 		out.Rows = append(out.Rows, row)
 	}
-	out.High = len(out.Rows) * heatRowHigh
 	return out
 }
