@@ -52,8 +52,8 @@ var contract = map[string]string{
 	"skill": "load",
 	// S3-12: the built-in tools for files.
 	"fs": "read list glob grep write edit apply-patch bash",
-	// S3-12: the built-in tool for pages.
-	"web": "fetch",
+	// S3-12: the built-in tools for pages.
+	"web": "fetch search",
 }
 
 func TestExactlyTheContractIsModelFacing(t *testing.T) {

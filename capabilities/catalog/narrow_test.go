@@ -17,7 +17,7 @@ func TestNarrows(t *testing.T) {
 	confined := 0
 	for _, d := range all.All() {
 		pages := strings.Contains(" "+strings.Join(d.Manifest.Keys(), " ")+" ", " "+capabilities.KeyPages+" ")
-		pages = pages || d.Tool == "tool.web.fetch"
+		pages = pages || d.Tool.Family() == "web"
 		if got := d.Narrows(); (got == capabilities.NarrowDomains) != pages || (got == "") == pages {
 			t.Errorf("%s: %q", d.Tool, got)
 		}

@@ -220,15 +220,10 @@ func textOrObject(schema canonical.Value) (canonical.Value, bool) {
 func shownResult(schema canonical.Value, depth int) canonical.Value {
 	kind, _ := schema.Get("type")
 	if properties, ok := schema.Get("properties"); ok && (depth == 0 || kind.Str == "object") {
-		return canonical.Value{Kind: canonical.Object, Members: []canonical.Member{
-			{Key: "properties", Value: shownFields(properties, depth)},
-			{Key: "type", Value: text("object")},
-		}}
+		return parts("properties", shownFields(properties, depth), "object", depth)
 	}
 	if items, ok := schema.Get("items"); ok {
-		return canonical.Value{Kind: canonical.Object, Members: []canonical.Member{
-			{Key: "items", Value: shownResult(items, depth)}, {Key: "type", Value: text("array")},
-		}}
+		return parts("items", shownResult(items, depth), "array", depth)
 	}
 	enum, _ := schema.Get("enum")
 	_, circular := schema.Get("$ref")
@@ -242,6 +237,15 @@ func shownResult(schema canonical.Value, depth int) canonical.Value {
 		return canonical.Value{Kind: canonical.Object, Members: []canonical.Member{{Key: "type", Value: kind}}}
 	}
 	return canonical.Value{Kind: canonical.Object} // a union, or any JSON
+}
+
+// parts is a schema with its fields or items; below the result's own fields these say what it is.
+func parts(key string, value canonical.Value, kind string, depth int) canonical.Value {
+	out := canonical.Value{Kind: canonical.Object, Members: []canonical.Member{{Key: key, Value: value}}}
+	if depth <= 1 {
+		out.Members = append(out.Members, canonical.Member{Key: "type", Value: text(kind)})
+	}
+	return out
 }
 
 // carried are fields that almost every tool of a family may carry, with what happened since the

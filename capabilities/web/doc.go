@@ -1,9 +1,10 @@
-// Package web is the handler that fetches pages: it asks for one address by HTTP, and returns the
-// answer as text that a model can read.
+// Package web is the handler that fetches pages and searches for them: it asks for one address by
+// HTTP, and returns the answer as text that a model can read, or asks the search server that the
+// device's owner named.
 //
 // The story in the order of reading: handler.go (what is offered), fetch.go (one request, its
 // redirects and its bounds), text.go (bytes to text), page.go (HTML to Markdown), prune.go (what
-// is left out of a page before that, and what bounds it).
+// is left out of a page before that, and what bounds it), search.go (pages by words).
 //
 // Promises: what is connected to is what was judged, by the owner's rules, the call's grants and
 // its address; a redirect to another place is told and not followed; nothing is sent but the

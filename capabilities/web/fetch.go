@@ -134,6 +134,12 @@ const accept = "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, tex
 
 // ask sends one request. Redirects are the caller's.
 func (h *Handler) ask(ctx context.Context, by http.RoundTripper, to *url.URL, inv capabilities.Invocation) (*http.Response, error) {
+	return h.askFor(ctx, by, to, accept, inv)
+}
+
+// askFor is ask for an answer of some kind.
+func (h *Handler) askFor(ctx context.Context, by http.RoundTripper, to *url.URL, accept string,
+	inv capabilities.Invocation) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, to.String(), nil)
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeInvalidArguments, err, "The url is not well formed.")

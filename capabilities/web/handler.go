@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/egress"
@@ -15,11 +16,15 @@ type Options struct {
 	// Allow and Block are the owner's domains: "example.com", or "*.example.com" for it and all
 	// below it. An empty Allow is every host.
 	Allow, Block []string
+	// Search is where the web is searched: the address of a SearXNG server, or a file with an index;
+	// "": nowhere.
+	Search string
 }
 
 // Handler carries out the web family. Safe for concurrent use.
 type Handler struct {
-	way *egress.Way
+	way     *egress.Way
+	backend backend // nil: none
 	// slots bounds how many pages are made text at once: that cannot be stopped half-way.
 	slots chan struct{}
 }
@@ -39,21 +44,41 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{way: way, slots: make(chan struct{}, maxPages)}, nil
+	h := &Handler{way: way, slots: make(chan struct{}, maxPages)}
+	switch {
+	case o.Search == "":
+	case strings.Contains(o.Search, "://"):
+		h.backend, err = newSearXNG(o.Search, o.Block)
+	default:
+		h.backend, err = readIndex(o.Search)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
 }
 
 type run = func(*Handler, context.Context, capabilities.Invocation) (capabilities.Output, error)
 
 // family is what the handler implements.
-var family = capabilities.Tools[run]{{Capability: "tyrum.web.fetch", Run: (*Handler).fetch}}
+var family = capabilities.Tools[run]{
+	{Capability: "tyrum.web.fetch", Run: (*Handler).fetch}, {Capability: "tyrum.web.search", Run: (*Handler).search},
+}
 
 // Capabilities lists the family.
 func (h *Handler) Capabilities() []capabilities.CapabilityID { return family.Capabilities() }
 
-// Readiness is always ready (S3-12). Nothing runs of a page: this program's own client goes there,
-// by the rules of the egress, which is what t2 asks for.
+// Readiness is always ready for fetching (S3-12), and for searching where the owner said with what.
+// Nothing runs of a page: this program's own client goes there, by the rules of the egress, which
+// is what t2 asks for.
 func (h *Handler) Readiness(context.Context) []capabilities.Readiness {
-	return []capabilities.Readiness{{Capability: family[0].Capability, Isolation: capabilities.ClassT2}}
+	fetch := capabilities.Readiness{Capability: "tyrum.web.fetch", Isolation: capabilities.ClassT2}
+	search := capabilities.Readiness{Capability: "tyrum.web.search", Isolation: capabilities.ClassT2}
+	if h.backend == nil {
+		search.Reason = capabilities.ReasonOwnerDisabled
+		search.Fix = "The device's owner has to name a SearXNG server: --web-search http://127.0.0.1:8888."
+	}
+	return []capabilities.Readiness{fetch, search}
 }
 
 // Handle carries out one call.
@@ -75,7 +100,12 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 var _ capabilities.Pauser = (*Handler)(nil)
 
 // Pause holds back what goes out, and ends what is open.
-func (h *Handler) Pause(on bool) { h.way.Hold(on) }
+func (h *Handler) Pause(on bool) {
+	h.way.Hold(on)
+	if s, ok := h.backend.(*searXNG); ok {
+		s.way.Hold(on)
+	}
+}
 
 // CloseLane frees nothing: no call leaves anything to the next.
 func (h *Handler) CloseLane(capabilities.LaneID) {}

@@ -343,10 +343,11 @@ func TestAStopHoldsRequests(t *testing.T) {
 	}
 }
 
-// S3-12: always ready, at the class that its keys derive.
+// S3-12: fetching is always ready, at the class that its keys derive; searching only where the
+// device's owner said with what.
 func TestReadiness(t *testing.T) {
 	got := open(t).h.Readiness(t.Context())
-	if len(got) != 1 || !got[0].Ready() || got[0].Isolation != capabilities.ClassT2 {
+	if len(got) != 2 || !got[0].Ready() || got[0].Isolation != capabilities.ClassT2 || got[1].Ready() || !strings.Contains(got[1].Fix, "--web-search") {
 		t.Errorf("%+v", got)
 	}
 }

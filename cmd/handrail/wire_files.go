@@ -24,10 +24,10 @@ func openFiles(workspace string, hosts []string, owner ownerFolders, box *sandbo
 	return fs.New(fs.Options{Workspace: workspace, Hosts: hosts, Check: owner.read, Whole: owner.whole, Start: shell{box, class}})
 }
 
-// openWeb makes the handler that fetches pages. The owner's word about the browser's ways holds
-// for all of the web.
-func openWeb(c browserConfig) (*web.Handler, error) {
-	return web.New(web.Options{Origins: c.AllowOrigins, Allow: c.AllowDomains, Block: c.BlockDomains})
+// openWeb makes the handler that fetches pages and searches for them. The owner's word about the
+// browser's ways holds for all of the web.
+func openWeb(c browserConfig, search string) (*web.Handler, error) {
+	return web.New(web.Options{Origins: c.AllowOrigins, Allow: c.AllowDomains, Block: c.BlockDomains, Search: search})
 }
 
 // apart refuses a workspace from which the data directory can be reached, or the other way round:

@@ -127,6 +127,7 @@ type nodeFlags struct {
 	hostProviders *bool
 	workspace     *string
 	workspaceNet  *[]string
+	webSearch     *string
 }
 
 func addNodeFlags(cmd *cobra.Command) nodeFlags {
@@ -137,6 +138,8 @@ func addNodeFlags(cmd *cobra.Command) nodeFlags {
 		cmd.Flags().String("workspace", "", "folder whose files agents may work with, and where their commands run (default: none)"),
 		cmd.Flags().StringSlice("workspace-net", nil,
 			"host that commands in the workspace may reach, as HOST, *.DOMAIN or HOST:PORT; repeatable (default: none)"),
+		cmd.Flags().String("web-search", "",
+			"what searches the web: the address of a SearXNG server, or a file with an index (default: nothing)"),
 	}
 }
 
@@ -321,7 +324,7 @@ func openNode(data datadir.Dir, flags nodeFlags, addrs, gateway []string, warm b
 	if err != nil {
 		return nil, err
 	}
-	pages, err := openWeb(config.Browser)
+	pages, err := openWeb(config.Browser, *flags.webSearch)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,9 @@ import (
 // maxShown is how much of a page, a file or an output is shown, in bytes.
 const maxShown = 8 << 10
 
+// maxQuery is how much of a message is searched for, in bytes.
+const maxQuery = 500
+
 // Harness is the harness. It is safe for concurrent use.
 type Harness struct{}
 
@@ -89,7 +92,7 @@ func wanted(name intent.Name, message string) ([]worker.ToolCall, string) {
 		}
 		return nil, "Which page? Write its address."
 	case intent.LookupSearch, intent.OneShotDiscovery:
-		return []worker.ToolCall{call("tool.web.search", "query", message)}, ""
+		return []worker.ToolCall{call("tool.web.search", "query", capabilities.Clip(message, maxQuery))}, ""
 	case intent.ScreenObserve:
 		return []worker.ToolCall{call("tool.desktop.snapshot")}, ""
 	case intent.DesktopTask:
@@ -157,6 +160,12 @@ type output struct {
 	Content string `json:"content"`
 	URL     string `json:"url"`
 	Path    string `json:"path"`
+	// tool.web.search
+	Results []struct {
+		Title string `json:"title"`
+		URL   string `json:"url"`
+		Text  string `json:"text"`
+	} `json:"results"`
 	// tool.fs.list
 	Entries []struct {
 		Name string `json:"name"`
@@ -184,6 +193,8 @@ func tell(message string, done []worker.Message) string {
 	switch last.Call.Tool {
 	case "tool.web.fetch":
 		return shown(strings.TrimSpace(cmp.Or(o.Title, o.URL) + "\n\n" + o.Content))
+	case "tool.web.search":
+		return shown(found(o))
 	case "tool.fs.read":
 		return shown(o.Content)
 	case "tool.fs.list":
@@ -250,6 +261,21 @@ func listing(o output) string {
 		b.WriteString("\n  (more)")
 	}
 	return shown(b.String())
+}
+
+// found lists the pages of a search.
+func found(o output) string {
+	if len(o.Results) == 0 {
+		return "Nothing found."
+	}
+	lines := make([]string, 0, 3*len(o.Results))
+	for i, r := range o.Results {
+		lines = append(lines, fmt.Sprintf("%d. %s", i+1, r.Title), "   "+r.URL)
+		if r.Text != "" {
+			lines = append(lines, "   "+r.Text)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func matches(o output) string {
