@@ -9,6 +9,7 @@ import (
 
 	"github.com/handrail-dev/handrail/agent/worker/gate"
 	"github.com/handrail-dev/handrail/agent/worker/intent"
+	"github.com/handrail-dev/handrail/agent/worker/pipeline"
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
@@ -46,6 +47,8 @@ type Question struct {
 type Leases struct {
 	Grants  []string // to take back after the turn; those for the session are the person's own
 	Refused bool     // they said no
+
+	asked []capabilities.ToolID // about which they were asked
 }
 
 // Permits asks a person for permissions ahead of calls. It never answers for them.
@@ -54,26 +57,52 @@ type Permits interface {
 	Revoke(ctx context.Context, grant string) error
 }
 
-// permit asks for what the turn's tools lack, before the executor starts.
-func (e *Engine) permit(ctx context.Context, wants intent.Name, tools []Tool) (*Leases, error) {
+// A Planner is a harness that knows beforehand which tools a turn needs.
+type Planner interface {
+	Plan(t Turn) []capabilities.ToolID
+}
+
+// likely are the tools that a turn is likely to call.
+func (e *Engine) likely(t Turn, along *pipeline.Pipeline) []capabilities.ToolID {
+	if along != nil {
+		return along.Tools()
+	}
+	if p, ok := e.opts.Harness.(Planner); ok {
+		return p.Plan(t)
+	}
+	offered := make([]capabilities.ToolID, 0, len(t.Tools))
+	for _, tool := range t.Tools {
+		offered = append(offered, tool.ID)
+	}
+	return gate.Likely(t.Messages[0].Text, offered)
+}
+
+// permit asks for what the turn's likely tools lack, before the executor starts.
+func (e *Engine) permit(ctx context.Context, t Turn, along *pipeline.Pipeline) (*Leases, error) {
 	if e.opts.Permits == nil {
 		return &Leases{}, nil
 	}
-	q := Question{Intent: wants, For: LeaseFor}
-	for _, t := range tools {
-		c, err := e.opts.Gateway.Covers(ctx, t.ID, nil)
+	q := Question{Intent: t.Intent, For: LeaseFor}
+	var asked []capabilities.ToolID
+	likely := e.likely(t, along)
+	for _, tool := range t.Tools {
+		if !slices.Contains(likely, tool.ID) {
+			continue // it is asked about when it is called
+		}
+		c, err := e.opts.Gateway.Covers(ctx, tool.ID, nil)
 		if err != nil {
 			return nil, err
 		}
 		if c.Asks && c.Lasting && c.Node != "" {
-			needs, _ := gate.Of(t.ID)
-			q.Wanted = append(q.Wanted, Wanted{t.ID, needs, c.Node, c.NodeName})
+			asked = append(asked, tool.ID)
+			q.Wanted = append(q.Wanted, Wanted{tool.ID, gate.Needs(tool.ID, tool.Uses), c.Node, c.NodeName})
 		}
 	}
 	if len(q.Wanted) == 0 {
 		return &Leases{}, nil
 	}
 	leases, err := e.opts.Permits.Ask(ctx, q)
+	leases.asked = asked
 	return &leases, err
 }
 
@@ -100,8 +129,9 @@ func (x *execution) check(ctx context.Context, tool capabilities.ToolID, args js
 	if err != nil {
 		return nil, err
 	}
-	needs, _ := gate.Of(tool)
-	if c.Asks && c.Reached && !x.refused && (x.engine.opts.Waits || x.engine.opts.Permits != nil && !c.Lasting) {
+	needs := gate.Needs(tool, x.uses(tool))
+	ahead := c.Lasting && slices.Contains(x.leases.asked, tool) // the person had their say
+	if c.Asks && c.Reached && !x.leases.Refused && (x.engine.opts.Waits || x.engine.opts.Permits != nil && !ahead) {
 		c.By, c.Asks = AtTheCall, false
 	}
 	x.engine.tell(StageCheck, Checked{tool, needs, c.By})
@@ -109,10 +139,19 @@ func (x *execution) check(ctx context.Context, tool capabilities.ToolID, args js
 		return nil, nil
 	}
 	code := capabilities.CodeConsentUnavailable
-	if x.refused {
+	if x.leases.Refused {
 		code = capabilities.CodeConsentDenied
 	}
 	refusal := refuse(tool, code, fmt.Sprintf("permission denied: no active token for %s", needs))
 	refusal.Hint = "A person can permit it before the turn, in the terminal of a chat."
 	return &refusal, nil
+}
+
+// uses are the tools that an offered tool calls itself.
+func (x *execution) uses(tool capabilities.ToolID) []capabilities.ToolID {
+	i := slices.IndexFunc(x.turn.Tools, func(t Tool) bool { return t.ID == tool })
+	if i < 0 {
+		return nil
+	}
+	return x.turn.Tools[i].Uses
 }

@@ -44,7 +44,8 @@ func (a *asked) Revoke(_ context.Context, grant string) error {
 // TestNoCallWithoutPermission: before each call a check names the rule or grant that covers it. A
 // person is asked once for all that is missing, before the first call, with capability, tool,
 // intent and duration; after a no, or where nobody can be asked, the call is skipped and the turn
-// goes on (S2-27, S2-28, S2-29, S2-30, S2-32, S2-33).
+// goes on (S2-27, S2-28, S2-29, S2-30, S2-32, S2-33). Permissions for the turn are taken back at
+// its end (S2-44).
 func TestNoCallWithoutPermission(t *testing.T) {
 	write := ToolCall{"tool.fs.write", json.RawMessage(`{"path":"b","content":"x"}`)}
 	read := ToolCall{"tool.fs.read", json.RawMessage(`{"path":"a"}`)}
@@ -110,5 +111,39 @@ func TestNoCallWithoutPermission(t *testing.T) {
 				t.Errorf("asked %+v", q)
 			}
 		})
+	}
+}
+
+// TestAQuestionIsAboutWhatIsLikely: of all that an intent allows, a person is asked ahead about
+// what the message is likely to need; another tool is asked about when it is called (S2-29,
+// S2-34).
+func TestAQuestionIsAboutWhatIsLikely(t *testing.T) {
+	g := &listed{tools: []capabilities.ToolID{"tool.fs.read", "tool.fs.write", "tool.fs.edit"}, asks: []capabilities.ToolID{"tool.fs.write", "tool.fs.edit"}}
+	person := &asked{g: g, yes: true}
+	r, err := router.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var checks []Checked
+	h := &gullible{script: [][]ToolCall{{{"tool.fs.edit", json.RawMessage(`{"path":"b"}`)}}}}
+	e, err := New(Options{Gateway: g, Router: r, Harness: h, Permits: person, Tell: func(e Event) {
+		if b, ok := e.Body.(Checked); ok {
+			checks = append(checks, b)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for message, want := range map[string]int{"/file read b": 0, "/file write b": 1} {
+		person.seen, g.granted, g.calls, h.turns, checks = nil, false, nil, nil, nil
+		if _, err := e.Run(t.Context(), message); err != nil {
+			t.Fatal(err)
+		}
+		if len(person.seen) != want || want == 1 && (len(person.seen[0].Wanted) != 1 || person.seen[0].Wanted[0].Tool != "tool.fs.write") {
+			t.Errorf("%s: asked %+v", message, person.seen)
+		}
+		if want == 0 && (len(checks) != 1 || checks[0].By != AtTheCall || len(g.calls) != 1) {
+			t.Errorf("%s: checks %+v, calls %q", message, checks, g.calls)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/handrail-dev/handrail/agent/worker/hook"
 	"github.com/handrail-dev/handrail/agent/worker/intent"
 	"github.com/handrail-dev/handrail/agent/worker/memory"
+	"github.com/handrail-dev/handrail/agent/worker/pipeline"
 	"github.com/handrail-dev/handrail/agent/worker/router"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
@@ -150,12 +151,16 @@ type Outcome struct {
 
 // Run takes one message through the pipeline.
 func (e *Engine) Run(ctx context.Context, message string) (Outcome, error) {
+	found := e.opts.Router.Route(ctx, message)
+	return e.turn(ctx, found, nil)
+}
+
+// turn takes a route through the stages after the router; along a pipeline, if there is one.
+func (e *Engine) turn(ctx context.Context, found router.Found, along *pipeline.Pipeline) (Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, MaxTime)
 	defer cancel()
 	p := Pipeline{Timestamp: e.opts.Now(), Session: e.opts.Session}
 	e.stages = nil
-
-	found := e.opts.Router.Route(ctx, message)
 	e.tell(StageRouter, found)
 	p.Pipeline.Router.Intent, p.Pipeline.Router.Confidence = found.Intent, found.Confidence
 	if found.Ask != "" {
@@ -176,6 +181,11 @@ func (e *Engine) Run(ctx context.Context, message string) (Outcome, error) {
 	for _, t := range tools {
 		decision = decision.With(t.ID, t.Uses)
 	}
+	if along != nil {
+		if decision, err = only(decision, along, tools); err != nil {
+			return Outcome{Intent: found.Intent}, err
+		}
+	}
 	tools = gate.Filter(decision, tools, func(t Tool) capabilities.ToolID { return t.ID })
 	offered := make([]capabilities.ToolID, 0, len(tools))
 	for _, t := range tools {
@@ -184,16 +194,22 @@ func (e *Engine) Run(ctx context.Context, message string) (Outcome, error) {
 	e.tell(StagePolicy, Decided{decision, offered, idsOf(remembered)})
 	p.Pipeline.Policy.Allowed, p.Pipeline.Policy.Permissions = decision.Allowed, decision.Required
 
-	leases, err := e.permit(ctx, found.Intent, tools)
+	t := Turn{
+		Intent: found.Intent, Before: e.talk, Messages: []Message{{Text: found.Text}}, Tools: tools, Memory: remembered,
+		Keeps: e.opts.Memory != nil,
+	}
+	leases, err := e.permit(ctx, t, along)
 	if err != nil {
 		return Outcome{Intent: found.Intent}, fmt.Errorf("permissions: %w", err)
 	}
 	defer func() { _ = e.revoke(ctx, leases) }() // again, if the turn did not come to its end
-	x := execution{engine: e, decision: decision, refused: leases.Refused, turn: Turn{
-		Intent: found.Intent, Before: e.talk, Messages: []Message{{Text: found.Text}}, Tools: tools, Memory: remembered,
-		Keeps: e.opts.Memory != nil,
-	}}
-	text, err := x.run(ctx)
+	x := execution{engine: e, decision: decision, leases: leases, turn: t}
+	text, err := "", error(nil)
+	if along != nil {
+		text, err = x.follow(ctx, along)
+	} else {
+		text, err = x.run(ctx)
+	}
 	p.Pipeline.Executor.ToolCalls, p.Pipeline.Executor.RoundTrips = x.calls, x.rounds
 	e.tell(StageResponse, Responded{text, x.rounds, x.tokens, x.stopped})
 	out := Outcome{Text: text, Intent: found.Intent, Stopped: x.stopped, Last: x.last, Undone: x.undone, Calls: x.calls}
@@ -238,7 +254,7 @@ type execution struct {
 	calls    []Called
 	stopped  string
 	undone   bool
-	refused  bool // the person said no before the executor
+	leases   *Leases // what the person said before the executor
 	last     error
 	before   string // the call that was made last: tool and canonical arguments
 }

@@ -57,7 +57,7 @@ type Stage struct {
 type Routed struct {
 	Intent     string  `json:"intent"`
 	Confidence float64 `json:"confidence"` // from 0 to 1
-	By         string  `json:"by"`         // prefix, signals or model
+	By         string  `json:"by"`         // prefix, signals, model or file
 	Asked      bool    `json:"asked,omitempty"`
 }
 

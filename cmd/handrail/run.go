@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/agent/worker"
+	"github.com/handrail-dev/handrail/agent/worker/pipeline"
 	"github.com/handrail-dev/handrail/agent/worker/router"
 	"github.com/handrail-dev/handrail/agent/worker/template"
 	"github.com/handrail-dev/handrail/capabilities"
@@ -36,6 +37,7 @@ type runOptions struct {
 	told     func(worker.Event)
 	lane     string
 	model    modelOptions
+	pipeline string   // file
 	inside   *api.Job // of a sub-agent: its calls are made inside its parent's (S3-16)
 }
 
@@ -53,11 +55,18 @@ func newRunCmd() *cobra.Command {
 			"A prefix names what is wanted: /read, /file, /screen, /run, /search and others (docs/worker.md).",
 		Example: "  handrail run --offline 'read https://example.com/'\n" +
 			"  handrail run --model qwen3:8b --endpoint http://127.0.0.1:11434/v1 'what do my notes say about rent?'\n" +
-			"  handrail run --offline --debug-routing 'list the folder docs'",
-		Args:              cobra.MinimumNArgs(1),
+			"  handrail run --offline --debug-routing 'list the folder docs'\n" +
+			"  handrail run --pipeline rent.yaml a.txt",
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if o.pipeline != "" {
+			return nil
+		}
+		return cobra.MinimumNArgs(1)(cmd, args)
+	}
 	workerFlags(cmd, &o)
+	cmd.Flags().StringVar(&o.pipeline, "pipeline", "", "file of steps to take, in place of what TASK would be understood as")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runTask(cmd, strings.Join(args, " "), o) }
 	return cmd
 }
@@ -87,12 +96,24 @@ func runTask(cmd *cobra.Command, task string, o runOptions) error {
 			return line, err
 		}
 	}
+	var along *pipeline.Pipeline
+	if o.pipeline != "" {
+		var err error
+		if along, err = readPipeline(o.pipeline); err != nil {
+			return err
+		}
+		o.offline = o.offline || !along.Asks() // no model has a part in it
+	}
 	e, err := newWorker(cmd, o, answer)
 	if err != nil {
 		return err
 	}
 	defer e.close()
-	out, err := e.Run(cmd.Context(), task)
+	run := func() (worker.Outcome, error) { return e.Run(cmd.Context(), task) }
+	if along != nil {
+		run = func() (worker.Outcome, error) { return e.Follow(cmd.Context(), along, task) }
+	}
+	out, err := run()
 	spoken := e.speech.ends()
 	if err != nil {
 		return err
@@ -109,6 +130,19 @@ func runTask(cmd *cobra.Command, task string, o runOptions) error {
 		return &terminal.ExitError{Code: terminal.ExitCode(out.Last), Err: out.Last, Silent: !terminal.FlagsOf(cmd).JSON}
 	}
 	return nil
+}
+
+func readPipeline(file string) (*pipeline.Pipeline, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, terminal.UsageError("the pipeline cannot be read: %v", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, pipeline.MaxFile+1))
+	if err != nil {
+		return nil, terminal.UsageError("the pipeline cannot be read: %v", err)
+	}
+	return pipeline.Read(text)
 }
 
 func isYes(answer string) bool {

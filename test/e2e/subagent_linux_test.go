@@ -53,9 +53,10 @@ func (w *worked) packets(kind string) (all []api.Packet) {
 	return all
 }
 
-// TestASubAgentWorksForItsCaller: a model calls a sub-agent as it does any tool. A pipeline of its
-// own does the task, sees nothing but that, calls the tools of its file alone, and hands a summary
-// up; its calls are the gateway's, inside the caller's, in a lane of their own (S3-16, S3-18).
+// TestASubAgentWorksForItsCaller: a model calls a sub-agent as it does any tool. A pipeline of
+// its own does the task, sees nothing but that, calls the tools of its file alone, and hands a
+// summary up; its calls are the gateway's, inside the caller's, in a lane of their own (S3-16,
+// S3-18). One conversation has one pipeline, and a sub-agent is one inside a call (S2-52).
 func TestASubAgentWorksForItsCaller(t *testing.T) {
 	w := newWorked(t)
 	w.subAgent("reader", readerAgent)
@@ -109,8 +110,9 @@ func TestASubAgentWorksForItsCaller(t *testing.T) {
 }
 
 // TestASubAgentsWorkerMayBeElsewhere: a worker with another data directory and the same agent's
-// token does the task over HTTP. Its calls end with its parent's: an old claim makes none, and one
-// that needs a person's word waits for the word that its parent's would wait for.
+// token does the task over HTTP. Its calls end with its parent's: an old claim makes none, and
+// one that needs a person's word waits for the word that its parent's would wait for. The worker
+// is neither a tool nor a provider: it is in no list of the gateway (S3-01).
 func TestASubAgentsWorkerMayBeElsewhere(t *testing.T) {
 	w := newWorked(t)
 	w.subAgent("writer", strings.Replace(readerAgent, "tool.fs.list", "tool.fs.write", 1))
@@ -143,6 +145,10 @@ func TestASubAgentsWorkerMayBeElsewhere(t *testing.T) {
 	away.does("worker", "--offline", "--once", "--name", "far")
 	if r := <-ended; r.Status != capabilities.StatusOK || !strings.Contains(string(r.Output), "The rent is 700.") || !r.Untrusted {
 		t.Fatalf("%+v %s", r, r.Output)
+	}
+
+	if lists := w.does("tools", "list", "--json") + w.does("provider", "list", "--json"); strings.Contains(lists, `"far"`) {
+		t.Errorf("the worker is in a list: %s", lists)
 	}
 
 	// The claim of a task is good for calls while the task's call runs, and for nothing else.

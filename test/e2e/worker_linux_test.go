@@ -115,6 +115,9 @@ func TestAWorkerAsksBeforeItActs(t *testing.T) {
 	for _, want := range []string{"For file_task the worker needs your permission", "FileAccess on ", "this conversation's lane only", "tool.fs.write", "Permit it for 5 min"} {
 		chat.says(want)
 	}
+	if question := chat.text(); strings.Contains(question, "tool.fs.edit") || strings.Contains(question, "tool.fs.apply-patch") {
+		t.Errorf("it asks about more than the message needs: %s", question)
+	}
 	chat.types("n")
 	chat.says("That is all.")
 	chat.says("consent_denied")

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/handrail-dev/handrail/agent/worker/intent"
 	"github.com/handrail-dev/handrail/capabilities"
@@ -58,6 +59,21 @@ func Of(tool capabilities.ToolID) (Capability, bool) {
 		}
 	}
 	return "", false
+}
+
+// Needs returns what a tool needs leave for: its own capability, or those of the tools that it
+// calls.
+func Needs(tool capabilities.ToolID, uses []capabilities.ToolID) Capability {
+	if c, ok := Of(tool); ok {
+		return c
+	}
+	var all []string
+	for _, id := range uses {
+		if c, ok := Of(id); ok && !slices.Contains(all, string(c)) {
+			all = append(all, string(c))
+		}
+	}
+	return Capability(strings.Join(all, ", "))
 }
 
 // The table: the tools of each intent. An intent whose row is empty uses none; memory is read
@@ -118,6 +134,17 @@ func (d Decision) With(tool capabilities.ToolID, uses []capabilities.ToolID) Dec
 		return d
 	}
 	d.Allowed = append(slices.Clone(d.Allowed), tool)
+	return d
+}
+
+// Only returns the decision without the tools that are not among some.
+func (d Decision) Only(tools []capabilities.ToolID) Decision {
+	for _, id := range d.Allowed {
+		if !slices.Contains(tools, id) {
+			d.Forbidden = append(slices.Clone(d.Forbidden), id)
+		}
+	}
+	d.Allowed = slices.DeleteFunc(slices.Clone(d.Allowed), func(id capabilities.ToolID) bool { return !slices.Contains(tools, id) })
 	return d
 }
 

@@ -3,6 +3,7 @@ package gate
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/handrail-dev/handrail/agent/worker/intent"
@@ -17,8 +18,9 @@ func ids(s ...string) (list []capabilities.ToolID) {
 	return list
 }
 
-// TestTable holds each intent to what the rules give and refuse it (S2-05 … S2-11, S2-21,
-// S2-23), and the decision to its lists (S2-19), the same for the same route (S2-18, S2-50).
+// TestTable holds each intent to what the rules give and refuse it (S2-05, S2-06, S2-07, S2-08,
+// S2-09, S2-10, S2-11, S2-21, S2-22, S2-23), and the decision to its lists (S2-19), the same for
+// the same route (S2-18, S2-50).
 func TestTable(t *testing.T) {
 	for _, c := range []struct {
 		intent             intent.Name
@@ -75,8 +77,9 @@ func TestEveryIntentHasARow(t *testing.T) {
 	}
 }
 
-// TestToolsAreReal holds the table's tools to the catalog, and each to a capability (S2-24, S2-25);
-// tool.web.search is a provider's.
+// TestToolsAreReal holds the table's tools to the catalog, and each to a capability (S2-24,
+// S2-25); tool.web.search is a provider's, and of no capability of its own (S2-51). No tool, of
+// the table or of the catalog, keeps facts (S2-39).
 func TestToolsAreReal(t *testing.T) {
 	known := map[capabilities.ToolID]bool{"tool.web.search": true}
 	all, err := catalog.Load()
@@ -85,6 +88,12 @@ func TestToolsAreReal(t *testing.T) {
 	}
 	for _, d := range all.All() {
 		known[d.Tool] = true
+		if strings.Contains(string(d.Tool), "memory") || strings.Contains(string(d.Tool), "fact") {
+			t.Errorf("%s is a tool", d.Tool)
+		}
+	}
+	if web, _ := Of("tool.web.search"); web != BrowserControl {
+		t.Errorf("searching needs %s", web)
 	}
 	for _, row := range byCapability {
 		for _, tool := range row.tools {
@@ -111,6 +120,24 @@ func TestFilterHidesWhatIsForbidden(t *testing.T) {
 	}
 	if got := Filter(Decide(intent.Route{Intent: intent.ChatOnly}), list, same); len(got) != 0 {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestOnlyNarrows: a tool that calls others is usable where each of those is, and a narrowed
+// decision has no tool that the wider one had not (S2-18, S3-16).
+func TestOnlyNarrows(t *testing.T) {
+	d := Decide(intent.Route{Intent: intent.FileTask})
+	for id, ok := range map[string]bool{"tool.fs.read": true, "tool.fs.bash": false} {
+		if got := d.With("tool.sub-agent.x", ids("tool.fs.list", id)); got.Allows("tool.sub-agent.x") != ok {
+			t.Errorf("one that calls %s: %v", id, got.Allowed)
+		}
+	}
+	if d.With("tool.sub-agent.x", nil).Allows("tool.sub-agent.x") || d.Allows("tool.sub-agent.x") {
+		t.Error("a tool that names nothing is allowed")
+	}
+	n := d.Only(ids("tool.fs.read", "tool.fs.bash"))
+	if !slices.Equal(n.Allowed, ids("tool.fs.read")) || !slices.Contains(n.Forbidden, "tool.fs.write") || !d.Allows("tool.fs.write") {
+		t.Errorf("%+v", n)
 	}
 }
 

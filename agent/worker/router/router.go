@@ -24,6 +24,7 @@ const (
 	ByPrefix  = "prefix"
 	BySignals = "signals"
 	ByModel   = "model"
+	ByFile    = "file" // a pipeline declares it
 )
 
 // Found is a route and how it came to be.

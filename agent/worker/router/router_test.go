@@ -230,3 +230,23 @@ func BenchmarkSignals(b *testing.B) {
 		r.Route(b.Context(), texts[i%len(texts)])
 	}
 }
+
+// The seed leaves a threshold open, and what becomes of a message that is unclear: below 0.5 the
+// person is asked, and nothing is opened meanwhile (S2-49).
+func TestAnUnclearMessageIsAskedAbout(t *testing.T) {
+	r := router(t, nil)
+	unclear := 0
+	all := rows(t, "testdata/utterances.tsv", 3)
+	for i := range all {
+		text := all[i][2] + ", " + all[(i+37)%len(all)][2]
+		if f := r.Route(t.Context(), text); f.Confidence < Threshold {
+			unclear++
+			if f.Ask == "" {
+				t.Errorf("nobody is asked about %q: %+v", text, f)
+			}
+		}
+	}
+	if Threshold != 0.5 || unclear == 0 {
+		t.Errorf("%d messages are unclear below %v", unclear, Threshold)
+	}
+}

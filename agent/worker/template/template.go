@@ -25,7 +25,10 @@ const maxQuery = 500
 // Harness is the harness. It is safe for concurrent use.
 type Harness struct{}
 
-var _ worker.Harness = Harness{}
+var (
+	_ worker.Harness = Harness{}
+	_ worker.Planner = Harness{}
+)
 
 // Next makes the calls of the intent's template, one a round, and then says what they returned.
 func (Harness) Next(_ context.Context, t worker.Turn) (worker.Answer, error) {
@@ -49,6 +52,16 @@ func (Harness) Next(_ context.Context, t worker.Turn) (worker.Answer, error) {
 		return worker.Answer{Text: tell(t.Messages[0].Text, done)}, nil
 	}
 	return worker.Answer{Calls: []worker.ToolCall{plan[len(done)]}}, nil
+}
+
+// Plan returns the tools of the intent's template.
+func (Harness) Plan(t worker.Turn) []capabilities.ToolID {
+	plan, _ := planOf(t)
+	all := make([]capabilities.ToolID, 0, len(plan))
+	for _, c := range plan {
+		all = append(all, c.Tool)
+	}
+	return all
 }
 
 func call(tool capabilities.ToolID, pairs ...string) worker.ToolCall {

@@ -74,6 +74,7 @@ func TestParametersOrderNobodyAbout(t *testing.T) {
 }
 
 // The safe schema admits all that a provider's schema admits, and has bounds.
+// It holds for MCP servers, which are asked for their tools, as for all others (S2-46).
 func TestSchemasAreMadeSafe(t *testing.T) {
 	for name, c := range map[string]struct{ schema, args string }{
 		"nothing":         {``, `{}`},
