@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // How an action is performed. A tool (click.go, hover.go, drag.go, keys.go, type.go)
@@ -163,7 +164,7 @@ func (c *call) bindTo(t *tab) {
 
 // perform runs the three parts; fire queues the input. A press that the page
 // dodged is aimed anew.
-func (c *call) perform(a aimArgs, fire func(ctx context.Context, at aimed) ([]*pending, error)) (verdict, error) {
+func (c *call) perform(a aimArgs, fire func(ctx context.Context, at aimed) ([]*devtools.Pending, error)) (verdict, error) {
 	for try := 0; ; try++ {
 		w, at, err := c.aim(a)
 		if err != nil {
@@ -198,7 +199,7 @@ func (c *call) input() context.Context {
 
 // conclude is part 3: it waits for the input's outcome in the page and in what
 // Chrome reports. missed: the input reached something else.
-func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err error) {
+func (c *call) conclude(w world, sent []*devtools.Pending) (v verdict, missed bool, err error) {
 	before := c.before
 	c.stayed = false
 	seen, v, err := c.awaitOutcome(w, sent)
@@ -213,7 +214,7 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 		c.lane.copiedByKey(seen.Copied)
 	}
 	for _, p := range sent {
-		if _, err := p.wait(c.ctx); err != nil && !contextLost(err) {
+		if _, err := p.Wait(c.ctx); err != nil && !contextLost(err) {
 			return verdict{}, false, err
 		}
 	}
@@ -242,7 +243,7 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 
 // awaitOutcome waits until the page tells the outcome, or until Chrome reports what is telling
 // enough: then that is the verdict, once what it leads to is there.
-func (c *call) awaitOutcome(w world, sent []*pending) (seen outcomeOf, v verdict, err error) {
+func (c *call) awaitOutcome(w world, sent []*devtools.Pending) (seen outcomeOf, v verdict, err error) {
 	before := c.before
 	asked := w.put(c.ctx, "outcome", map[string]int64{
 		"wait": eventWait.Milliseconds(), "quiet": quietWait.Milliseconds(),
@@ -252,7 +253,7 @@ func (c *call) awaitOutcome(w world, sent []*pending) (seen outcomeOf, v verdict
 	hung := time.NewTimer(time.Hour)
 	defer hung.Stop()
 	if len(sent) > 0 {
-		acknowledged = sent[len(sent)-1].done
+		acknowledged = sent[len(sent)-1].Done()
 	}
 	looked := false // at what else the page's task did
 	for {
@@ -268,7 +269,7 @@ func (c *call) awaitOutcome(w world, sent []*pending) (seen outcomeOf, v verdict
 			return seen, v, err
 		}
 		select {
-		case <-asked.reply.done:
+		case <-asked.reply.Done():
 			err := asked.get(c.ctx, &seen)
 			if contextLost(err) {
 				v, err = c.leftBehind(w)
@@ -433,9 +434,9 @@ func (c *call) leaves(before tabState) bool {
 	if w.s == nil {
 		w, _ = c.tab.inWorld(soft)
 	}
-	answer := closedChannel
+	var answer <-chan struct{} = closedChannel
 	if w.s != nil { // else the document is gone already
-		answer = w.put(soft, "tasks", struct{}{}).reply.done
+		answer = w.put(soft, "tasks", struct{}{}).reply.Done()
 	}
 	all, _ := c.lane.list()
 	for _, t := range all {

@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // The answer of an action that was performed (act.go): where the tab is, what came up
@@ -172,7 +173,7 @@ func (c *call) cutShort(err error) (capabilities.Output, error) {
 		now, _ := c.tab.look()
 		return c.resultWith(opened(now), c.shape)
 	}
-	var refused *protocolError
+	var refused *devtools.ProtocolError
 	closed := errors.Is(context.Cause(c.tab.life), errTabClosed)
 	if (closed || errors.As(err, &refused)) && c.outer.Err() == nil && !c.tab.chrome.answers(c.outer) {
 		return capabilities.Output{}, errBrowserGone // its end closes the tabs first
@@ -187,6 +188,6 @@ func (c *call) cutShort(err error) (capabilities.Output, error) {
 func (c *chrome) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	_, err := do(ctx, c.root, cdpbrowser.GetVersion, cdp.Empty{})
+	_, err := devtools.Do(ctx, c.root, cdpbrowser.GetVersion, cdp.Empty{})
 	return err == nil
 }

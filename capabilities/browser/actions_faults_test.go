@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // inBackground makes a call that something happens to.
@@ -113,7 +114,7 @@ func actionCutShort(t *testing.T, only ...string) {
 		how  func()
 		code capabilities.Code
 	}{
-		"tab crash":    {func() { tab := n.activeTab(); start(t.Context(), tab.s, page.Crash, cdp.Empty{}) }, capabilities.CodeBrowserCrashed},
+		"tab crash":    {func() { tab := n.activeTab(); devtools.Start(t.Context(), tab.s, page.Crash, cdp.Empty{}) }, capabilities.CodeBrowserCrashed},
 		"browser kill": {func() { n.process().proc.Close() }, capabilities.CodeBrowserCrashed},
 		"lane closed":  {func() { n.h.CloseLane(n.lane) }, capabilities.CodeCancelled},
 	} {

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp/remote"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
@@ -87,14 +88,14 @@ func (h *Handler) attachTo(ctx context.Context, l *lane) (*chrome, error) {
 	if err != nil {
 		return nil, err
 	}
-	version := start(ctx, c.root, cdpbrowser.GetVersion, cdp.Empty{})
+	version := devtools.Start(ctx, c.root, cdpbrowser.GetVersion, cdp.Empty{})
 	// Tabs that ours open are told of; nothing is attached to by itself, and nothing
 	// of the person's is held up.
-	discover := start(ctx, c.root, target.SetDiscoverTargets,
+	discover := devtools.Start(ctx, c.root, target.SetDiscoverTargets,
 		target.SetDiscoverTargetsParams{Discover: true, Filter: target.Filter{{Type: "page"}, {Exclude: true}}})
-	v, err := version.get(ctx)
+	v, err := version.Get(ctx)
 	if err == nil {
-		_, err = discover.get(ctx)
+		_, err = discover.Get(ctx)
 	}
 	if err == nil {
 		err = c.guardShared(ctx)
@@ -139,7 +140,7 @@ func debuggerPath(ctx context.Context, at *url.URL) (string, error) {
 
 // attach has the connection speak with a tab, which then arrives as any other.
 func (c *chrome) attach(ctx context.Context, id target.ID) error {
-	_, err := do(ctx, c.root, target.AttachToTarget, target.AttachToTargetParams{TargetID: id, Flatten: ptr(true)})
+	_, err := devtools.Do(ctx, c.root, target.AttachToTarget, target.AttachToTargetParams{TargetID: id, Flatten: ptr(true)})
 	return err
 }
 
@@ -174,17 +175,17 @@ func (c *chrome) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	c.mu.Lock()
-	var closing []*pending
+	var closing []*devtools.Pending
 	ids := make([]target.ID, 0, len(c.tabs))
 	for id := range c.tabs {
 		ids = append(ids, id)
 	}
 	c.mu.Unlock()
 	for _, id := range ids {
-		closing = append(closing, start(ctx, c.root, target.CloseTarget, target.CloseTargetParams{TargetID: id}).pending)
+		closing = append(closing, devtools.Start(ctx, c.root, target.CloseTarget, target.CloseTargetParams{TargetID: id}).Pending)
 	}
 	for _, p := range closing {
-		p.wait(ctx)
+		p.Wait(ctx)
 	}
 	for gone := false; !gone; {
 		c.mu.Lock()
@@ -195,7 +196,7 @@ func (c *chrome) leave() {
 		}
 		select {
 		case <-changed:
-		case <-c.conn.done:
+		case <-c.conn.Done():
 			gone = true
 		case <-ctx.Done():
 			gone = true

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp/remote"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // acceptKey is a server's proof that it speaks WebSocket (RFC 6455, 4.2.2).
@@ -213,24 +214,34 @@ func TestSocketEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer ws.Close()
-			conn := newConn(ws)
-			var waits []*pending
+			conn := devtools.New(ws)
+			var waits []*devtools.Pending
 			for range 3 {
-				waits = append(waits, conn.root().send(t.Context(), "M", obj{}))
+				waits = append(waits, conn.Root().Send(t.Context(), "M", obj{}))
 			}
-			err = conn.run(func(string, []byte) {})
-			if errors.Is(err, errConnClosed) != c.gone {
+			err = conn.Run(func(string, []byte) {})
+			if errors.Is(err, devtools.ErrClosed) != c.gone {
 				t.Error(err)
 			}
-			if _, err := waits[0].wait(t.Context()); !errors.Is(err, errMessage) {
+			if _, err := waits[0].Wait(t.Context()); !errors.Is(err, devtools.ErrMessage) {
 				t.Error("the broken one:", err)
 			}
-			if raw, err := waits[1].wait(t.Context()); string(raw) != "{}" || err != nil {
+			if raw, err := waits[1].Wait(t.Context()); string(raw) != "{}" || err != nil {
 				t.Error(string(raw), err)
 			}
-			if _, end := waits[2].wait(t.Context()); end != err {
+			if _, end := waits[2].Wait(t.Context()); end != err {
 				t.Error("the last:", end, "want", err)
 			}
 		})
 	}
+}
+
+// zeros never ends.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = '0'
+	}
+	return len(p), nil
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
+
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // This file is about waiting for the document that a navigation asked for: until it is
@@ -66,7 +68,7 @@ func (c *call) awaitDocument(before tabState, loader cdp.LoaderID, wait string) 
 			return errNotComplete
 		}
 		err = c.late()
-		start(c.tab.life, c.tab.s, page.StopLoading, cdp.Empty{}) // nobody waits for it any more
+		devtools.Start(c.tab.life, c.tab.s, page.StopLoading, cdp.Empty{}) // nobody waits for it any more
 	}
 	return err
 }
@@ -74,6 +76,6 @@ func (c *call) awaitDocument(before tabState, loader cdp.LoaderID, wait string) 
 // stopLoading ends a navigation whose call was given up.
 func (c *call) stopLoading(err error) {
 	if c.ctx.Err() != nil && c.tab.life.Err() == nil {
-		start(c.tab.life, c.tab.s, page.StopLoading, cdp.Empty{})
+		devtools.Start(c.tab.life, c.tab.s, page.StopLoading, cdp.Empty{})
 	}
 }

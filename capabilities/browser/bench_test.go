@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // smallPage has 27 elements, as the peers were measured with.
@@ -77,7 +78,7 @@ func BenchmarkTools(b *testing.B) {
 		}
 		b.Run(size+"/evaluate-floor", func(b *testing.B) {
 			for b.Loop() {
-				if _, err := do(b.Context(), t.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "1+1", ReturnByValue: ptr(true)}); err != nil {
+				if _, err := devtools.Do(b.Context(), t.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "1+1", ReturnByValue: ptr(true)}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -107,7 +108,7 @@ func BenchmarkTools(b *testing.B) {
 		b.Run(size+"/type500", call("type", obj{"selector": "#name", "text": strings.Repeat("abcdefghi ", 50), "clear": true}))
 		b.Run(size+"/screenshot-floor", func(b *testing.B) {
 			for b.Loop() {
-				if _, err := start(b.Context(), t.s, page.CaptureScreenshot, page.CaptureScreenshotParams{OptimizeForSpeed: ptr(true)}).wait(b.Context()); err != nil {
+				if _, err := devtools.Start(b.Context(), t.s, page.CaptureScreenshot, page.CaptureScreenshotParams{OptimizeForSpeed: ptr(true)}).Wait(b.Context()); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -118,7 +119,7 @@ func BenchmarkTools(b *testing.B) {
 		b.Run(size+"/navigate-floor", func(b *testing.B) {
 			for b.Loop() {
 				before, _ := t.look()
-				if _, err := do(b.Context(), t.s, page.Navigate, page.NavigateParams{URL: s.URL + "/" + size}); err != nil {
+				if _, err := devtools.Do(b.Context(), t.s, page.Navigate, page.NavigateParams{URL: s.URL + "/" + size}); err != nil {
 					b.Fatal(err)
 				}
 				t.await(b.Context(), func(s tabState) bool { return s.documents > before.documents && s.loaded })

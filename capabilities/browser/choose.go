@@ -33,7 +33,7 @@ func selectOption(c *call) (capabilities.Output, error) {
 	v := of(selectedAlready)
 	if at.Key != "" {
 		for _, p := range c.keyboard().press(ctx, nil, namedKeys[at.Key]) {
-			if _, err := p.wait(ctx); err != nil {
+			if _, err := p.Wait(ctx); err != nil {
 				return capabilities.Output{}, err
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/platform"
 )
@@ -29,17 +30,17 @@ type chrome struct {
 	attached bool        // and a person's: nothing but our own tabs is ours
 	leaving  atomic.Bool // it is being closed; its profile goes home
 	proc     process
-	conn     *conn
-	root     *session
+	conn     *devtools.Conn
+	root     *devtools.Session
 	version  string
 
 	mu        sync.Mutex
 	lastInput *lane // whose input came last; see clipboard.go
 	contexts  map[cdp.BrowserContextID]*lane
 	tabs      map[target.ID]*tab
-	downloads map[string]*download // that run, by Chrome's own name for them
-	arrived   chan struct{}        // closed and replaced whenever a tab arrives or goes
-	workers   map[string]*session  // that are held and no page's, by session
+	downloads map[string]*download         // that run, by Chrome's own name for them
+	arrived   chan struct{}                // closed and replaced whenever a tab arrives or goes
+	workers   map[string]*devtools.Session // that are held and no page's, by session
 }
 
 // process is what a Chrome's pages live in.
@@ -91,7 +92,7 @@ func (h *Handler) chrome(ctx context.Context, headless bool) (*chrome, error) {
 
 func (c *chrome) alive() bool {
 	select {
-	case <-c.conn.done:
+	case <-c.conn.Done():
 		return false
 	default:
 		return true
@@ -133,19 +134,19 @@ func (h *Handler) startChrome(ctx context.Context, how chromeStart) (*chrome, er
 	if err != nil {
 		return nil, notStarted(err)
 	}
-	c, err := h.speakTo(proc, overPipe(proc.Out(), proc.In()), how)
+	c, err := h.speakTo(proc, devtools.OverPipe(proc.Out(), proc.In()), how)
 	if err != nil {
 		return nil, err
 	}
-	version := start(ctx, c.root, cdpbrowser.GetVersion, cdp.Empty{})
-	attach := start(ctx, c.root, target.SetAutoAttach, target.SetAutoAttachParams{
+	version := devtools.Start(ctx, c.root, cdpbrowser.GetVersion, cdp.Empty{})
+	attach := devtools.Start(ctx, c.root, target.SetAutoAttach, target.SetAutoAttachParams{
 		// Every page, popups too, stops before its first script until it is set up.
 		AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: ptr(true),
 		Filter: target.Filter{{Type: "page"}, {Exclude: true}},
 	})
-	v, err := version.get(ctx)
+	v, err := version.Get(ctx)
 	if err == nil {
-		_, err = attach.get(ctx)
+		_, err = attach.Get(ctx)
 	}
 	if err != nil {
 		proc.Close()
@@ -159,14 +160,14 @@ func (h *Handler) startChrome(ctx context.Context, how chromeStart) (*chrome, er
 // speakTo opens the protocol with a Chrome.
 func (h *Handler) speakTo(proc process, t chromedp.Transport, how chromeStart) (*chrome, error) {
 	c := &chrome{
-		h: h, headless: how.headless, own: how.own != nil, attached: how.attached, proc: proc, conn: newConn(t),
+		h: h, headless: how.headless, own: how.own != nil, attached: how.attached, proc: proc, conn: devtools.New(t),
 		contexts: map[cdp.BrowserContextID]*lane{}, tabs: map[target.ID]*tab{}, downloads: map[string]*download{}, arrived: make(chan struct{}),
-		workers: map[string]*session{},
+		workers: map[string]*devtools.Session{},
 	}
 	if how.own != nil {
 		c.contexts[""] = how.own // before its first page arrives
 	}
-	c.root = c.conn.root()
+	c.root = c.conn.Root()
 	h.mu.Lock()
 	closed := h.closed
 	if !closed {
@@ -174,7 +175,7 @@ func (h *Handler) speakTo(proc process, t chromedp.Transport, how chromeStart) (
 			h.running[c] = true
 		}
 		h.wg.Go(func() {
-			err := c.conn.run(c.onEvent)
+			err := c.conn.Run(c.onEvent)
 			h.mu.Lock()
 			delete(h.running, c)
 			h.mu.Unlock()
@@ -236,7 +237,7 @@ func startFailure(ctx context.Context, err error, output string) error {
 
 // close ends the process with everything below it. Idempotent.
 func (c *chrome) close() error {
-	c.conn.fail(errConnClosed)
+	c.conn.Fail(devtools.ErrClosed)
 	return c.proc.Close()
 }
 
@@ -316,7 +317,7 @@ func (c *chrome) adopt(sessionID string, id target.ID, context cdp.BrowserContex
 		return // a page of a context that is being disposed of
 	}
 	t := newTab(l, c, id, opener)
-	t.s = c.conn.open(sessionID, t.onEvent)
+	t.s = c.conn.Open(sessionID, t.onEvent)
 	c.tabs[id] = t
 	var by *tab // which opened it
 	for _, from := range c.tabs {
@@ -353,13 +354,13 @@ func (c *chrome) adopt(sessionID string, id target.ID, context cdp.BrowserContex
 }
 
 func (c *chrome) dropSession(sessionID string) {
-	c.conn.forget(sessionID)
+	c.conn.Forget(sessionID)
 	c.mu.Lock()
 	worker := c.workers[sessionID] != nil
 	delete(c.workers, sessionID)
 	var gone *tab
 	for id, t := range c.tabs {
-		if t.s.id == sessionID {
+		if t.s.ID() == sessionID {
 			gone = t
 			delete(c.tabs, id)
 			close(c.arrived)
@@ -368,7 +369,7 @@ func (c *chrome) dropSession(sessionID string) {
 	}
 	c.mu.Unlock()
 	if worker {
-		c.conn.abandon(sessionID)
+		c.conn.Abandon(sessionID)
 	}
 	if gone != nil {
 		gone.end(errTabClosed)
@@ -396,8 +397,8 @@ func (c *chrome) awaitTab(ctx context.Context, id target.ID) (*tab, error) {
 		}
 		select {
 		case <-arrived:
-		case <-c.conn.done:
-			return nil, errConnClosed
+		case <-c.conn.Done():
+			return nil, devtools.ErrClosed
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // click carries out tyrum.browser.click: on an element, or at a point of the
@@ -45,7 +46,7 @@ func click(c *call) (capabilities.Output, error) {
 		}
 	}
 	missed := false
-	v, err := c.perform(aim, func(ctx context.Context, at aimed) (sent []*pending, err error) {
+	v, err := c.perform(aim, func(ctx context.Context, at aimed) (sent []*devtools.Pending, err error) {
 		if missed && args.Action == "down" {
 			sent = append(sent, m.up(ctx, at.X, at.Y, 1)) // of the press that hit something else
 		}
@@ -75,8 +76,8 @@ func click(c *call) (capabilities.Output, error) {
 
 // hold leaves pressed down what was pressed, as long as the caller asked for and
 // from when the page had it: on a busy machine that is well after it was sent.
-func (c *call) hold(pressed *pending, d time.Duration) error {
-	pressed.wait(c.ctx) // a press that failed shows in the outcome
+func (c *call) hold(pressed *devtools.Pending, d time.Duration) error {
+	pressed.Wait(c.ctx) // a press that failed shows in the outcome
 	return c.pause(d)
 }
 
@@ -113,7 +114,7 @@ func (m mouse) isUp() error {
 		WithHint("Let it go first, with click and the action up; what it holds is moved with hover.")
 }
 
-func (m mouse) send(ctx context.Context, kind input.DispatchMouseEventType, x, y float64, count int) *pending {
+func (m mouse) send(ctx context.Context, kind input.DispatchMouseEventType, x, y float64, count int) *devtools.Pending {
 	p := input.DispatchMouseEventParams{
 		Type: kind, X: x, Y: y, Modifiers: m.modifiers, PointerType: input.DispatchMouseEventPointerTypeMouse, ClickCount: int64(count),
 	}
@@ -135,18 +136,18 @@ func (m mouse) send(ctx context.Context, kind input.DispatchMouseEventType, x, y
 	}
 	p.Buttons = m.t.buttons
 	m.t.mu.Unlock()
-	return start(ctx, m.t.s, input.DispatchMouseEvent, p).pending
+	return devtools.Start(ctx, m.t.s, input.DispatchMouseEvent, p).Pending
 }
 
-func (m mouse) move(ctx context.Context, x, y float64) *pending {
+func (m mouse) move(ctx context.Context, x, y float64) *devtools.Pending {
 	return m.send(ctx, input.DispatchMouseEventTypeMouseMoved, x, y, 0)
 }
 
-func (m mouse) down(ctx context.Context, x, y float64, count int) *pending {
+func (m mouse) down(ctx context.Context, x, y float64, count int) *devtools.Pending {
 	return m.send(ctx, input.DispatchMouseEventTypeMousePressed, x, y, count)
 }
 
-func (m mouse) up(ctx context.Context, x, y float64, count int) *pending {
+func (m mouse) up(ctx context.Context, x, y float64, count int) *devtools.Pending {
 	return m.send(ctx, input.DispatchMouseEventTypeMouseReleased, x, y, count)
 }
 

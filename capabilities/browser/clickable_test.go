@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/runtime"
+
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // An element that only its listeners make clickable is marked, in all documents and roots;
@@ -120,7 +122,7 @@ func TestAlikeAreComparedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours := func(expression string) float64 {
-		r, err := do(t.Context(), w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: expression, ContextID: w.id, ReturnByValue: ptr(true)})
+		r, err := devtools.Do(t.Context(), w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: expression, ContextID: w.id, ReturnByValue: ptr(true)})
 		if err != nil {
 			t.Fatal(err)
 		}

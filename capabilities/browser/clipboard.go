@@ -5,6 +5,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // Chrome has one clipboard for all its contexts, and any input may fill it: a page's
@@ -44,7 +45,7 @@ func (c *call) ownClipboard() error {
 	if err != nil {
 		return err
 	}
-	res, err := do(c.ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
+	res, err := devtools.Do(c.ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: "__handrail.setClipboard(" + string(encoded) + ")", ContextID: w.id,
 		UserGesture: ptr(true), ReturnByValue: ptr(true), Silent: ptr(true),
 	})

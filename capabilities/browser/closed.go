@@ -6,6 +6,8 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/runtime"
+
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // maxSuspects bounds the elements that are asked about at one time; page/closed.js
@@ -21,35 +23,35 @@ func (w world) openShadows(ctx context.Context, n int) (found int) {
 	}
 	list, group, release := w.strangers(ctx, "suspectAt", min(n, maxSuspects))
 	defer release()
-	var roots []reply[dom.ResolveNodeResult]
+	var roots []devtools.Reply[dom.ResolveNodeResult]
 	for _, s := range list {
 		if s.id == "" {
 			continue
 		}
-		res, err := s.node.get(ctx)
+		res, err := s.node.Get(ctx)
 		if err != nil || res.Node == nil {
 			continue
 		}
 		for _, root := range res.Node.ShadowRoots {
 			if root.ShadowRootType == cdp.ShadowRootTypeClosed {
-				roots = append(roots, start(ctx, w.s, dom.ResolveNode, dom.ResolveNodeParams{
+				roots = append(roots, devtools.Start(ctx, w.s, dom.ResolveNode, dom.ResolveNodeParams{
 					BackendNodeID: root.BackendNodeID, ExecutionContextID: w.id, ObjectGroup: group,
 				}))
 			}
 		}
 	}
-	var told []*pending
+	var told []*devtools.Pending
 	for _, r := range roots {
-		res, err := r.get(ctx)
+		res, err := r.Get(ctx)
 		if err != nil || res.Object == nil {
 			continue
 		}
-		told = append(told, start(ctx, w.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
+		told = append(told, devtools.Start(ctx, w.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
 			FunctionDeclaration: "function() { __handrail.openUp(this); }", ObjectID: res.Object.ObjectID, Silent: ptr(true),
-		}).pending)
+		}).Pending)
 	}
 	for _, p := range told {
-		if _, err := p.wait(ctx); err == nil {
+		if _, err := p.Wait(ctx); err == nil {
 			found++
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	"github.com/handrail-dev/handrail/capabilities/browser/outline"
 )
 
@@ -61,10 +62,10 @@ type consoleMessage struct {
 }
 
 // watchConsole queues what makes a session report its console.
-func watchConsole(ctx context.Context, s *session) []*pending {
-	return []*pending{
-		start(ctx, s, runtime.Enable, cdp.Empty{}).pending,
-		start(ctx, s, cdplog.Enable, cdp.Empty{}).pending,
+func watchConsole(ctx context.Context, s *devtools.Session) []*devtools.Pending {
+	return []*devtools.Pending{
+		devtools.Start(ctx, s, runtime.Enable, cdp.Empty{}).Pending,
+		devtools.Start(ctx, s, cdplog.Enable, cdp.Empty{}).Pending,
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // dialog is one that a page has open. Until it is answered the page's script
@@ -82,13 +83,13 @@ func (t *tab) dialogOpened(params []byte) {
 		if silence {
 			defer t.silence()()
 		}
-		var refused *protocolError
-		if _, err := do(t.life, t.s, page.HandleJavaScriptDialog,
-			armed.params()); left && errors.As(err, &refused) && strings.Contains(refused.message, "Not attached") {
+		var refused *devtools.ProtocolError
+		if _, err := devtools.Do(t.life, t.s, page.HandleJavaScriptDialog,
+			armed.params()); left && errors.As(err, &refused) && strings.Contains(refused.Message, "Not attached") {
 			// It came while its page's successor was about to, and holds it up for good. Another
 			// navigation closes it, and displaces the successor: see restless.go.
 			t.change(func(s *tabState) { s.holdsUp++ })
-			start(t.life, t.s, page.Navigate, page.NavigateParams{URL: "about:blank"})
+			devtools.Start(t.life, t.s, page.Navigate, page.NavigateParams{URL: "about:blank"})
 		}
 	})
 }
@@ -106,11 +107,11 @@ const timeToInsist = 200 * time.Millisecond
 // origin in it may open none.
 func (t *tab) silence() (await func()) {
 	off := t.switchScripts(false)
-	start(t.life, t.s, runtime.TerminateExecution, cdp.Empty{})
+	devtools.Start(t.life, t.s, runtime.TerminateExecution, cdp.Empty{})
 	return func() {
 		ctx, cancel := context.WithTimeout(t.life, boundToCome)
 		defer cancel()
-		off.wait(ctx)
+		off.Wait(ctx)
 		left := false
 		t.change(func(s *tabState) { left = t.leaving; s.silenced = left })
 		if !left {
@@ -119,8 +120,8 @@ func (t *tab) silence() (await func()) {
 	}
 }
 
-func (t *tab) switchScripts(on bool) *pending {
-	return start(t.life, t.s, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on}).pending
+func (t *tab) switchScripts(on bool) *devtools.Pending {
+	return devtools.Start(t.life, t.s, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on}).Pending
 }
 
 // showNothing shows an empty document in place of one whose questions would go along to the
@@ -131,7 +132,7 @@ func (c *call) showNothing() {
 	t := c.tab
 	for range 5 { // the page may still displace it
 		before, _ := t.look()
-		res, err := do(c.ctx, t.s, page.Navigate, page.NavigateParams{URL: "about:blank"})
+		res, err := devtools.Do(c.ctx, t.s, page.Navigate, page.NavigateParams{URL: "about:blank"})
 		came, displaced := false, false
 		if err != nil || t.awaitFor(c.ctx, boundToCome, func(s tabState) bool {
 			came, displaced = s.came(res.LoaderID, before)
@@ -168,7 +169,7 @@ func (t *tab) leave(on bool) {
 		// Answered, it goes along when the next document is another process's.
 		ctx, cancel := context.WithTimeout(t.life, boundToCome)
 		defer cancel()
-		t.switchScripts(true).wait(ctx)
+		t.switchScripts(true).Wait(ctx)
 	}
 }
 
@@ -184,8 +185,8 @@ func (c *call) declined() (left []evidence, err error) {
 			return nil, d.refusal()
 		}
 		left = append(left, dialogOfBefore.of(d.Type))
-		var refused *protocolError
-		if _, err = do(c.whole, t.s, page.HandleJavaScriptDialog, dialogAnswer{}.params()); err == nil || errors.As(err, &refused) {
+		var refused *devtools.ProtocolError
+		if _, err = devtools.Do(c.whole, t.s, page.HandleJavaScriptDialog, dialogAnswer{}.params()); err == nil || errors.As(err, &refused) {
 			err = t.await(c.whole, func(s tabState) bool { return s.open != d })
 		}
 		if err != nil {
@@ -298,7 +299,7 @@ func (c *call) heldUpByOther() error {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(c.ctx, 300*time.Millisecond)
-		_, err := do(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"})
+		_, err := devtools.Do(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"})
 		cancel()
 		if c.ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 			e := now.open.refusal()
@@ -332,8 +333,8 @@ func handleDialog(c *call) (capabilities.Output, error) {
 		d := before.open
 		if d != nil {
 			c.fired, c.before, c.logged = true, before, t.console.last()
-			_, err := do(c.whole, t.s, page.HandleJavaScriptDialog, given.params())
-			var refused *protocolError
+			_, err := devtools.Do(c.whole, t.s, page.HandleJavaScriptDialog, given.params())
+			var refused *devtools.ProtocolError
 			switch {
 			case errors.As(err, &refused): // it went away by itself: its page left
 			case err != nil:
@@ -385,15 +386,15 @@ func (c *call) answered(before tabState, d *dialog, given dialogAnswer) (capabil
 // wentOn waits until the page answers again, or enough of the tab's state: a page that is
 // about to leave answers no more until the server has.
 func (c *call) wentOn(ctx context.Context, enough func(tabState) bool) error {
-	asked := start(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"})
+	asked := devtools.Start(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"})
 	for {
 		now, changed := c.tab.look()
 		if enough(now) {
 			return nil
 		}
 		select {
-		case <-asked.done:
-			_, err := asked.get(ctx)
+		case <-asked.Done():
+			_, err := asked.Get(ctx)
 			return err
 		case <-changed:
 		case <-ctx.Done():

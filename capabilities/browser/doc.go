@@ -13,7 +13,7 @@
 // inside pages, in an isolated world), reach.go (how a ref or selector finds its document),
 // frames.go, foreign.go, closed.go and internals.go (frames of other origins and processes, closed
 // shadow roots, what custom elements keep to themselves), tab.go (what a tab reports), chrome.go
-// (the process), conn.go (the protocol) and pipe.go; the room egress is the way out to the network.
+// (the process), the room devtools (the protocol); the room egress is the way out to the network.
 // Which browser a lane works in: launch.go, then profile.go, attach.go and storage.go. Scripts of
 // many steps: code.go and the room script.
 //
@@ -24,11 +24,10 @@
 // either where docs/secrets.md says so (typed.go, hider.go, page/secret.js), as far as the page
 // did not change it; no result claims an effect that was not seen in the page.
 //
-// It must never import an agent or gateway package, or a platform package but
-// the root: cmd hands it the finder and the launcher. It alone may import
-// chromedp and its protocol types. It uses chromedp's transports and key codes, but
-// not its browser and contexts: those wait for each command's answer before they send
-// the next, know no sessions but their own, and their allocator cannot start Chrome
-// below a guard under another account. See conn.go. Tests ask all of chromedp what it
-// sees (oracle_test.go).
+// It must never import an agent or gateway package, or a platform package but the root: cmd hands
+// it the finder and the launcher. It and its room devtools alone may import chromedp and its
+// protocol types. It uses chromedp's transports and key codes, but not its browser and contexts:
+// those wait for each command's answer before they send the next, know no sessions but their own,
+// and their allocator cannot start Chrome below a guard under another account. See the room
+// devtools. Tests ask all of chromedp what it sees (oracle_test.go).
 package browser

@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // How a download goes. Chrome writes it below its own scratch folder, which ends
@@ -104,7 +105,7 @@ func (l *lane) allowDownloads(ctx context.Context, c *chrome, id cdp.BrowserCont
 	if dir := c.h.o.DownloadDir; dir != "" {
 		c.h.sweep.Do(func() { sweepParts(dir) })
 	}
-	_, err := do(ctx, c.root, cdpbrowser.SetDownloadBehavior, cdpbrowser.SetDownloadBehaviorParams{
+	_, err := devtools.Do(ctx, c.root, cdpbrowser.SetDownloadBehavior, cdpbrowser.SetDownloadBehaviorParams{
 		Behavior: cdpbrowser.SetDownloadBehaviorBehaviorAllowAndName, BrowserContextID: id, EventsEnabled: ptr(true),
 		DownloadPath: filepath.Join(c.proc.Scratch(), incoming(id)), // Chrome makes it, under its own account
 	})
@@ -158,7 +159,7 @@ func (t *tab) downloadBegan(params []byte) {
 
 func (c *chrome) cancelDownload(guid string, context cdp.BrowserContextID) {
 	c.h.wg.Go(func() {
-		start(c.h.life, c.root, cdpbrowser.CancelDownload, cdpbrowser.CancelDownloadParams{GUID: guid, BrowserContextID: context})
+		devtools.Start(c.h.life, c.root, cdpbrowser.CancelDownload, cdpbrowser.CancelDownloadParams{GUID: guid, BrowserContextID: context})
 	})
 }
 
@@ -409,7 +410,7 @@ func (l *lane) lostDownloads(c *chrome) {
 }
 
 // dropDownloads deletes what a context's pages downloaded, once it is disposed of.
-func (l *lane) dropDownloads(c *chrome, id cdp.BrowserContextID, disposed *pending) {
+func (l *lane) dropDownloads(c *chrome, id cdp.BrowserContextID, disposed *devtools.Pending) {
 	l.lostDownloads(c)
 	if c.attached {
 		return
@@ -417,7 +418,7 @@ func (l *lane) dropDownloads(c *chrome, id cdp.BrowserContextID, disposed *pendi
 	c.h.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(c.h.life, 5*time.Second)
 		defer cancel()
-		disposed.wait(ctx)
+		disposed.Wait(ctx)
 		if root, err := os.OpenRoot(c.proc.Scratch()); err == nil {
 			root.RemoveAll(incoming(id))
 			root.Close()

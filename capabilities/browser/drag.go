@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // drag carries out tyrum.browser.drag: from one element to another, or along a
@@ -151,8 +152,8 @@ const holdFor = 700 * time.Millisecond
 
 func (d *dragging) run(source, goal which) (verdict, error) {
 	c := d.c
-	intercept := start(c.ctx, c.tab.s, input.SetInterceptDrags, input.SetInterceptDragsParams{Enabled: true})
-	defer start(c.whole, c.tab.s, input.SetInterceptDrags, input.SetInterceptDragsParams{Enabled: false})
+	intercept := devtools.Start(c.ctx, c.tab.s, input.SetInterceptDrags, input.SetInterceptDragsParams{Enabled: true})
+	defer devtools.Start(c.whole, c.tab.s, input.SetInterceptDrags, input.SetInterceptDragsParams{Enabled: false})
 	aim := aimArgs{Ref: source.Ref, Selector: source.Selector, Kind: "drag", Button: "left", Count: 1}
 	if len(d.path) > 0 {
 		aim.X, aim.Y = &d.path[0].X, &d.path[0].Y
@@ -163,16 +164,16 @@ func (d *dragging) run(source, goal which) (verdict, error) {
 	if err != nil {
 		return verdict{}, naming("source", err)
 	}
-	if _, err := intercept.wait(c.ctx); err != nil {
+	if _, err := intercept.Wait(c.ctx); err != nil {
 		return verdict{}, err
 	}
 	d.w, d.at, d.apart = w, position{at.X, at.Y}, at.Moved
 	d.from = d.at
 	ctx := c.input()
 	c.tab.takeDrag() // what an earlier one left
-	sent := []*pending{d.m.move(ctx, at.X, at.Y), d.m.down(ctx, at.X, at.Y, 1)}
+	sent := []*devtools.Pending{d.m.move(ctx, at.X, at.Y), d.m.down(ctx, at.X, at.Y, 1)}
 	for _, p := range sent {
-		if _, err = p.wait(ctx); err != nil {
+		if _, err = p.Wait(ctx); err != nil {
 			break
 		}
 	}
@@ -293,10 +294,10 @@ func (d *dragging) moveTo(p position) error {
 	c := d.c
 	d.at = p
 	if d.data != nil {
-		_, err := d.send(c.ctx, input.DispatchDragEventTypeDragOver).wait(c.ctx)
+		_, err := d.send(c.ctx, input.DispatchDragEventTypeDragOver).Wait(c.ctx)
 		return err
 	}
-	if _, err := d.m.move(c.ctx, p.X, p.Y).wait(c.ctx); err != nil {
+	if _, err := d.m.move(c.ctx, p.X, p.Y).Wait(c.ctx); err != nil {
 		return err
 	}
 	d.moved = max(d.moved, math.Hypot(p.X-d.from.X, p.Y-d.from.Y))
@@ -323,7 +324,7 @@ func (d *dragging) moveTo(p position) error {
 	}
 	d.taken = true
 	for _, kind := range []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter, input.DispatchDragEventTypeDragOver} {
-		if _, err := d.send(c.ctx, kind).wait(c.ctx); err != nil {
+		if _, err := d.send(c.ctx, kind).Wait(c.ctx); err != nil {
 			return err
 		}
 	}
@@ -336,20 +337,21 @@ type dragState struct {
 	Refused bool `json:"refused"`
 }
 
-func (d *dragging) send(ctx context.Context, kind input.DispatchDragEventType) *pending {
-	return start(ctx, d.c.tab.s, input.DispatchDragEvent, input.DispatchDragEventParams{Type: kind, X: d.at.X, Y: d.at.Y, Data: d.data}).
-		pending
+func (d *dragging) send(ctx context.Context, kind input.DispatchDragEventType) *devtools.Pending {
+	return devtools.Start(ctx, d.c.tab.s, input.DispatchDragEvent,
+		input.DispatchDragEventParams{Type: kind, X: d.at.X, Y: d.at.Y, Data: d.data}).
+		Pending
 }
 
-func (d *dragging) drop() (sent []*pending, err error) {
+func (d *dragging) drop() (sent []*devtools.Pending, err error) {
 	if d.data != nil {
 		p := d.send(d.c.ctx, input.DispatchDragEventTypeDrop)
-		if _, err := p.wait(d.c.ctx); err != nil {
+		if _, err := p.Wait(d.c.ctx); err != nil {
 			return nil, err
 		}
 		d.data = nil
 	}
-	return []*pending{d.m.up(d.c.ctx, d.at.X, d.at.Y, 1)}, nil
+	return []*devtools.Pending{d.m.up(d.c.ctx, d.at.X, d.at.Y, 1)}, nil
 }
 
 // letGo ends a drag that cannot be carried on, without a drop. The browser may be

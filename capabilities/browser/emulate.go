@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // emulated is what device, place and network the pages of a lane see. It holds for
@@ -77,7 +78,7 @@ func resize(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, errUnknownLocale
 	}
 	if now.ownAgent == "" && now.Locale != "" {
-		v, err := do(c.ctx, c.tab.chrome.root, cdpbrowser.GetVersion, cdp.Empty{})
+		v, err := devtools.Do(c.ctx, c.tab.chrome.root, cdpbrowser.GetVersion, cdp.Empty{})
 		if err != nil {
 			return capabilities.Output{}, err
 		}
@@ -137,7 +138,7 @@ func (c *call) unknownLocale(locale string) bool {
 	ctx, cancel := context.WithTimeout(c.ctx, 3*time.Second)
 	defer cancel()
 	tag, _ := json.Marshal(strings.ReplaceAll(locale, "_", "-"))
-	res, err := do(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
+	res, err := devtools.Do(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: `((tag) => { try { const language = new Intl.Locale(tag).language; return new Intl.DisplayNames(['en'], {type: 'language'}).of(language) === language } catch { return true } })(` +
 			string(tag) + `)`,
 		ContextID: w.id, ReturnByValue: ptr(true), Silent: ptr(true),
@@ -148,18 +149,18 @@ func (c *call) unknownLocale(locale string) bool {
 // apply sets all of it for a tab and says what of it is not possible.
 func (e emulated) apply(ctx context.Context, t *tab) error {
 	for _, p := range e.send(ctx, t) {
-		_, err := p.wait(ctx)
-		var refused *protocolError
+		_, err := p.Wait(ctx)
+		var refused *devtools.ProtocolError
 		switch {
 		case err == nil:
 		case !errors.As(err, &refused):
 			return err
-		case strings.Contains(refused.message, "already in effect"):
+		case strings.Contains(refused.Message, "already in effect"):
 			// One process serves two tabs; the other one set it for both.
-		case strings.Contains(refused.message, "imezone"):
+		case strings.Contains(refused.Message, "imezone"):
 			return capabilities.Errorf(capabilities.CodeInvalidArguments, "timezone: Chrome does not know it.").
 				WithHint("Give a name such as Europe/Zurich.")
-		case strings.Contains(refused.message, "ocale"):
+		case strings.Contains(refused.Message, "ocale"):
 			return errUnknownLocale
 		default:
 			return err
@@ -169,7 +170,7 @@ func (e emulated) apply(ctx context.Context, t *tab) error {
 }
 
 // send queues all of it for a tab and its frames in other processes.
-func (e emulated) send(ctx context.Context, t *tab) (sent []*pending) {
+func (e emulated) send(ctx context.Context, t *tab) (sent []*devtools.Pending) {
 	for _, s := range t.sessions() {
 		sent = append(sent, e.steps(ctx, s, s == t.s)...)
 	}
@@ -177,8 +178,8 @@ func (e emulated) send(ctx context.Context, t *tab) (sent []*pending) {
 }
 
 // steps queues what one session needs; top is the one of the tab itself.
-func (e emulated) steps(ctx context.Context, s *session, top bool) (sent []*pending) {
-	add := func(p *pending) { sent = append(sent, p) }
+func (e emulated) steps(ctx context.Context, s *devtools.Session, top bool) (sent []*devtools.Pending) {
+	add := func(p *devtools.Pending) { sent = append(sent, p) }
 	// Without a size, Chrome keeps the window's: 0 by 0 says so.
 	if top && (e.Width > 0 || e.Scale != nil || e.Mobile != nil) {
 		mobile := e.Mobile != nil && *e.Mobile
@@ -188,10 +189,11 @@ func (e emulated) steps(ctx context.Context, s *session, top bool) (sent []*pend
 		if e.Scale != nil {
 			size.DeviceScaleFactor = *e.Scale
 		}
-		add(start(ctx, s, emulation.SetDeviceMetricsOverride, size).pending)
+		add(devtools.Start(ctx, s, emulation.SetDeviceMetricsOverride, size).Pending)
 		if e.Mobile != nil {
-			add(start(ctx, s, emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: mobile, MaxTouchPoints: 5}).
-				pending)
+			add(devtools.Start(ctx, s, emulation.SetTouchEmulationEnabled,
+				emulation.SetTouchEmulationEnabledParams{Enabled: mobile, MaxTouchPoints: 5}).
+				Pending)
 		}
 	}
 	if e.ColorScheme != "" || e.ReducedMotion != nil {
@@ -206,26 +208,26 @@ func (e emulated) steps(ctx context.Context, s *session, top bool) (sent []*pend
 			}
 			media.Features = append(media.Features, &emulation.MediaFeature{Name: "prefers-reduced-motion", Value: value})
 		}
-		add(start(ctx, s, emulation.SetEmulatedMedia, media).pending)
+		add(devtools.Start(ctx, s, emulation.SetEmulatedMedia, media).Pending)
 	}
 	for _, p := range e.processWide(ctx, s) {
 		add(p)
 	}
 	if e.UserAgent != "" || e.Locale != "" {
 		agent := emulation.SetUserAgentOverrideParams{UserAgent: orDefault(e.UserAgent, e.ownAgent), AcceptLanguage: e.Locale}
-		add(start(ctx, s, emulation.SetUserAgentOverride, agent).pending)
+		add(devtools.Start(ctx, s, emulation.SetUserAgentOverride, agent).Pending)
 	}
 	if g := e.Geolocation; g != nil && top {
 		accuracy := g.Accuracy
 		if accuracy == nil {
 			accuracy = ptr(10.0)
 		}
-		add(start(ctx, s, emulation.SetGeolocationOverride,
-			emulation.SetGeolocationOverrideParams{Latitude: &g.Latitude, Longitude: &g.Longitude, Accuracy: accuracy}).pending)
+		add(devtools.Start(ctx, s, emulation.SetGeolocationOverride,
+			emulation.SetGeolocationOverrideParams{Latitude: &g.Latitude, Longitude: &g.Longitude, Accuracy: accuracy}).Pending)
 	}
 	if e.Offline != nil {
-		add(start(ctx, s, network.OverrideNetworkState,
-			network.OverrideNetworkStateParams{Offline: *e.Offline, DownloadThroughput: -1, UploadThroughput: -1}).pending)
+		add(devtools.Start(ctx, s, network.OverrideNetworkState,
+			network.OverrideNetworkStateParams{Offline: *e.Offline, DownloadThroughput: -1, UploadThroughput: -1}).Pending)
 		var rules network.EmulateNetworkConditionsByRuleParams
 		rules.MatchedNetworkConditions = []*network.Conditions{}
 		if *e.Offline {
@@ -233,7 +235,7 @@ func (e emulated) steps(ctx context.Context, s *session, top bool) (sent []*pend
 			rules.MatchedNetworkConditions = append(rules.MatchedNetworkConditions,
 				&network.Conditions{Offline: true, DownloadThroughput: -1, UploadThroughput: -1})
 		}
-		add(start(ctx, s, network.EmulateNetworkConditionsByRule, rules).pending)
+		add(devtools.Start(ctx, s, network.EmulateNetworkConditionsByRule, rules).Pending)
 	}
 	return sent
 }
@@ -242,20 +244,22 @@ func (e emulated) isOffline() bool { return e.Offline != nil && *e.Offline }
 
 // processWide queues what Chrome keeps for a whole process, and drops when the
 // session that set it ends.
-func (e emulated) processWide(ctx context.Context, s *session) (sent []*pending) {
+func (e emulated) processWide(ctx context.Context, s *devtools.Session) (sent []*devtools.Pending) {
 	if e.Timezone != "" {
-		sent = append(sent, start(ctx, s, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: e.Timezone}).pending)
+		sent = append(sent, devtools.Start(ctx, s, emulation.SetTimezoneOverride,
+			emulation.SetTimezoneOverrideParams{TimezoneID: e.Timezone}).Pending)
 	}
 	if e.Locale != "" {
 		sent = append(sent,
-			start(ctx, s, emulation.SetLocaleOverride, emulation.SetLocaleOverrideParams{Locale: strings.ReplaceAll(e.Locale, "-", "_")}).pending)
+			devtools.Start(ctx, s, emulation.SetLocaleOverride,
+				emulation.SetLocaleOverrideParams{Locale: strings.ReplaceAll(e.Locale, "-", "_")}).Pending)
 	}
 	return sent
 }
 
 // emulate queues what the lane's pages are to see, for a session of a new tab or
 // frame.
-func (l *lane) emulate(ctx context.Context, s *session, top bool) []*pending {
+func (l *lane) emulate(ctx context.Context, s *devtools.Session, top bool) []*devtools.Pending {
 	l.mu.Lock()
 	e := l.emulated
 	l.mu.Unlock()
@@ -289,7 +293,7 @@ func (e emulated) grantGeolocation(ctx context.Context, c *chrome, id cdp.Browse
 			"A place cannot be set in a person's own browser: every page there could ask for it.").
 			WithHint("Leave geolocation out, or use a browser that is not attached.")
 	}
-	_, err := do(ctx, c.root, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
+	_, err := devtools.Do(ctx, c.root, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
 		Permission: &cdpbrowser.PermissionDescriptor{Name: "geolocation"}, Setting: cdpbrowser.PermissionSettingGranted, BrowserContextID: id,
 	})
 	return err
@@ -322,7 +326,7 @@ func (c *call) compare(e emulated) (sees pageSees, wrong []string, err error) {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, 3*time.Second)
 	defer cancel()
-	res, err := do(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
+	res, err := devtools.Do(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: fmt.Sprintf(lookAround, e.Width), ContextID: w.id, ReturnByValue: ptr(true), AwaitPromise: ptr(true), Silent: ptr(true),
 	})
 	if err != nil && c.ctx.Err() == nil {

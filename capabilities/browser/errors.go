@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // Why a tab's context ended.
@@ -47,13 +48,13 @@ func explain(ctx context.Context, err error) *capabilities.Error {
 	if errors.As(err, &coded) && !late() {
 		return coded
 	}
-	if errors.Is(err, errConnClosed) {
+	if errors.Is(err, devtools.ErrClosed) {
 		return errBrowserGone
 	}
 	if ctx.Err() != nil && errors.As(context.Cause(ctx), &coded) && !late() {
 		return coded
 	}
-	var refused *protocolError
+	var refused *devtools.ProtocolError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) || coded != nil && late():
 		return errPageHangs
@@ -61,7 +62,7 @@ func explain(ctx context.Context, err error) *capabilities.Error {
 		return capabilities.Wrap(capabilities.CodeCancelled, err, "")
 	case targetCrashed(err):
 		return errTabCrashed
-	case errors.As(err, &refused) && strings.Contains(refused.message, "Session with given id not found"):
+	case errors.As(err, &refused) && strings.Contains(refused.Message, "Session with given id not found"):
 		return errTabClosed
 	}
 	return capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The browser refused a step of this call.").
@@ -71,14 +72,14 @@ func explain(ctx context.Context, err error) *capabilities.Error {
 // contextLost reports that a script's context ended under it: the page
 // navigated. The command may or may not have run.
 func contextLost(err error) bool {
-	var refused *protocolError
+	var refused *devtools.ProtocolError
 	if !errors.As(err, &refused) {
 		return false
 	}
 	for _, sign := range []string{
 		"Execution context was destroyed", "Inspected target navigated or closed", "Cannot find context", "uniqueContextId not found",
 	} {
-		if strings.Contains(refused.message, sign) {
+		if strings.Contains(refused.Message, sign) {
 			return true
 		}
 	}
@@ -87,6 +88,6 @@ func contextLost(err error) bool {
 
 // targetCrashed reports that the process of what was asked ended under the command.
 func targetCrashed(err error) bool {
-	var refused *protocolError
-	return errors.As(err, &refused) && refused.message == "Target crashed"
+	var refused *devtools.ProtocolError
+	return errors.As(err, &refused) && refused.Message == "Target crashed"
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	"github.com/handrail-dev/handrail/capabilities/browser/outline"
 )
 
@@ -79,10 +80,10 @@ func evaluate(c *call) (capabilities.Output, error) {
 			p.Timeout = runtime.TimeDelta(left.Milliseconds())
 		}
 	}
-	sent := start(c.ctx, c.tab.s, runtime.Evaluate, p)
-	c.probe = start(c.ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"}).pending
+	sent := devtools.Start(c.ctx, c.tab.s, runtime.Evaluate, p)
+	c.probe = devtools.Start(c.ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"}).Pending
 	c.release()
-	res, err := sent.get(c.ctx)
+	res, err := sent.Get(c.ctx)
 	if o := res.Result; console && err == nil && o != nil && o.ObjectID != "" && res.ExceptionDetails == nil {
 		res, err = c.awaited(o)
 	}
@@ -107,21 +108,21 @@ func (c *call) evaluateOn(ref, expression string) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	const group = "handrail-evaluate"
-	held, err := do(c.ctx, w.s, runtime.Evaluate,
+	held, err := devtools.Do(c.ctx, w.s, runtime.Evaluate,
 		runtime.EvaluateParams{Expression: "__handrail.held()", ContextID: w.id, ObjectGroup: group, Silent: ptr(true)})
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	defer start(c.whole, w.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})
+	defer devtools.Start(c.whole, w.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})
 	if held.Result == nil || held.Result.ObjectID == "" {
-		return capabilities.Output{}, errMessage
+		return capabilities.Output{}, devtools.ErrMessage
 	}
-	node, err := do(c.ctx, w.s, dom.DescribeNode, dom.DescribeNodeParams{ObjectID: held.Result.ObjectID})
+	node, err := devtools.Do(c.ctx, w.s, dom.DescribeNode, dom.DescribeNodeParams{ObjectID: held.Result.ObjectID})
 	if err != nil || node.Node == nil {
 		return capabilities.Output{}, err
 	}
 	// Without a context named, this is the world of the page itself.
-	own, err := do(c.ctx, w.s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: node.Node.BackendNodeID, ObjectGroup: group})
+	own, err := devtools.Do(c.ctx, w.s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: node.Node.BackendNodeID, ObjectGroup: group})
 	if err != nil || own.Object == nil {
 		return capabilities.Output{}, err
 	}
@@ -129,13 +130,13 @@ func (c *call) evaluateOn(ref, expression string) (capabilities.Output, error) {
 	if functionPattern.MatchString(expression) {
 		function = "function(element) { return (" + expression + "\n).call(this, element) }"
 	}
-	sent := start(c.ctx, w.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
+	sent := devtools.Start(c.ctx, w.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
 		FunctionDeclaration: function, ObjectID: own.Object.ObjectID, Arguments: []*runtime.CallArgument{{ObjectID: own.Object.ObjectID}},
 		ReturnByValue: ptr(true), AwaitPromise: ptr(true), UserGesture: ptr(true), Silent: ptr(true),
 	})
-	c.probe = start(c.ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"}).pending
+	c.probe = devtools.Start(c.ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"}).Pending
 	c.release()
-	res, err := sent.get(c.ctx)
+	res, err := sent.Get(c.ctx)
 	return c.evaluated(w, runtime.EvaluateResult(res), err, time.Time{})
 }
 
@@ -150,14 +151,14 @@ func (c *call) evaluated(w world, res runtime.EvaluateResult, err error, stopAt 
 		return capabilities.Output{Result: value(nil), Effect: capabilities.EffectPartial,
 			Evidence: "the page navigated before the expression returned a value", Untrusted: true}, nil
 	case err != nil:
-		var refused *protocolError
+		var refused *devtools.ProtocolError
 		// Chrome words the end of a script by its timeout as an internal error.
 		if errors.As(err, &refused) &&
-			(strings.Contains(refused.message, "terminated") || (refused.message == "Internal error" && time.Until(stopAt) < 25*time.Millisecond)) {
+			(strings.Contains(refused.Message, "terminated") || (refused.Message == "Internal error" && time.Until(stopAt) < 25*time.Millisecond)) {
 			return capabilities.Output{}, errStopped
 		}
 		if errors.As(err, &refused) &&
-			(strings.Contains(refused.message, "reference chain") || strings.Contains(refused.message, "couldn't be returned by value")) {
+			(strings.Contains(refused.Message, "reference chain") || strings.Contains(refused.Message, "couldn't be returned by value")) {
 			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeScriptFailed, "The value cannot be turned into JSON.").
 				WithHint("Return plain data: strings, numbers, arrays, objects.")
 		}
@@ -198,8 +199,8 @@ type cutValue struct {
 
 // awaited awaits a promise, and returns the value of what a handle stands for.
 func (c *call) awaited(o *runtime.RemoteObject) (runtime.EvaluateResult, error) {
-	defer start(c.whole, c.tab.s, runtime.ReleaseObject, runtime.ReleaseObjectParams{ObjectID: o.ObjectID})
-	res, err := do(c.ctx, c.tab.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
+	defer devtools.Start(c.whole, c.tab.s, runtime.ReleaseObject, runtime.ReleaseObjectParams{ObjectID: o.ObjectID})
+	res, err := devtools.Do(c.ctx, c.tab.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
 		FunctionDeclaration: "function() { 'use strict'; return this }", ObjectID: o.ObjectID, ReturnByValue: ptr(true), AwaitPromise: ptr(true),
 		Silent: ptr(true),
 	})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/address"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
@@ -226,7 +227,7 @@ func (t *tab) closeUnread(why error) {
 	t.chrome.h.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), settleWait)
 		defer cancel()
-		do(ctx, t.chrome.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
+		devtools.Do(ctx, t.chrome.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // field is one of fill-form's, as the page script gets it.
@@ -133,7 +134,7 @@ func (c *call) survey(fields []field) (places []int, err error) {
 		return nil, err
 	}
 	asked := w.put(c.ctx, "secretsAmong", aimArgs{Kind: "fill", Fields: fields})
-	res, err := do(c.ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
+	res, err := devtools.Do(c.ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: keyed, ReturnByValue: ptr(true), Silent: ptr(true), IncludeCommandLineAPI: ptr(true),
 	})
 	if err == nil && res.Result != nil {
@@ -216,8 +217,8 @@ func (c *call) clickOn(f field) (verdict, error) {
 		return verdict{}, err
 	}
 	return c.perform(aimArgs{Ref: f.Ref, Selector: f.Selector, Kind: "click", Button: "left", Count: 1},
-		func(ctx context.Context, at aimed) ([]*pending, error) {
-			return []*pending{m.move(ctx, at.X, at.Y), m.down(ctx, at.X, at.Y, 1), m.up(ctx, at.X, at.Y, 1)}, nil
+		func(ctx context.Context, at aimed) ([]*devtools.Pending, error) {
+			return []*devtools.Pending{m.move(ctx, at.X, at.Y), m.down(ctx, at.X, at.Y, 1), m.up(ctx, at.X, at.Y, 1)}, nil
 		})
 }
 
@@ -237,7 +238,7 @@ func (c *call) retype(f field, r filled, whole bool) error {
 		}
 	}
 	b := c.keyboard()
-	var sent []*pending
+	var sent []*devtools.Pending
 	switch {
 	case r.Drawn:
 		sent = b.empty(c.ctx, sent)

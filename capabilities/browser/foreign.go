@@ -13,6 +13,8 @@ import (
 	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
+
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // How a foreign frame is asked: its world is made, its owner's document learns which
@@ -32,16 +34,16 @@ func (t *tab) inFrame(ctx context.Context, f *frame) (world, error) {
 	if s == nil {
 		return world{}, t.pause(ctx, changed, errFrameMoves)
 	}
-	made, err := do(ctx, s, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: f.id, WorldName: worldName})
+	made, err := devtools.Do(ctx, s, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: f.id, WorldName: worldName})
 	if err != nil {
-		var refused *protocolError
-		if errors.As(err, &refused) && strings.Contains(refused.message, "No frame") {
+		var refused *devtools.ProtocolError
+		if errors.As(err, &refused) && strings.Contains(refused.Message, "No frame") {
 			return world{}, t.pause(ctx, changed, errFrameMoves)
 		}
 		return world{}, err
 	}
 	number := "f" + strconv.Itoa(t.lane.takeFrame())
-	res, err := do(ctx, s, runtime.Evaluate, runtime.EvaluateParams{
+	res, err := devtools.Do(ctx, s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: pageScript + "__handrail.join('" + number + "')",
 		ContextID:  made.ExecutionContextID, Silent: ptr(true), ReturnByValue: ptr(true),
 	})
@@ -132,8 +134,8 @@ var groups atomic.Int64
 
 // stranger is a frame or element that a page script points at.
 type stranger struct {
-	object reply[runtime.EvaluateResult]
-	node   reply[dom.DescribeNodeResult]
+	object devtools.Reply[runtime.EvaluateResult]
+	node   devtools.Reply[dom.DescribeNodeResult]
 	id     runtime.RemoteObjectID
 }
 
@@ -143,20 +145,20 @@ func (w world) strangers(ctx context.Context, function string, n int) (list []st
 	group = "handrail-" + strconv.FormatInt(groups.Add(1), 10)
 	list = make([]stranger, n)
 	for i := range list {
-		list[i].object = start(ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
+		list[i].object = devtools.Start(ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
 			Expression: "__handrail." + function + "(" + strconv.Itoa(i) + ")", ContextID: w.id, ObjectGroup: group, Silent: ptr(true),
 		})
 	}
 	for i := range list {
-		res, err := list[i].object.get(ctx)
+		res, err := list[i].object.Get(ctx)
 		if err != nil || res.Result == nil || res.Result.ObjectID == "" {
 			continue
 		}
 		list[i].id = res.Result.ObjectID
-		list[i].node = start(ctx, w.s, dom.DescribeNode, dom.DescribeNodeParams{ObjectID: list[i].id})
+		list[i].node = devtools.Start(ctx, w.s, dom.DescribeNode, dom.DescribeNodeParams{ObjectID: list[i].id})
 	}
 	return list, group, func() {
-		start(ctx, w.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})
+		devtools.Start(ctx, w.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})
 	}
 }
 
@@ -166,23 +168,23 @@ func (t *tab) meet(ctx context.Context, w world, n int) []cdp.FrameID {
 	ids := make([]cdp.FrameID, n)
 	list, _, release := w.strangers(ctx, "strangerAt", min(n, maxFrames))
 	defer release()
-	var told []*pending
+	var told []*devtools.Pending
 	for i, s := range list {
 		if s.id == "" {
 			continue
 		}
-		res, err := s.node.get(ctx)
+		res, err := s.node.Get(ctx)
 		if err != nil || res.Node == nil || res.Node.FrameID == "" {
 			continue
 		}
 		ids[i] = res.Node.FrameID
-		told = append(told, start(ctx, w.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
+		told = append(told, devtools.Start(ctx, w.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
 			FunctionDeclaration: "function(id) { __handrail.own(this, id); }", ObjectID: s.id,
 			Arguments: []*runtime.CallArgument{{Value: []byte(strconv.Quote(string(ids[i])))}}, Silent: ptr(true),
-		}).pending)
+		}).Pending)
 	}
 	for _, p := range told {
-		p.wait(ctx)
+		p.Wait(ctx)
 	}
 	return ids
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // The page script of a document reads every frame below it that is of its own
@@ -41,8 +42,8 @@ type frames struct {
 
 // frameSession leads to a frame in another process.
 type frameSession struct {
-	*session
-	under   *session // that reported it
+	*devtools.Session
+	under   *devtools.Session // that reported it
 	frame   cdp.FrameID
 	ready   bool // set up
 	pointed bool // the pointer was seen to reach it
@@ -74,20 +75,20 @@ var errFrameHangs = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The 
 var errFrameAway = capabilities.Errorf(capabilities.CodeStaleRef, "The frame of the element is gone from the page.")
 
 // attachFrames has Chrome report frames in other processes to the session, and workers.
-func (t *tab) attachFrames(ctx context.Context, s *session) *pending {
+func (t *tab) attachFrames(ctx context.Context, s *devtools.Session) *devtools.Pending {
 	// A dedicated worker waits, too, whether it is reported or not.
 	filter := target.Filter{{Type: "iframe"}, {Type: "worker"}, {Exclude: true}}
 	if t.chrome.attached { // elsewhere the lane's proxy is in the way of every worker
 		filter = target.Filter{{Type: "iframe"}, {Type: "worker"}, {Type: "service_worker"}, {Exclude: true}}
 	}
-	return start(ctx, s, target.SetAutoAttach, target.SetAutoAttachParams{
+	return devtools.Start(ctx, s, target.SetAutoAttach, target.SetAutoAttachParams{
 		AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: ptr(true), Filter: filter,
-	}).pending
+	}).Pending
 }
 
 // onFrames takes what a session of the tab reports of frames; it reports whether
 // that was all there is to the event. It runs on the reading goroutine.
-func (t *tab) onFrames(s *session, method string, params []byte) (done bool) {
+func (t *tab) onFrames(s *devtools.Session, method string, params []byte) (done bool) {
 	var e struct {
 		FrameID   cdp.FrameID `json:"frameId"`
 		Reason    string      `json:"reason"`
@@ -172,9 +173,9 @@ func (t *tab) onFrames(s *session, method string, params []byte) (done bool) {
 
 // adoptWorker takes in the session of a dedicated worker, and of those that it starts, so
 // that a stop holds them. It runs on the reading goroutine.
-func (t *tab) adoptWorker(under *session, id string) {
-	var worker *session
-	worker = t.chrome.conn.openWorker(under, id, func(method string, params []byte) {
+func (t *tab) adoptWorker(under *devtools.Session, id string) {
+	var worker *devtools.Session
+	worker = t.chrome.conn.OpenWorker(under, id, func(method string, params []byte) {
 		var e struct {
 			SessionID string `json:"sessionId"`
 		}
@@ -183,26 +184,26 @@ func (t *tab) adoptWorker(under *session, id string) {
 		case method == "Target.attachedToTarget":
 			t.adoptWorker(worker, e.SessionID)
 		case method == "Target.detachedFromTarget":
-			t.chrome.conn.forget(e.SessionID)
+			t.chrome.conn.Forget(e.SessionID)
 		case method == "Fetch.requestPaused":
 			t.chrome.heedGateway(worker, params)
 		}
 	})
 	t.chrome.h.wg.Go(func() {
-		start(t.life, worker, target.SetAutoAttach, target.SetAutoAttachParams{
+		devtools.Start(t.life, worker, target.SetAutoAttach, target.SetAutoAttachParams{
 			AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: ptr(true), Filter: target.Filter{{Type: "worker"}, {Exclude: true}},
 		})
 		t.chrome.guardGateway(t.life, worker)
 		t.chrome.h.holdIfPaused(t.life, worker)
-		start(t.life, worker, runtime.RunIfWaitingForDebugger, cdp.Empty{})
+		devtools.Start(t.life, worker, runtime.RunIfWaitingForDebugger, cdp.Empty{})
 	})
 }
 
 // adoptFrame takes in the session of a frame in another process and sets it up, off
 // this goroutine.
-func (t *tab) adoptFrame(under *session, id string, frameID cdp.FrameID) {
+func (t *tab) adoptFrame(under *devtools.Session, id string, frameID cdp.FrameID) {
 	f := &frameSession{under: under, frame: frameID}
-	f.session = t.chrome.conn.open(id, func(method string, params []byte) { t.onFrameEvent(f, method, params) })
+	f.Session = t.chrome.conn.Open(id, func(method string, params []byte) { t.onFrameEvent(f, method, params) })
 	t.change(func(*tabState) {
 		t.frames.sessions[frameID] = f
 		t.forgetWorldLocked(frameID)
@@ -215,20 +216,20 @@ func (t *tab) adoptFrame(under *session, id string, frameID cdp.FrameID) {
 func (t *tab) setUpFrame(f *frameSession) {
 	ctx, cancel := context.WithTimeout(t.life, 20*time.Second)
 	defer cancel()
-	steps := []*pending{
-		t.attachFrames(ctx, f.session),
-		start(ctx, f.session, page.Enable, page.EnableParams{}).pending,
-		start(ctx, f.session, network.Enable, watchNetwork).pending,
-		start(ctx, f.session, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}).pending,
-		start(ctx, f.session, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}).pending,
+	steps := []*devtools.Pending{
+		t.attachFrames(ctx, f.Session),
+		devtools.Start(ctx, f.Session, page.Enable, page.EnableParams{}).Pending,
+		devtools.Start(ctx, f.Session, network.Enable, watchNetwork).Pending,
+		devtools.Start(ctx, f.Session, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}).Pending,
+		devtools.Start(ctx, f.Session, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}).Pending,
 	}
-	steps = append(steps, watchConsole(ctx, f.session)...)
-	steps = append(steps, t.chrome.guardGateway(ctx, f.session)...)
-	steps = append(steps, t.lane.emulate(ctx, f.session, false)...)
-	t.chrome.h.holdIfPaused(ctx, f.session)
-	steps = append(steps, start(ctx, f.session, runtime.RunIfWaitingForDebugger, cdp.Empty{}).pending)
+	steps = append(steps, watchConsole(ctx, f.Session)...)
+	steps = append(steps, t.chrome.guardGateway(ctx, f.Session)...)
+	steps = append(steps, t.lane.emulate(ctx, f.Session, false)...)
+	t.chrome.h.holdIfPaused(ctx, f.Session)
+	steps = append(steps, devtools.Start(ctx, f.Session, runtime.RunIfWaitingForDebugger, cdp.Empty{}).Pending)
 	for _, p := range steps {
-		p.wait(ctx)
+		p.Wait(ctx)
 	}
 	t.change(func(*tabState) { f.ready = true })
 }
@@ -236,7 +237,7 @@ func (t *tab) setUpFrame(f *frameSession) {
 // onFrameEvent takes the events of a frame in another process: those of the frame
 // itself, and for the tab what a page reports wherever it runs.
 func (t *tab) onFrameEvent(f *frameSession, method string, params []byte) {
-	if t.onFrames(f.session, method, params) {
+	if t.onFrames(f.Session, method, params) {
 		return
 	}
 	switch {
@@ -245,13 +246,13 @@ func (t *tab) onFrameEvent(f *frameSession, method string, params []byte) {
 	case method == "Inspector.targetReloadedAfterCrash":
 		t.frameCrashed(f, false)
 	case method == "Fetch.requestPaused":
-		t.chrome.heedGateway(f.session, params)
+		t.chrome.heedGateway(f.Session, params)
 	case strings.HasPrefix(method, "Page.javascriptDialog"):
 		// The page's own session reports dialogs, whatever frame opened them.
 	case strings.HasPrefix(method, "Network."):
-		t.onNetwork(f.session, method, params)
+		t.onNetwork(f.Session, method, params)
 	case method == "Page.fileChooserOpened":
-		t.chooserOpened(f.session, params)
+		t.chooserOpened(f.Session, params)
 	case strings.HasPrefix(method, "Runtime.") || strings.HasPrefix(method, "Log."):
 		t.onEvent(method, params)
 	}
@@ -260,39 +261,39 @@ func (t *tab) onFrameEvent(f *frameSession, method string, params []byte) {
 // frameCrashed notes that the process of a frame ended, or is there again.
 func (t *tab) frameCrashed(f *frameSession, crashed bool) {
 	if crashed {
-		t.chrome.conn.abandon(f.id)
+		t.chrome.conn.Abandon(f.ID())
 	}
 	t.change(func(*tabState) {
 		f.crashed, f.painted = crashed, 0
-		t.forgetSessionLocked(f.session)
+		t.forgetSessionLocked(f.Session)
 	})
 }
 
 // dropFrame forgets a session that ended, with those below it.
 func (t *tab) dropFrame(id string) {
-	var gone []*session
+	var gone []*devtools.Session
 	t.change(func(*tabState) {
 		for grown := true; grown; {
 			grown = false
 			for frameID, f := range t.frames.sessions {
-				below := f.id == id
+				below := f.ID() == id
 				for _, s := range gone {
 					below = below || f.under == s
 				}
 				if below {
 					delete(t.frames.sessions, frameID)
-					t.forgetSessionLocked(f.session)
+					t.forgetSessionLocked(f.Session)
 					delete(t.frames.met, frameID) // its document is gone, or is another one elsewhere
-					gone, grown = append(gone, f.session), true
+					gone, grown = append(gone, f.Session), true
 				}
 			}
 		}
 	})
-	t.chrome.conn.forget(id)
-	t.chrome.conn.abandon(id)
+	t.chrome.conn.Forget(id)
+	t.chrome.conn.Abandon(id)
 	for _, s := range gone {
-		t.chrome.conn.forget(s.id)
-		t.chrome.conn.abandon(s.id)
+		t.chrome.conn.Forget(s.ID())
+		t.chrome.conn.Abandon(s.ID())
 	}
 }
 
@@ -303,8 +304,8 @@ func (t *tab) dropFrames() {
 	t.frames.sessions = map[cdp.FrameID]*frameSession{}
 	t.mu.Unlock()
 	for _, f := range all {
-		t.chrome.conn.forget(f.id)
-		t.chrome.conn.abandon(f.id)
+		t.chrome.conn.Forget(f.ID())
+		t.chrome.conn.Abandon(f.ID())
 	}
 }
 
@@ -345,7 +346,7 @@ func (t *tab) forgetWorldLocked(id cdp.FrameID) {
 	}
 }
 
-func (t *tab) forgetSessionLocked(s *session) {
+func (t *tab) forgetSessionLocked(s *devtools.Session) {
 	for _, f := range t.frames.met {
 		if f.world.s == s {
 			f.world = world{}
@@ -367,7 +368,7 @@ func newFrames() frames {
 
 // sessionLocked returns the session that reaches a frame's document; nil: none does
 // now.
-func (t *tab) sessionLocked(f *frame) *session {
+func (t *tab) sessionLocked(f *frame) *devtools.Session {
 	s := t.processLocked(f)
 	switch {
 	case s == nil:
@@ -375,7 +376,7 @@ func (t *tab) sessionLocked(f *frame) *session {
 	case s.crashed || !s.ready:
 		return nil
 	}
-	return s.session
+	return s.Session
 }
 
 // processLocked returns the process that a frame is in; nil: the tab's own.
@@ -416,13 +417,13 @@ func (t *tab) sawPainted(f fresh) {
 }
 
 // sessions lists the sessions of all processes that the tab's page runs in.
-func (t *tab) sessions() []*session {
+func (t *tab) sessions() []*devtools.Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := []*session{t.s}
+	all := []*devtools.Session{t.s}
 	for _, f := range t.frames.sessions {
 		if f.ready && !f.crashed {
-			all = append(all, f.session)
+			all = append(all, f.Session)
 		}
 	}
 	return all

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	"github.com/handrail-dev/handrail/capabilities/browser/outline"
 )
 
@@ -242,7 +243,7 @@ func TestFrameCrashesAndHangs(t *testing.T) {
 		dead = f
 	}
 	tb.mu.Unlock()
-	start(t.Context(), dead.session, page.Crash, cdp.Empty{})
+	devtools.Start(t.Context(), dead.Session, page.Crash, cdp.Empty{})
 	for crashed := false; !crashed; {
 		tb.mu.Lock()
 		crashed = dead.crashed || tb.frames.sessions[dead.frame] != dead

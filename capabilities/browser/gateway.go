@@ -20,6 +20,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/address"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // In a person's own Chrome their session with the gateway's console lies, and an agent
@@ -67,7 +68,7 @@ func (h *Handler) AvoidGateway(origins []string) {
 		c := l.chrome
 		l.mu.Unlock()
 		if c != nil && c.attached {
-			for _, s := range c.conn.guardedSessions() {
+			for _, s := range c.conn.Sessions() {
 				c.guardGateway(h.life, s)
 			}
 		}
@@ -165,7 +166,7 @@ func (r *resolved) of(ctx context.Context, host string) ([]netip.Addr, error) {
 
 // guardGateway has Chrome ask about every request of the session that may lead to the
 // gateway, before it is made; heedGateway answers.
-func (c *chrome) guardGateway(ctx context.Context, s *session) []*pending {
+func (c *chrome) guardGateway(ctx context.Context, s *devtools.Session) []*devtools.Pending {
 	if !c.attached {
 		return nil
 	}
@@ -184,12 +185,12 @@ func (c *chrome) guardGateway(ctx context.Context, s *session) []*pending {
 	if len(patterns) == 0 {
 		return nil
 	}
-	return []*pending{start(ctx, s, fetch.Enable, fetch.EnableParams{Patterns: patterns}).pending}
+	return []*devtools.Pending{devtools.Start(ctx, s, fetch.Enable, fetch.EnableParams{Patterns: patterns}).Pending}
 }
 
 // heedGateway refuses a request that Chrome asks about if it leads to the gateway, and lets
 // every other go. It runs on the reading goroutine.
-func (c *chrome) heedGateway(s *session, params []byte) {
+func (c *chrome) heedGateway(s *devtools.Session, params []byte) {
 	var e struct {
 		RequestID fetch.RequestID `json:"requestId"`
 		Request   struct {
@@ -201,10 +202,11 @@ func (c *chrome) heedGateway(s *session, params []byte) {
 	}
 	c.h.wg.Go(func() {
 		if c.h.gateway.Load().leads(c.h.life, &c.h.names, e.Request.URL) {
-			start(c.h.life, s, fetch.FailRequest, fetch.FailRequestParams{RequestID: e.RequestID, ErrorReason: network.ErrorReasonBlockedByClient})
+			devtools.Start(c.h.life, s, fetch.FailRequest,
+				fetch.FailRequestParams{RequestID: e.RequestID, ErrorReason: network.ErrorReasonBlockedByClient})
 			return
 		}
-		start(c.h.life, s, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID})
+		devtools.Start(c.h.life, s, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID})
 	})
 }
 
@@ -227,7 +229,7 @@ func (at gatewayAt) blocked() (all []*network.BlockPattern) {
 // guardShared has a person's Chrome tell of its shared workers, each before its first
 // statement: it does not say whose page one is of, so the person's wait for a moment, too.
 func (c *chrome) guardShared(ctx context.Context) error {
-	_, err := do(ctx, c.root, target.SetAutoAttach, target.SetAutoAttachParams{
+	_, err := devtools.Do(ctx, c.root, target.SetAutoAttach, target.SetAutoAttachParams{
 		AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: ptr(true), Filter: target.Filter{{Type: "shared_worker"}, {Exclude: true}},
 	})
 	return err
@@ -236,8 +238,8 @@ func (c *chrome) guardShared(ctx context.Context) error {
 // meetShared takes in the session of such a worker. A stop does not hold it: it may be the
 // person's. It runs on the reading goroutine.
 func (c *chrome) meetShared(id string) {
-	var s *session
-	s = c.conn.openTheirs(id, func(method string, params []byte) {
+	var s *devtools.Session
+	s = c.conn.OpenTheirs(id, func(method string, params []byte) {
 		if method == "Fetch.requestPaused" {
 			c.heedGateway(s, params)
 		}
@@ -247,14 +249,14 @@ func (c *chrome) meetShared(id string) {
 		// what is the gateway's by its address alone is blocked in the worker itself.
 		blocked := c.h.gateway.Load().blocked()
 		steps := append(c.guardGateway(c.h.life, s),
-			start(c.h.life, s, network.Enable, network.EnableParams{}).pending,
-			start(c.h.life, s, network.SetBlockedURLs, network.SetBlockedURLsParams{URLPatterns: blocked}).pending)
+			devtools.Start(c.h.life, s, network.Enable, network.EnableParams{}).Pending,
+			devtools.Start(c.h.life, s, network.SetBlockedURLs, network.SetBlockedURLsParams{URLPatterns: blocked}).Pending)
 		for _, p := range steps {
-			if _, err := p.wait(c.h.life); err != nil && c.h.life.Err() == nil {
+			if _, err := p.Wait(c.h.life); err != nil && c.h.life.Err() == nil {
 				c.h.log.Warn("browser.gateway.unguarded", "worker", "shared", "err", err) // or it is gone
 			}
 		}
-		start(c.h.life, s, runtime.RunIfWaitingForDebugger, cdp.Empty{})
+		devtools.Start(c.h.life, s, runtime.RunIfWaitingForDebugger, cdp.Empty{})
 	})
 }
 

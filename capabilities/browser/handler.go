@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/platform"
 )
@@ -326,23 +327,23 @@ type call struct {
 	tab      *tab  // once the tool chose it
 	in       world // of the document that the action is in
 	began    time.Time
-	before   tabState        // when the input was fired
-	place    *there          // where the page said it was by its evidence; nil: Chrome is asked
-	logged   int64           // the console's last entry then
-	fired    bool            // input was sent: what follows is its outcome, never a refusal
-	shape    func(acted) any // makes the result of an action that was cut short; nil: as it is
-	wants    string          // the snapshot the caller wants with the result: "", none, delta or full
-	probe    *pending        // answered when the page has done the call's synchronous part
-	unbind   func()          // ends the bond of ctx to the tab
-	release  func()          // gives the lane's order to the next call; idempotent
-	sent     int64           // the last request before the input
-	polls    []transfer      // those that were open then
-	stayed   bool            // all that a drag changed is how what was dragged is marked
-	followed bool            // what the action's requests led to was waited for
-	standing standing        // what was still open when a page, or what the action began, was no longer waited for
-	room     int             // how much of an expression's value is given, in characters
-	script   bool            // a step of a caller's script, which reads what it returns
-	hid      []string        // parts of the answer that something typed in secret was in
+	before   tabState          // when the input was fired
+	place    *there            // where the page said it was by its evidence; nil: Chrome is asked
+	logged   int64             // the console's last entry then
+	fired    bool              // input was sent: what follows is its outcome, never a refusal
+	shape    func(acted) any   // makes the result of an action that was cut short; nil: as it is
+	wants    string            // the snapshot the caller wants with the result: "", none, delta or full
+	probe    *devtools.Pending // answered when the page has done the call's synchronous part
+	unbind   func()            // ends the bond of ctx to the tab
+	release  func()            // gives the lane's order to the next call; idempotent
+	sent     int64             // the last request before the input
+	polls    []transfer        // those that were open then
+	stayed   bool              // all that a drag changed is how what was dragged is marked
+	followed bool              // what the action's requests led to was waited for
+	standing standing          // what was still open when a page, or what the action began, was no longer waited for
+	room     int               // how much of an expression's value is given, in characters
+	script   bool              // a step of a caller's script, which reads what it returns
+	hid      []string          // parts of the answer that something typed in secret was in
 }
 
 func newCall(ctx context.Context, h *Handler, l *lane, inv capabilities.Invocation, leave func()) *call {

@@ -7,6 +7,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // hover carries out tyrum.browser.hover: the pointer goes over an element or a
@@ -34,10 +35,10 @@ func hover(c *call) (capabilities.Output, error) {
 		aim.Kind = "wheel"
 	}
 	m := mouse{t: c.tab}
-	v, err := c.perform(aim, func(ctx context.Context, at aimed) ([]*pending, error) {
-		sent := []*pending{m.move(ctx, at.X, at.Y)}
+	v, err := c.perform(aim, func(ctx context.Context, at aimed) ([]*devtools.Pending, error) {
+		sent := []*devtools.Pending{m.move(ctx, at.X, at.Y)}
 		if turn {
-			sent = append(sent, start(ctx, c.tab.s, turnWheel, wheel{"mouseWheel", at.X, at.Y, args.WheelX, args.WheelY}).pending)
+			sent = append(sent, devtools.Start(ctx, c.tab.s, turnWheel, wheel{"mouseWheel", at.X, at.Y, args.WheelX, args.WheelY}).Pending)
 		}
 		return sent, nil
 	})

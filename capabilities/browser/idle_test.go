@@ -60,7 +60,7 @@ func TestWarm(t *testing.T) {
 	n.h.o.IdleTimeout = time.Millisecond
 	n.h.Warm(t.Context())
 	select {
-	case <-started.conn.done:
+	case <-started.conn.Done():
 	case <-time.After(patience):
 		t.Error("nobody came to use it, and it stayed")
 	}

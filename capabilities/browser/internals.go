@@ -7,6 +7,7 @@ import (
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/cdp"
 
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	"github.com/handrail-dev/handrail/capabilities/browser/outline"
 )
 
@@ -39,12 +40,12 @@ func (w world) askInternals(ctx context.Context, n int) (news bool) {
 	defer cancel()
 	list, _, release := w.strangers(ctx, "customAt", min(n, maxCustoms))
 	defer release()
-	start(ctx, w.s, accessibility.Enable, cdp.Empty{})
-	defer start(context.WithoutCancel(ctx), w.s, accessibility.Disable, cdp.Empty{})
-	asked := make([]reply[accessibility.GetPartialAXTreeResult], len(list))
+	devtools.Start(ctx, w.s, accessibility.Enable, cdp.Empty{})
+	defer devtools.Start(context.WithoutCancel(ctx), w.s, accessibility.Disable, cdp.Empty{})
+	asked := make([]devtools.Reply[accessibility.GetPartialAXTreeResult], len(list))
 	for i, s := range list {
 		if s.id != "" {
-			asked[i] = start(ctx, w.s, accessibility.GetPartialAXTree,
+			asked[i] = devtools.Start(ctx, w.s, accessibility.GetPartialAXTree,
 				accessibility.GetPartialAXTreeParams{ObjectID: s.id, FetchRelatives: ptr(false)})
 		}
 	}
@@ -53,7 +54,7 @@ func (w world) askInternals(ctx context.Context, n int) (news bool) {
 		if s.id == "" {
 			continue
 		}
-		res, err := asked[i].get(ctx)
+		res, err := asked[i].Get(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
 				return false

@@ -8,6 +8,7 @@ import (
 	cdpbrowser "github.com/chromedp/cdproto/browser"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // A browser with windows shares the clipboard of the desktop, and a page that was
@@ -58,10 +59,10 @@ func keepClipboard(ctx context.Context, c *chrome, id cdp.BrowserContextID, keep
 	if keep {
 		setting = cdpbrowser.PermissionSettingDenied
 	} else if c.attached { // what its person settled holds again
-		_, err := do(ctx, c.root, cdpbrowser.ResetPermissions, cdpbrowser.ResetPermissionsParams{BrowserContextID: id})
+		_, err := devtools.Do(ctx, c.root, cdpbrowser.ResetPermissions, cdpbrowser.ResetPermissionsParams{BrowserContextID: id})
 		return err
 	}
-	_, err := do(ctx, c.root, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
+	_, err := devtools.Do(ctx, c.root, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
 		Permission: &cdpbrowser.PermissionDescriptor{Name: "clipboard-read"}, Setting: setting, BrowserContextID: id,
 	})
 	return err

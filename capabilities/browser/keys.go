@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // key is one key of the keyboard, as DOM events describe it.
@@ -260,7 +261,7 @@ type keyboard struct {
 
 func (c *call) keyboard() keyboard { return keyboard{c.tab, runtime.GOOS == "darwin"} }
 
-func (b keyboard) send(ctx context.Context, kind input.DispatchKeyEventType, k key, held int64) *pending {
+func (b keyboard) send(ctx context.Context, kind input.DispatchKeyEventType, k key, held int64) *devtools.Pending {
 	p := input.DispatchKeyEventParams{
 		Type: kind, Key: k.name, Code: k.code, WindowsVirtualKeyCode: k.virtual, Modifiers: held, Location: k.location,
 	}
@@ -278,14 +279,14 @@ func (b keyboard) send(ctx context.Context, kind input.DispatchKeyEventType, k k
 			p.Commands = []string{name}
 		}
 	}
-	return start(ctx, b.t.s, input.DispatchKeyEvent, p).pending
+	return devtools.Start(ctx, b.t.s, input.DispatchKeyEvent, p).Pending
 }
 
-func (b keyboard) insert(ctx context.Context, text string) *pending {
-	return start(ctx, b.t.s, input.InsertText, input.InsertTextParams{Text: text}).pending
+func (b keyboard) insert(ctx context.Context, text string) *devtools.Pending {
+	return devtools.Start(ctx, b.t.s, input.InsertText, input.InsertTextParams{Text: text}).Pending
 }
 
-func (b keyboard) down(ctx context.Context, k key, held int64) *pending {
+func (b keyboard) down(ctx context.Context, k key, held int64) *devtools.Pending {
 	if k.composed() {
 		p := b.send(ctx, input.DispatchKeyEventTypeKeyDown, composing, held)
 		if k.text != "" {
@@ -296,7 +297,7 @@ func (b keyboard) down(ctx context.Context, k key, held int64) *pending {
 	return b.send(ctx, input.DispatchKeyEventTypeKeyDown, k, held)
 }
 
-func (b keyboard) up(ctx context.Context, k key, held int64) *pending {
+func (b keyboard) up(ctx context.Context, k key, held int64) *devtools.Pending {
 	if k.composed() {
 		k = composing
 	}
@@ -305,7 +306,7 @@ func (b keyboard) up(ctx context.Context, k key, held int64) *pending {
 
 // press queues one key, with Shift where it needs it but without Shift's own
 // events: text is typed this way.
-func (b keyboard) press(ctx context.Context, sent []*pending, k key) []*pending {
+func (b keyboard) press(ctx context.Context, sent []*devtools.Pending, k key) []*devtools.Pending {
 	var held int64
 	if k.shift {
 		held = shiftBit
@@ -314,7 +315,7 @@ func (b keyboard) press(ctx context.Context, sent []*pending, k key) []*pending 
 }
 
 // empty queues the keys that empty an editor which only its own keys reach.
-func (b keyboard) empty(ctx context.Context, sent []*pending) []*pending {
+func (b keyboard) empty(ctx context.Context, sent []*devtools.Pending) []*devtools.Pending {
 	control := modifierKeys["Control"]
 	if b.mac {
 		control = modifierKeys["Meta"]
@@ -327,7 +328,7 @@ func (b keyboard) empty(ctx context.Context, sent []*pending) []*pending {
 }
 
 // toEnd takes the caret of an editor to the end of what it holds.
-func (b keyboard) toEnd(ctx context.Context, sent []*pending) []*pending {
+func (b keyboard) toEnd(ctx context.Context, sent []*devtools.Pending) []*devtools.Pending {
 	control, end := modifierKeys["Control"], namedKeys["End"]
 	if b.mac {
 		control, end = modifierKeys["Meta"], namedKeys["ArrowDown"]
@@ -349,15 +350,15 @@ const keysAhead = 32
 
 // paced waits until Chrome has answered enough of what was sent for more to follow. Its
 // error is the end of the call.
-func paced(ctx context.Context, sent []*pending) error {
+func paced(ctx context.Context, sent []*devtools.Pending) error {
 	if n := len(sent)/keysAhead - 1; n > 0 {
-		sent[n*keysAhead-1].wait(ctx)
+		sent[n*keysAhead-1].Wait(ctx)
 	}
 	return ctx.Err()
 }
 
 // enter puts a text in behind what was sent, and waits for all.
-func (b keyboard) enter(ctx context.Context, sent []*pending, text string, how entry) error {
+func (b keyboard) enter(ctx context.Context, sent []*devtools.Pending, text string, how entry) error {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
 	if !how.multiline {
 		text = strings.ReplaceAll(text, "\n", "")
@@ -393,7 +394,7 @@ func (b keyboard) enter(ctx context.Context, sent []*pending, text string, how e
 		}
 	}
 	for _, p := range sent {
-		if _, err := p.wait(ctx); err != nil {
+		if _, err := p.Wait(ctx); err != nil {
 			return err
 		}
 	}
@@ -432,9 +433,10 @@ func pressKey(c *call) (capabilities.Output, error) {
 			return capabilities.Output{}, err
 		}
 	}
-	v, err := c.perform(aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "key"}, func(ctx context.Context, _ aimed) ([]*pending, error) {
-		return c.strike(ctx, what, args.Count, time.Duration(args.HoldMS)*time.Millisecond)
-	})
+	v, err := c.perform(aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "key"},
+		func(ctx context.Context, _ aimed) ([]*devtools.Pending, error) {
+			return c.strike(ctx, what, args.Count, time.Duration(args.HoldMS)*time.Millisecond)
+		})
 	if err != nil {
 		return capabilities.Output{}, err
 	}
@@ -446,7 +448,7 @@ func pressKey(c *call) (capabilities.Output, error) {
 
 // strike queues the modifiers' going down, the key as often as asked, and the
 // modifiers' coming up. A modifier never stays down, whatever happens between.
-func (c *call) strike(ctx context.Context, what chord, count int, hold time.Duration) (sent []*pending, err error) {
+func (c *call) strike(ctx context.Context, what chord, count int, hold time.Duration) (sent []*devtools.Pending, err error) {
 	b := c.keyboard()
 	var held int64
 	var down []string
@@ -481,7 +483,7 @@ func (c *call) strike(ctx context.Context, what chord, count int, hold time.Dura
 	if hold > 0 && err == nil {
 		// The release counts, too, with what it starts; the press was long ago.
 		for _, p := range sent {
-			if _, err = p.wait(ctx); err != nil {
+			if _, err = p.Wait(ctx); err != nil {
 				return nil, err
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 func TestParseChord(t *testing.T) {
@@ -316,7 +317,7 @@ func TestKeysAhead(t *testing.T) {
 		var open []string // IDs of what is not answered yet
 		got := 0
 		r, fromChrome := io.Pipe()
-		conn := newConn(overPipe(r, writerFunc(func(b []byte) (int, error) {
+		conn := devtools.New(devtools.OverPipe(r, writerFunc(func(b []byte) (int, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			for m := range bytes.SplitSeq(bytes.TrimSuffix(b, []byte{0}), []byte{0}) {
@@ -327,8 +328,8 @@ func TestKeysAhead(t *testing.T) {
 			return len(b), nil
 		})))
 		var reader sync.WaitGroup
-		reader.Go(func() { conn.run(func(string, []byte) {}) })
-		tab := &tab{s: conn.root()}
+		reader.Go(func() { conn.Run(func(string, []byte) {}) })
+		tab := &tab{s: conn.Root()}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for name, send := range map[string]func() error{

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	"github.com/handrail-dev/handrail/capabilities/browser/outline"
 	"github.com/handrail-dev/handrail/capabilities/egress"
 )
@@ -143,7 +144,7 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 		return nil, err
 	}
 	out.Use(c.proc)
-	made, err := do(ctx, c.root, target.CreateBrowserContext, target.CreateBrowserContextParams{
+	made, err := devtools.Do(ctx, c.root, target.CreateBrowserContext, target.CreateBrowserContextParams{
 		DisposeOnDetach: ptr(true),
 		ProxyServer:     "http://" + out.Addr(),
 		ProxyBypassList: "<-loopback>", // even loopback goes by the proxy
@@ -220,7 +221,7 @@ func (l *lane) current(ctx context.Context, fresh bool) (*tab, error) {
 	if t.isCrashed() {
 		// The dead tab makes room for a new one in its place.
 		l.remove(t)
-		start(ctx, c.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
+		devtools.Start(ctx, c.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
 		if reported := t.reportCrash(); !reported && !fresh {
 			return nil, errTabCrashed
 		}
@@ -260,7 +261,7 @@ func (l *lane) open(ctx context.Context, c *chrome) (*tab, error) {
 	if full {
 		return nil, l.isFull()
 	}
-	made, err := do(ctx, c.root, target.CreateTarget, target.CreateTargetParams{URL: "about:blank", BrowserContextID: id})
+	made, err := devtools.Do(ctx, c.root, target.CreateTarget, target.CreateTargetParams{URL: "about:blank", BrowserContextID: id})
 	if err == nil && c.attached {
 		err = c.attach(ctx, made.TargetID)
 	}
@@ -402,8 +403,9 @@ func (l *lane) dispose(c *chrome, id cdp.BrowserContextID, out *egress.Proxy) (g
 		c.h.wg.Go(func() { c.close() })
 		return c.proc.Done()
 	}
-	disposed := start(context.Background(), c.root, target.DisposeBrowserContext, target.DisposeBrowserContextParams{BrowserContextID: id})
-	l.dropDownloads(c, id, disposed.pending)
+	disposed := devtools.Start(context.Background(), c.root, target.DisposeBrowserContext,
+		target.DisposeBrowserContextParams{BrowserContextID: id})
+	l.dropDownloads(c, id, disposed.Pending)
 	out.Close()
 	c.unstage(id)
 	return closedChannel

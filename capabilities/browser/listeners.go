@@ -10,6 +10,8 @@ import (
 	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
 	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/runtime"
+
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // Which elements listen to presses of the pointer, or take what is dropped, a page script cannot
@@ -34,7 +36,7 @@ const listensToAll = 40
 // listening is a question for the listeners of a document on its way.
 type listening struct {
 	w     world
-	asked *pending
+	asked *devtools.Pending
 	first bool // of this document
 }
 
@@ -52,7 +54,7 @@ func (w world) listen(ctx context.Context) (l listening) {
 		}
 		h.document, h.told, h.drops, l.first = document, nil, nil, true
 	}
-	l.w, l.asked = w, w.s.send(ctx, "DOMDebugger.getEventListeners", map[string]any{"objectId": h.document, "depth": -1, "pierce": true})
+	l.w, l.asked = w, w.s.Send(ctx, "DOMDebugger.getEventListeners", map[string]any{"objectId": h.document, "depth": -1, "pierce": true})
 	return l
 }
 
@@ -61,20 +63,20 @@ func (w world) listen(ctx context.Context) (l listening) {
 // the listeners of a document as another world has it, and its collector runs meanwhile.
 func (w world) pagesDocument(ctx context.Context) (runtime.RemoteObjectID, error) {
 	const group = "handrail-document"
-	defer start(context.WithoutCancel(ctx), w.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})
-	ours, err := do(ctx, w.s, runtime.Evaluate,
+	defer devtools.Start(context.WithoutCancel(ctx), w.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})
+	ours, err := devtools.Do(ctx, w.s, runtime.Evaluate,
 		runtime.EvaluateParams{Expression: "__handrail.hear([[], [], []], []), document", ContextID: w.id, ObjectGroup: group, Silent: ptr(true)})
 	if err != nil || ours.Result == nil {
-		return "", errors.Join(err, errMessage)
+		return "", errors.Join(err, devtools.ErrMessage)
 	}
-	node, err := do(ctx, w.s, dom.DescribeNode, dom.DescribeNodeParams{ObjectID: ours.Result.ObjectID})
+	node, err := devtools.Do(ctx, w.s, dom.DescribeNode, dom.DescribeNodeParams{ObjectID: ours.Result.ObjectID})
 	if err != nil || node.Node == nil {
-		return "", errors.Join(err, errMessage)
+		return "", errors.Join(err, devtools.ErrMessage)
 	}
 	// Without a context named, this is the world of the page itself.
-	own, err := do(ctx, w.s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: node.Node.BackendNodeID})
+	own, err := devtools.Do(ctx, w.s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: node.Node.BackendNodeID})
 	if err != nil || own.Object == nil {
-		return "", errors.Join(err, errMessage)
+		return "", errors.Join(err, devtools.ErrMessage)
 	}
 	return own.Object.ObjectID, nil
 }
@@ -93,7 +95,7 @@ func (l listening) hear(ctx context.Context) (news bool) {
 			Node cdp.BackendNodeID `json:"backendNodeId"`
 		} `json:"listeners"`
 	}
-	raw, err := l.asked.wait(ctx)
+	raw, err := l.asked.Wait(ctx)
 	if err != nil || jsonv2.Unmarshal(raw, &answer) != nil {
 		return false
 	}
@@ -129,31 +131,31 @@ func (l listening) hear(ctx context.Context) (news bool) {
 	}
 	const group = "handrail-listeners"
 	var come []cdp.BackendNodeID
-	var nodes []reply[dom.ResolveNodeResult]
+	var nodes []devtools.Reply[dom.ResolveNodeResult]
 	for _, id := range now {
 		if !slices.Contains(h.told, id) {
 			come = append(come, id)
 			nodes = append(nodes,
-				start(ctx, w.s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: id, ExecutionContextID: w.id, ObjectGroup: group}))
+				devtools.Start(ctx, w.s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: id, ExecutionContextID: w.id, ObjectGroup: group}))
 		}
 	}
 	ids := come[:0]
 	var elements []*runtime.CallArgument
 	for i, id := range come {
 		// An element of a foreign frame is for that one's page script.
-		if res, err := nodes[i].get(ctx); err == nil && res.Object != nil && res.Object.ObjectID != "" {
+		if res, err := nodes[i].Get(ctx); err == nil && res.Object != nil && res.Object.ObjectID != "" {
 			ids = append(ids, id)
 			elements = append(elements, &runtime.CallArgument{ObjectID: res.Object.ObjectID})
 		}
 	}
 	said, _ := jsonv2.Marshal([3][]cdp.BackendNodeID{presses, drops, ids})
-	res, err := do(ctx, w.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
+	res, err := devtools.Do(ctx, w.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
 		FunctionDeclaration: "function(...all) { __handrail.hear(" + string(said) + ", all); }", ExecutionContextID: w.id, Arguments: elements,
 		Silent: ptr(true),
 	})
 	if h.told, h.drops = now, drops; err != nil || res.ExceptionDetails != nil {
 		h.document = "" // it is told all of it the next time
 	}
-	start(ctx, w.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})
+	devtools.Start(ctx, w.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})
 	return true
 }

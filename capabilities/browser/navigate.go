@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // navigate carries out tyrum.browser.navigate.
@@ -84,7 +85,7 @@ func (c *call) open(address, wait string, left []evidence) (capabilities.Output,
 		ctx, cancel = context.WithTimeout(ctx, firstNavigation) // what is known so soon is told
 		defer cancel()
 	}
-	res, err := do(ctx, t.s, page.Navigate, page.NavigateParams{URL: address})
+	res, err := devtools.Do(ctx, t.s, page.Navigate, page.NavigateParams{URL: address})
 	switch {
 	case err != nil && ctx.Err() != nil && c.ctx.Err() == nil &&
 		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.started != before.started }):
@@ -121,7 +122,7 @@ func (c *call) freeToLeave() {
 	if now, _ := c.tab.look(); now.open == nil && now.navigating == "" && !c.tab.ping(c.tab.s, time.Second) && c.ctx.Err() == nil {
 		ctx, cancel := context.WithTimeout(c.ctx, time.Second)
 		defer cancel()
-		do(ctx, c.tab.s, runtime.TerminateExecution, cdp.Empty{})
+		devtools.Do(ctx, c.tab.s, runtime.TerminateExecution, cdp.Empty{})
 	}
 }
 
@@ -217,7 +218,7 @@ func navigateBack(c *call) (capabilities.Output, error) {
 	for again := true; again; again = swapping(err) && time.Since(began) < boundToCome && t.nextChange(c.ctx) {
 		before, _ = t.look()
 		if args.Direction == "reload" {
-			_, err = do(c.ctx, t.s, page.Reload, page.ReloadParams{})
+			_, err = devtools.Do(c.ctx, t.s, page.Reload, page.ReloadParams{})
 		} else {
 			did, err = c.stepHistory(args.Direction)
 		}
@@ -237,7 +238,7 @@ func navigateBack(c *call) (capabilities.Output, error) {
 
 // stepHistory asks for the neighbouring page of the tab's history.
 func (c *call) stepHistory(direction string) (did verdict, err error) {
-	h, err := c.tab.where(c.ctx).get(c.ctx)
+	h, err := c.tab.where(c.ctx).Get(c.ctx)
 	if err != nil {
 		return did, err
 	}
@@ -250,7 +251,7 @@ func (c *call) stepHistory(direction string) (did verdict, err error) {
 		return did, capabilities.Errorf(capabilities.CodeNavigationFailed, "The tab's history has no %s page.", which).
 			WithHint("Use tool.browser.navigate with an address.")
 	}
-	_, err = do(c.ctx, c.tab.s, page.NavigateToHistoryEntry, page.NavigateToHistoryEntryParams{EntryID: h.Entries[i].ID})
+	_, err = devtools.Do(c.ctx, c.tab.s, page.NavigateToHistoryEntry, page.NavigateToHistoryEntryParams{EntryID: h.Entries[i].ID})
 	return historyShown.of(which).alone(), err
 }
 
@@ -386,7 +387,7 @@ func (c *call) selectTab(index *int) (verdict, error) {
 	}
 	c.lane.activate(t)
 	if !t.isCrashed() {
-		if _, err := do(c.ctx, t.s, page.BringToFront, cdp.Empty{}); err != nil {
+		if _, err := devtools.Do(c.ctx, t.s, page.BringToFront, cdp.Empty{}); err != nil {
 			return verdict{}, err
 		}
 	}
@@ -398,7 +399,7 @@ func (c *call) closeTab(index *int) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	if _, err := do(c.ctx, t.chrome.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id}); err != nil {
+	if _, err := devtools.Do(c.ctx, t.chrome.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id}); err != nil {
 		return verdict{}, err
 	}
 	if !t.isCrashed() {
@@ -422,7 +423,8 @@ type tabEntry struct {
 }
 
 // entry is the tab as a list has it; the error is that of its address.
-func (c *call) entry(ctx context.Context, t *tab, index int, where reply[page.GetNavigationHistoryResult]) (e tabEntry, err error) {
+func (c *call) entry(ctx context.Context, t *tab, index int,
+	where devtools.Reply[page.GetNavigationHistoryResult]) (e tabEntry, err error) {
 	e.Index = index
 	e.URL, e.Title, err = t.placeOf(ctx, where)
 	e.URL, e.Title = c.told(e.URL, e.Title)
@@ -534,7 +536,7 @@ func (c *call) listTabs(v verdict) (capabilities.Output, error) {
 	for _, t := range all {
 		c.settleOpened(t)
 	}
-	replies := make([]reply[page.GetNavigationHistoryResult], len(all))
+	replies := make([]devtools.Reply[page.GetNavigationHistoryResult], len(all))
 	for i, t := range all {
 		replies[i] = t.where(c.ctx)
 	}
@@ -543,7 +545,7 @@ func (c *call) listTabs(v verdict) (capabilities.Output, error) {
 		switch {
 		case c.ctx.Err() != nil:
 			return capabilities.Output{}, c.ctx.Err()
-		case errors.Is(err, errConnClosed):
+		case errors.Is(err, devtools.ErrClosed):
 			return capabilities.Output{}, err
 		}
 		all[i].announce()

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 func TestNavigateBack(t *testing.T) {
@@ -294,7 +295,7 @@ func TestOpenedTabsAreListedWhenTold(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	l.mu.Lock() // nothing enters the list now
-	start(ctx, from.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "window.open('/2')", UserGesture: ptr(true)})
+	devtools.Start(ctx, from.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "window.open('/2')", UserGesture: ptr(true)})
 	select {
 	case <-met:
 	case <-ctx.Done():

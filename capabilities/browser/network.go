@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // Requests of a tab, told by Chrome's events as they happen.
@@ -42,7 +43,7 @@ type networkRecord struct {
 // request is one request; a redirect is one of its own.
 type request struct {
 	id           string
-	s            *session // that knows it
+	s            *devtools.Session // that knows it
 	method, url  string
 	kind         string
 	loader       cdp.LoaderID
@@ -133,7 +134,7 @@ func (e *networkEvent) ofChrome() bool {
 }
 
 // onNetwork takes one event of the network. It runs on the reading goroutine.
-func (t *tab) onNetwork(s *session, method string, params []byte) {
+func (t *tab) onNetwork(s *devtools.Session, method string, params []byte) {
 	switch method {
 	case "Network.dataReceived", "Network.responseReceivedExtraInfo", "Network.resourceChangedPriority", "Network.policyUpdated",
 		"Network.webSocketFrameReceived", "Network.webSocketFrameSent":
@@ -213,7 +214,8 @@ func (l *lane) blockedWhy(url string, since time.Time) error {
 // add records one event and reports whether the number in flight became or
 // ceased to be zero. It runs on the reading goroutine; why asks the egress proxy
 // why it did not connect.
-func (r *networkRecord) add(s *session, method string, e *networkEvent, why func(url string, since time.Time) error) (turned bool) {
+func (r *networkRecord) add(s *devtools.Session, method string, e *networkEvent,
+	why func(url string, since time.Time) error) (turned bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	idle := len(r.open) == 0

@@ -81,7 +81,7 @@ func TestLateTabsAreTold(t *testing.T) {
 // quietly runs a script in the page, as a timer of its own would.
 func (t *tab) quietly(tb testing.TB, expression string) {
 	tb.Helper()
-	raw, err := t.s.send(t.life, "Runtime.evaluate", obj{"expression": expression, "userGesture": true}).wait(t.life)
+	raw, err := t.s.Send(t.life, "Runtime.evaluate", obj{"expression": expression, "userGesture": true}).Wait(t.life)
 	if err != nil || strings.Contains(string(raw), "exceptionDetails") {
 		tb.Fatal(err, string(raw))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // pauseWithin bounds handing the commands of a pause to a browser that takes none.
@@ -32,11 +33,11 @@ func (h *Handler) Pause(on bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), pauseWithin)
 	defer cancel()
 	for c := range chromes {
-		for _, s := range c.conn.attachedSessions() {
+		for _, s := range c.attachedSessions() {
 			if on {
 				h.hold(ctx, s)
 			} else {
-				s.send(ctx, debugger.CommandDisable, struct{}{})
+				s.Send(ctx, debugger.CommandDisable, struct{}{})
 			}
 		}
 		if on {
@@ -54,7 +55,7 @@ var pageless = target.Filter{{Type: "shared_worker"}, {Type: "service_worker"}, 
 // seekWorkers has Chrome tell of every worker that is no page's, now and later. h.pausing
 // is held.
 func (c *chrome) seekWorkers(ctx context.Context) {
-	start(ctx, c.root, target.SetDiscoverTargets, target.SetDiscoverTargetsParams{Discover: true, Filter: pageless})
+	devtools.Start(ctx, c.root, target.SetDiscoverTargets, target.SetDiscoverTargetsParams{Discover: true, Filter: pageless})
 }
 
 // seekIfPaused is seekWorkers for a Chrome that was on its way when the stop came.
@@ -68,7 +69,7 @@ func (h *Handler) seekIfPaused(c *chrome) {
 
 // meetWorker takes in the session of such a worker. It runs on the reading goroutine.
 func (c *chrome) meetWorker(id string) {
-	s := c.conn.open(id, func(string, []byte) {})
+	s := c.conn.Open(id, func(string, []byte) {})
 	c.mu.Lock()
 	c.workers[id] = s
 	c.mu.Unlock()
@@ -76,7 +77,7 @@ func (c *chrome) meetWorker(id string) {
 }
 
 // holdWorker holds it, unless the stop has ended meanwhile.
-func (c *chrome) holdWorker(s *session) {
+func (c *chrome) holdWorker(s *devtools.Session) {
 	c.h.pausing.Lock()
 	defer c.h.pausing.Unlock()
 	if !c.h.rules.Held() {
@@ -88,37 +89,37 @@ func (c *chrome) holdWorker(s *session) {
 
 // freeWorkers lets them go on and ends the sessions. h.pausing is held.
 func (c *chrome) freeWorkers(ctx context.Context) {
-	start(ctx, c.root, target.SetDiscoverTargets, target.SetDiscoverTargetsParams{})
+	devtools.Start(ctx, c.root, target.SetDiscoverTargets, target.SetDiscoverTargetsParams{})
 	c.mu.Lock()
 	workers := maps.Clone(c.workers)
 	c.mu.Unlock()
 	for id, s := range workers {
-		s.send(ctx, debugger.CommandDisable, struct{}{})
-		start(ctx, c.root, target.DetachFromTarget, target.DetachFromTargetParams{SessionID: target.SessionID(id)})
+		s.Send(ctx, debugger.CommandDisable, struct{}{})
+		devtools.Start(ctx, c.root, target.DetachFromTarget, target.DetachFromTargetParams{SessionID: target.SessionID(id)})
 	}
 }
 
 // hold has a session stop before its next statement. Chrome takes a pause in front of
 // the queue that enable waits in, and refuses it then; so it is sent again after it.
 // h.pausing is held.
-func (h *Handler) hold(ctx context.Context, s *session) {
-	enabled := s.send(ctx, debugger.CommandEnable, debugger.EnableParams{MaxScriptsCacheSize: 1})
-	s.send(ctx, debugger.CommandPause, struct{}{})
+func (h *Handler) hold(ctx context.Context, s *devtools.Session) {
+	enabled := s.Send(ctx, debugger.CommandEnable, debugger.EnableParams{MaxScriptsCacheSize: 1})
+	s.Send(ctx, debugger.CommandPause, struct{}{})
 	h.wg.Go(func() {
-		if _, err := enabled.wait(h.life); err != nil {
+		if _, err := enabled.Wait(h.life); err != nil {
 			return
 		}
 		h.pausing.Lock()
 		defer h.pausing.Unlock()
 		if h.rules.Held() {
-			s.send(h.life, debugger.CommandPause, struct{}{})
+			s.Send(h.life, debugger.CommandPause, struct{}{})
 		}
 	})
 }
 
 // holdIfPaused holds what is attached while the node is stopped: a tab or a frame
 // that was on its way when the stop came.
-func (h *Handler) holdIfPaused(ctx context.Context, s *session) {
+func (h *Handler) holdIfPaused(ctx context.Context, s *devtools.Session) {
 	h.pausing.Lock()
 	defer h.pausing.Unlock()
 	if h.rules.Held() {
@@ -127,19 +128,6 @@ func (h *Handler) holdIfPaused(ctx context.Context, s *session) {
 }
 
 // attachedSessions returns the session of every target that is ours to hold.
-func (c *conn) attachedSessions() []*session {
-	return slices.DeleteFunc(c.guardedSessions(), func(s *session) bool { return s.theirs })
-}
-
-// guardedSessions returns every session of a target, that is, all but the browser's own.
-func (c *conn) guardedSessions() []*session {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := make([]*session, 0, len(c.sessions))
-	for id, s := range c.sessions {
-		if id != "" {
-			all = append(all, s)
-		}
-	}
-	return all
+func (c *chrome) attachedSessions() []*devtools.Session {
+	return slices.DeleteFunc(c.conn.Sessions(), func(s *devtools.Session) bool { return s.Theirs() })
 }

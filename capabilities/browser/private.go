@@ -12,6 +12,7 @@ import (
 
 	cdpbrowser "github.com/chromedp/cdproto/browser"
 
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -33,8 +34,8 @@ type PrivateOptions struct {
 // to any network: no lane and no call ever sees it. Safe for concurrent use.
 type Private struct {
 	proc    platform.Process
-	conn    *conn
-	page    *session
+	conn    *devtools.Conn
+	page    *devtools.Session
 	version string
 	reader  sync.WaitGroup
 }
@@ -61,9 +62,9 @@ func StartPrivate(ctx context.Context, o PrivateOptions) (*Private, error) {
 	if err != nil {
 		return nil, notStarted(err)
 	}
-	p := &Private{proc: proc, conn: newConn(overPipe(proc.Out(), proc.In()))}
+	p := &Private{proc: proc, conn: devtools.New(devtools.OverPipe(proc.Out(), proc.In()))}
 	p.reader.Go(func() {
-		err := p.conn.run(func(string, []byte) {})
+		err := p.conn.Run(func(string, []byte) {})
 		proc.Close()
 		o.Log.Info("browser.private.ended", "pid", proc.PID(), "error", err)
 	})
@@ -77,17 +78,18 @@ func StartPrivate(ctx context.Context, o PrivateOptions) (*Private, error) {
 
 // open greets Chrome and makes its one page.
 func (p *Private) open(ctx context.Context, onEvent func(string, []byte)) error {
-	version := start(ctx, p.conn.root(), cdpbrowser.GetVersion, cdp.Empty{})
-	made, err := do(ctx, p.conn.root(), target.CreateTarget, target.CreateTargetParams{URL: "about:blank"})
+	version := devtools.Start(ctx, p.conn.Root(), cdpbrowser.GetVersion, cdp.Empty{})
+	made, err := devtools.Do(ctx, p.conn.Root(), target.CreateTarget, target.CreateTargetParams{URL: "about:blank"})
 	if err != nil {
 		return err
 	}
-	attached, err := do(ctx, p.conn.root(), target.AttachToTarget, target.AttachToTargetParams{TargetID: made.TargetID, Flatten: ptr(true)})
+	attached, err := devtools.Do(ctx, p.conn.Root(), target.AttachToTarget,
+		target.AttachToTargetParams{TargetID: made.TargetID, Flatten: ptr(true)})
 	if err != nil {
 		return err
 	}
-	p.page = p.conn.open(string(attached.SessionID), onEvent)
-	v, err := version.get(ctx)
+	p.page = p.conn.Open(string(attached.SessionID), onEvent)
+	v, err := version.Get(ctx)
 	p.version = v.Product
 	return err
 }
@@ -100,16 +102,16 @@ func (p *Private) Call(ctx context.Context, method string, params, into any) err
 
 // CallBrowser is Call for the browser itself.
 func (p *Private) CallBrowser(ctx context.Context, method string, params, into any) error {
-	return callRaw(ctx, p.conn.root(), method, params, into)
+	return callRaw(ctx, p.conn.Root(), method, params, into)
 }
 
 // ErrPrivateGone says that a private browser ended, by itself or by Close.
 var ErrPrivateGone = errors.New("the private browser ended")
 
-func callRaw(ctx context.Context, s *session, method string, params, into any) error {
-	raw, err := s.send(ctx, method, params).wait(ctx)
+func callRaw(ctx context.Context, s *devtools.Session, method string, params, into any) error {
+	raw, err := s.Send(ctx, method, params).Wait(ctx)
 	switch {
-	case errors.Is(err, errConnClosed):
+	case errors.Is(err, devtools.ErrClosed):
 		return ErrPrivateGone
 	case err != nil || into == nil || raw == nil:
 		return err
@@ -119,7 +121,7 @@ func callRaw(ctx context.Context, s *session, method string, params, into any) e
 
 // Send is Call without waiting for an answer; a browser that ended takes nothing.
 func (p *Private) Send(ctx context.Context, method string, params any) {
-	p.page.send(ctx, method, params)
+	p.page.Send(ctx, method, params)
 }
 
 // Version is such as "Chrome/156.0.8078.79".
@@ -129,11 +131,11 @@ func (p *Private) Version() string { return p.version }
 func (p *Private) PID() int { return p.proc.PID() }
 
 // Gone is closed when the browser ended.
-func (p *Private) Gone() <-chan struct{} { return p.conn.done }
+func (p *Private) Gone() <-chan struct{} { return p.conn.Done() }
 
 // Close ends the browser with everything below it and waits for that. Idempotent.
 func (p *Private) Close() error {
-	p.conn.fail(errConnClosed)
+	p.conn.Fail(devtools.ErrClosed)
 	err := p.proc.Close()
 	p.reader.Wait()
 	return err

@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // process returns the lane's Chrome.
@@ -54,7 +55,7 @@ func TestCrashedTabIsMarked(t *testing.T) {
 	n.must("tabs", obj{"action": "new", "url": s.URL + "/2"})
 	dead := n.activeTab()
 	n.must("tabs", obj{"switch_to": 0})
-	start(t.Context(), dead.s, page.Crash, cdp.Empty{})
+	devtools.Start(t.Context(), dead.s, page.Crash, cdp.Empty{})
 	<-dead.life.Done()
 	list := n.must("tabs", obj{}).m["tabs"].([]any)
 	if len(list) != 2 || list[0].(obj)["crashed"] != nil || list[1].(obj)["crashed"] != true || list[1].(obj)["url"] != s.URL+"/2" {
@@ -69,7 +70,7 @@ func TestTabCrash(t *testing.T) {
 	crash := func() {
 		n.t.Helper()
 		tab := n.activeTab()
-		start(t.Context(), tab.s, page.Crash, cdp.Empty{})
+		devtools.Start(t.Context(), tab.s, page.Crash, cdp.Empty{})
 		<-tab.life.Done()
 	}
 	// Between calls: the next one reports it, the one after works.
@@ -106,7 +107,7 @@ func TestBrowserKilled(t *testing.T) {
 	kill := func() {
 		c := n.process()
 		syscall.Kill(c.proc.PID(), syscall.SIGKILL)
-		<-c.conn.done
+		<-c.conn.Done()
 		<-c.proc.Done()
 		if _, err := os.Stat(c.proc.Scratch()); !errors.Is(err, os.ErrNotExist) {
 			t.Error("the profile is left over")
@@ -285,13 +286,13 @@ func TestBrowserKilledAfterAll(t *testing.T) {
 	all := newNodeAlone(t, s.URL)
 	crash := func(n *node) {
 		tab := n.activeTab()
-		start(t.Context(), tab.s, page.Crash, cdp.Empty{})
+		devtools.Start(t.Context(), tab.s, page.Crash, cdp.Empty{})
 		<-tab.life.Done()
 	}
 	kill := func(n *node) {
 		c := n.process()
 		syscall.Kill(c.proc.PID(), syscall.SIGKILL)
-		<-c.conn.done
+		<-c.conn.Done()
 	}
 	during := func(n *node, end func(*node)) {
 		wait := n.inBackground(t.Context(), "evaluate", obj{"expression": "document.title='up', new Promise(()=>{})"})

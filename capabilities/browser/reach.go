@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	"github.com/handrail-dev/handrail/capabilities/browser/outline"
 )
 
@@ -303,13 +304,13 @@ func (c *call) point(w world, at aimed) error {
 	}
 	for try := 0; try < 20 && !seen.Arrived; try++ {
 		asked := w.put(c.ctx, "pointed", map[string]int{"wait": 60})
-		move := start(c.ctx, c.tab.s, input.DispatchMouseEvent, input.DispatchMouseEventParams{
+		move := devtools.Start(c.ctx, c.tab.s, input.DispatchMouseEvent, input.DispatchMouseEventParams{
 			Type: input.DispatchMouseEventTypeMouseMoved, X: at.X + float64(try%2), Y: at.Y, PointerType: input.DispatchMouseEventPointerTypeMouse,
 		})
 		if err := asked.get(c.ctx, &seen); err != nil {
 			return err
 		}
-		if _, err := move.wait(c.ctx); err != nil {
+		if _, err := move.Wait(c.ctx); err != nil {
 			return err
 		}
 	}

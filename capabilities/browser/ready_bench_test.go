@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/page"
+
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // BenchmarkReady is how long it takes until a page can be worked with, beside its floor:
@@ -25,7 +27,7 @@ func BenchmarkReady(b *testing.B) {
 		b.Run(path[1:]+"-floor", func(b *testing.B) {
 			for b.Loop() {
 				before, _ := t.look()
-				if _, err := do(b.Context(), t.s, page.Navigate, page.NavigateParams{URL: s.URL + path}); err != nil {
+				if _, err := devtools.Do(b.Context(), t.s, page.Navigate, page.NavigateParams{URL: s.URL + path}); err != nil {
 					b.Fatal(err)
 				}
 				t.await(b.Context(), func(s tabState) bool {

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // requestEntry is one line of the list.
@@ -166,7 +167,7 @@ func (c *call) oneRequest(t *tab, id string, body bool) (capabilities.Output, er
 	entry := q.entry(seq)
 	out := capabilities.Output{Untrusted: true}
 	if q.hasPost && q.post == "" {
-		if p, err := do(c.ctx, q.s, network.GetRequestPostData,
+		if p, err := devtools.Do(c.ctx, q.s, network.GetRequestPostData,
 			network.GetRequestPostDataParams{RequestID: network.RequestID(q.id)}); err == nil {
 			d.RequestBody = string(p.PostData)
 		}
@@ -191,15 +192,15 @@ func (c *call) bodyOf(q *request, d *requestDetail) ([]capabilities.Blob, error)
 			WithHint("Use tool.browser.wait-for with load_state network_quiet first.")
 	}
 	params := network.GetResponseBodyParams{RequestID: network.RequestID(q.id)}
-	res, err := do(c.ctx, q.s, network.GetResponseBody, params)
-	var refused *protocolError
+	res, err := devtools.Do(c.ctx, q.s, network.GetResponseBody, params)
+	var refused *devtools.ProtocolError
 	if errors.As(err, &refused) {
 		// The document of a frame is asked for in one process and held by another.
 		for _, s := range c.tab.sessions() {
 			if s == q.s || !errors.As(err, &refused) {
 				continue
 			}
-			if again, failed := do(c.ctx, s, network.GetResponseBody, params); failed == nil {
+			if again, failed := devtools.Do(c.ctx, s, network.GetResponseBody, params); failed == nil {
 				res, err = again, nil
 			}
 		}

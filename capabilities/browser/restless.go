@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // This file is about pages that replace themselves again and again, by reload or by going
@@ -65,11 +66,11 @@ func (c *call) insist(open func() (capabilities.Output, error)) (capabilities.Ou
 func (c *call) quieten() {
 	t := c.tab
 	off := t.switchScripts(false)
-	start(t.life, t.s, runtime.TerminateExecution, cdp.Empty{})
-	start(t.life, t.s, page.StopLoading, cdp.Empty{})
+	devtools.Start(t.life, t.s, runtime.TerminateExecution, cdp.Empty{})
+	devtools.Start(t.life, t.s, page.StopLoading, cdp.Empty{})
 	ctx, cancel := context.WithTimeout(c.ctx, boundToCome)
 	defer cancel()
-	_, _ = off.wait(ctx)
+	_, _ = off.Wait(ctx)
 	t.mu.Lock()
 	t.leaving, t.state.silenced = true, true
 	t.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // Bounds of one image: Chrome's own limit for a surface's side, what a picture may
@@ -144,16 +145,16 @@ func (c *call) shoot(args shotArgs, b bounds) (s shot, err error) {
 		p.Format, p.Quality = "png", nil // it is encoded anew
 	}
 	c.framesPainted()
-	taken := start(c.ctx, c.tab.s, page.CaptureScreenshot, p)
+	taken := devtools.Start(c.ctx, c.tab.s, page.CaptureScreenshot, p)
 	if s.URL, _, err = c.tab.placeOf(c.ctx, c.tab.where(c.ctx)); err != nil {
 		return s, err
 	}
-	image, err := taken.get(c.ctx)
+	image, err := taken.Get(c.ctx)
 	switch {
 	case err != nil:
 		return s, err
 	case len(image.Data) == 0:
-		return s, errMessage
+		return s, devtools.ErrMessage
 	case len(image.Data) > maxBlob:
 		return s, errImageTooLarge
 	}
@@ -193,13 +194,14 @@ func (c *call) framesPainted() {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, paintWait)
 	defer cancel()
-	asked := make([]reply[runtime.EvaluateResult], 0, len(frames))
+	asked := make([]devtools.Reply[runtime.EvaluateResult], 0, len(frames))
 	for _, f := range frames {
 		asked = append(asked,
-			start(ctx, f.session, runtime.Evaluate, runtime.EvaluateParams{Expression: painted, AwaitPromise: ptr(true), ReturnByValue: ptr(true)}))
+			devtools.Start(ctx, f.Session, runtime.Evaluate,
+				runtime.EvaluateParams{Expression: painted, AwaitPromise: ptr(true), ReturnByValue: ptr(true)}))
 	}
 	for i, a := range asked {
-		if _, err := a.get(ctx); err == nil { // a frame that is gone, or says nothing, is none to wait for
+		if _, err := a.Get(ctx); err == nil { // a frame that is gone, or says nothing, is none to wait for
 			c.tab.sawPainted(frames[i])
 		}
 	}
@@ -242,12 +244,12 @@ func (c *call) frameShot(args shotArgs, b bounds, s *shot, p *page.CaptureScreen
 				WithHint("Choose another element, or take the viewport.")
 		}
 	}
-	m, err := do(c.ctx, c.tab.s, page.GetLayoutMetrics, cdp.Empty{})
+	m, err := devtools.Do(c.ctx, c.tab.s, page.GetLayoutMetrics, cdp.Empty{})
 	if err != nil {
 		return err
 	}
 	if m.CSSVisualViewport == nil || m.CSSContentSize == nil {
-		return errMessage
+		return devtools.ErrMessage
 	}
 	view := page.Viewport{
 		X: m.CSSVisualViewport.PageX, Y: m.CSSVisualViewport.PageY, Width: m.CSSVisualViewport.ClientWidth,

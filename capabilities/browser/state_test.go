@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/platform"
 )
@@ -114,7 +115,7 @@ func TestProfile(t *testing.T) {
 	if p, err := os.FindProcess(before.proc.PID()); err != nil || p.Kill() != nil {
 		t.Fatal(err)
 	}
-	<-before.conn.done // and its guard is at work
+	<-before.conn.Done() // and its guard is at work
 	n.must("launch", obj{"profile": "work"})
 	n.goTo(s.URL + "/")
 	if got := n.eval(recall_); got != "who=ada,ada,ada" {
@@ -149,7 +150,7 @@ func kill(t *testing.T, c *chrome) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-c.conn.done
+	<-c.conn.Done()
 	<-c.proc.Done()
 }
 
@@ -407,8 +408,8 @@ func TestAttach(t *testing.T) {
 	n.must("launch", obj{"attach": true})
 	n.goTo(s.URL + "/")
 	c := n.process()
-	start(t.Context(), c.root, cdp.Command[cdp.Empty, cdp.Empty]{Method: "Browser.close"}, cdp.Empty{})
-	<-c.conn.done
+	devtools.Start(t.Context(), c.root, cdp.Command[cdp.Empty, cdp.Empty]{Method: "Browser.close"}, cdp.Empty{})
+	<-c.conn.Done()
 	n.refused(capabilities.CodeBrowserUnavailable, "snapshot", obj{})
 }
 

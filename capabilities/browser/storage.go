@@ -22,6 +22,7 @@ import (
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
@@ -116,7 +117,7 @@ func (c *call) saveState(name string) error {
 			WithHint("Close without save_storage_state.")
 	}
 	state := storageState{Version: 1, Saved: time.Now().UTC()}
-	if err := c.atOrigins(chrome, origins, func(ctx context.Context, s *session, origin string) error {
+	if err := c.atOrigins(chrome, origins, func(ctx context.Context, s *devtools.Session, origin string) error {
 		var items [][2]string
 		text, err := evalText(ctx, s, "JSON.stringify(Object.entries(localStorage))")
 		if err == nil {
@@ -232,11 +233,11 @@ func (c *call) restore(chrome *chrome, s *storageState) error {
 		}
 	}
 	if len(cookies) > 0 {
-		sent := chrome.root.send(c.ctx, "Storage.setCookies", struct {
+		sent := chrome.root.Send(c.ctx, "Storage.setCookies", struct {
 			Cookies []cookie             `json:"cookies"`
 			Context cdp.BrowserContextID `json:"browserContextId,omitzero"`
 		}{cookies, id})
-		if _, err := sent.wait(c.ctx); err != nil {
+		if _, err := sent.Wait(c.ctx); err != nil {
 			return err
 		}
 	}
@@ -244,7 +245,7 @@ func (c *call) restore(chrome *chrome, s *storageState) error {
 	for i, o := range s.Origins {
 		origins[i], items[o.Origin] = o.Origin, o.Local
 	}
-	return c.atOrigins(chrome, origins, func(ctx context.Context, s *session, origin string) error {
+	return c.atOrigins(chrome, origins, func(ctx context.Context, s *devtools.Session, origin string) error {
 		data, err := json.Marshal(items[origin])
 		if err != nil {
 			return err
@@ -257,9 +258,9 @@ func (c *call) restore(chrome *chrome, s *storageState) error {
 
 // readCookies returns the context's cookies.
 func readCookies(ctx context.Context, chrome *chrome, id cdp.BrowserContextID) ([]cookie, error) {
-	raw, err := chrome.root.send(ctx, "Storage.getCookies", struct {
+	raw, err := chrome.root.Send(ctx, "Storage.getCookies", struct {
 		Context cdp.BrowserContextID `json:"browserContextId,omitzero"`
-	}{id}).wait(ctx)
+	}{id}).Wait(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -279,7 +280,7 @@ func readCookies(ctx context.Context, chrome *chrome, id cdp.BrowserContextID) (
 
 // atOrigins runs do in an empty document of each origin, in a tab made for it. No
 // request leaves: every one is answered here.
-func (c *call) atOrigins(chrome *chrome, origins []string, with func(ctx context.Context, s *session, origin string) error) error {
+func (c *call) atOrigins(chrome *chrome, origins []string, with func(ctx context.Context, s *devtools.Session, origin string) error) error {
 	if len(origins) == 0 {
 		return nil
 	}
@@ -297,7 +298,7 @@ func (c *call) atOrigins(chrome *chrome, origins []string, with func(ctx context
 		return err
 	}
 	defer func() {
-		do(c.ctx, chrome.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
+		devtools.Do(c.ctx, chrome.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
 		l.remove(t)
 		if active != nil {
 			l.activate(active)
@@ -306,12 +307,12 @@ func (c *call) atOrigins(chrome *chrome, origins []string, with func(ctx context
 	ctx, unbind := bind(c.ctx, t.life)
 	defer unbind()
 	// A session of our own beside the tab's, so that its requests come to us.
-	attached, err := do(ctx, chrome.root, target.AttachToTarget, target.AttachToTargetParams{TargetID: t.id, Flatten: ptr(true)})
+	attached, err := devtools.Do(ctx, chrome.root, target.AttachToTarget, target.AttachToTargetParams{TargetID: t.id, Flatten: ptr(true)})
 	if err != nil {
 		return err
 	}
 	paused := make(chan fetch.RequestID, 16)
-	s := chrome.conn.open(string(attached.SessionID), func(method string, params []byte) {
+	s := chrome.conn.Open(string(attached.SessionID), func(method string, params []byte) {
 		var e struct {
 			RequestID fetch.RequestID `json:"requestId"`
 		}
@@ -322,26 +323,26 @@ func (c *call) atOrigins(chrome *chrome, origins []string, with func(ctx context
 			}
 		}
 	})
-	defer chrome.conn.forget(string(attached.SessionID))
-	start(ctx, s, network.SetBypassServiceWorker, network.SetBypassServiceWorkerParams{Bypass: true})
-	if _, err := do(ctx, s, fetch.Enable, fetch.EnableParams{Patterns: []*fetch.RequestPattern{{URLPattern: "*"}}}); err != nil {
+	defer chrome.conn.Forget(string(attached.SessionID))
+	devtools.Start(ctx, s, network.SetBypassServiceWorker, network.SetBypassServiceWorkerParams{Bypass: true})
+	if _, err := devtools.Do(ctx, s, fetch.Enable, fetch.EnableParams{Patterns: []*fetch.RequestPattern{{URLPattern: "*"}}}); err != nil {
 		return err
 	}
 	for _, origin := range origins {
-		opened := start(ctx, s, page.Navigate, page.NavigateParams{URL: origin + "/"})
-		for !opened.answered() {
+		opened := devtools.Start(ctx, s, page.Navigate, page.NavigateParams{URL: origin + "/"})
+		for !opened.Answered() {
 			select {
 			case id := <-paused:
-				start(ctx, s, fetch.FulfillRequest, fetch.FulfillRequestParams{
+				devtools.Start(ctx, s, fetch.FulfillRequest, fetch.FulfillRequestParams{
 					RequestID: id, ResponseCode: 200, Body: []byte("<!doctype html><link rel=icon href=data:,>"),
 					ResponseHeaders: []*fetch.HeaderEntry{{Name: "Content-Type", Value: "text/html"}},
 				})
-			case <-opened.done:
+			case <-opened.Done():
 			case <-ctx.Done():
 				return ctx.Err()
 			}
 		}
-		res, err := opened.get(ctx)
+		res, err := opened.Get(ctx)
 		if err != nil {
 			return err
 		}
@@ -356,8 +357,9 @@ func (c *call) atOrigins(chrome *chrome, origins []string, with func(ctx context
 }
 
 // evalText returns the text that an expression of our own comes to.
-func evalText(ctx context.Context, s *session, expression string) (string, error) {
-	res, err := do(ctx, s, runtime.Evaluate, runtime.EvaluateParams{Expression: expression, ReturnByValue: ptr(true), Silent: ptr(true)})
+func evalText(ctx context.Context, s *devtools.Session, expression string) (string, error) {
+	res, err := devtools.Do(ctx, s, runtime.Evaluate,
+		runtime.EvaluateParams{Expression: expression, ReturnByValue: ptr(true), Silent: ptr(true)})
 	if err != nil {
 		return "", err
 	}

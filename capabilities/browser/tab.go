@@ -16,6 +16,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/cdproto/target"
+
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // tab is one page. Its events arrive on the connection's reading goroutine and
@@ -27,7 +29,7 @@ type tab struct {
 	opener target.ID
 	bound  bool // whose opener asked for an address
 	born   time.Time
-	s      *session
+	s      *devtools.Session
 	ready  chan struct{} // closed when it is set up
 	// life ends when the tab closes or crashes; its cause says which.
 	//lint:ignore containedctx the life of the tab
@@ -148,10 +150,10 @@ func (t *tab) awaitReady(ctx context.Context) bool {
 // turnAway closes a tab over the limit. It must not be waiting for a debugger then, or the
 // page that opened it is held up for good; so it runs first, without scripts or requests.
 func (t *tab) turnAway() {
-	start(t.life, t.s, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-	start(t.life, t.s, fetch.Enable, fetch.EnableParams{})
-	_, _ = do(t.life, t.s, runtime.RunIfWaitingForDebugger, cdp.Empty{})
-	start(t.life, t.chrome.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
+	devtools.Start(t.life, t.s, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	devtools.Start(t.life, t.s, fetch.Enable, fetch.EnableParams{})
+	_, _ = devtools.Do(t.life, t.s, runtime.RunIfWaitingForDebugger, cdp.Empty{})
+	devtools.Start(t.life, t.chrome.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
 }
 
 // setUp prepares the page and lets it run. All of it is sent at once. A tab that a link
@@ -159,25 +161,25 @@ func (t *tab) turnAway() {
 func (t *tab) setUp() {
 	ctx := t.life
 	none := cdp.Empty{}
-	steps := []*pending{
+	steps := []*devtools.Pending{
 		t.attachFrames(ctx, t.s),
-		start(ctx, t.s, page.Enable, page.EnableParams{}).pending,
-		start(ctx, t.s, page.SetLifecycleEventsEnabled, page.SetLifecycleEventsEnabledParams{Enabled: true}).pending,
-		start(ctx, t.s, network.Enable, watchNetwork).pending,
-		start(ctx, t.s, inspector.Enable, none).pending,
+		devtools.Start(ctx, t.s, page.Enable, page.EnableParams{}).Pending,
+		devtools.Start(ctx, t.s, page.SetLifecycleEventsEnabled, page.SetLifecycleEventsEnabledParams{Enabled: true}).Pending,
+		devtools.Start(ctx, t.s, network.Enable, watchNetwork).Pending,
+		devtools.Start(ctx, t.s, inspector.Enable, none).Pending,
 		// Every tab believes to be in front: background tabs throttle frames.
-		start(ctx, t.s, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}).pending,
+		devtools.Start(ctx, t.s, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}).Pending,
 		// A file chooser would wait for a person.
-		start(ctx, t.s, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}).pending,
+		devtools.Start(ctx, t.s, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}).Pending,
 	}
 	steps = append(steps, watchConsole(ctx, t.s)...)
 	steps = append(steps, t.chrome.guardGateway(ctx, t.s)...)
 	steps = append(steps, t.lane.emulate(ctx, t.s, true)...)
 	t.chrome.h.holdIfPaused(ctx, t.s)
-	steps = append(steps, start(ctx, t.s, runtime.RunIfWaitingForDebugger, none).pending)
+	steps = append(steps, devtools.Start(ctx, t.s, runtime.RunIfWaitingForDebugger, none).Pending)
 	for _, p := range steps {
-		if _, err := p.wait(ctx); err != nil {
-			var refused *protocolError
+		if _, err := p.Wait(ctx); err != nil {
+			var refused *devtools.ProtocolError
 			if !errors.As(err, &refused) { // a refused step is missing in this Chrome; the rest works
 				t.end(errTabClosed)
 				return
@@ -196,7 +198,7 @@ func (t *tab) setUp() {
 // catchUp takes in the document of a tab that was there before its session listened:
 // Chrome does not hold back the tab that a click with a modifier opens.
 func (t *tab) catchUp(ctx context.Context) {
-	raw, err := t.s.send(ctx, "Page.getFrameTree", cdp.Empty{}).wait(ctx)
+	raw, err := t.s.Send(ctx, "Page.getFrameTree", cdp.Empty{}).Wait(ctx)
 	var tree struct {
 		FrameTree struct {
 			Frame document `json:"frame"`
@@ -458,21 +460,21 @@ func bind(ctx, life context.Context) (context.Context, context.CancelFunc) {
 
 // where returns the tab's address and title from the browser process: it answers
 // even while the page hangs, and a page cannot forge it.
-func (t *tab) where(ctx context.Context) reply[page.GetNavigationHistoryResult] {
-	return start(ctx, t.s, page.GetNavigationHistory, cdp.Empty{})
+func (t *tab) where(ctx context.Context) devtools.Reply[page.GetNavigationHistoryResult] {
+	return devtools.Start(ctx, t.s, page.GetNavigationHistory, cdp.Empty{})
 }
 
 // placeOf waits for the answer of where, and asks again, bounded, while that is not
 // the answer yet: while one document replaces another Chrome refuses; and the page's
 // process tells of its new document before the browser's own has taken it in, and
 // would still name the one before.
-func (t *tab) placeOf(ctx context.Context, first reply[page.GetNavigationHistoryResult]) (url, title string, err error) {
-	h, err := first.get(ctx)
+func (t *tab) placeOf(ctx context.Context, first devtools.Reply[page.GetNavigationHistoryResult]) (url, title string, err error) {
+	h, err := first.Get(ctx)
 	for began := time.Now(); (swapping(err) || err == nil && t.behind(h)) && time.Since(began) < boundToCome; {
 		if !t.nextChange(ctx) {
 			return "", "", ctx.Err()
 		}
-		h, err = t.where(ctx).get(ctx)
+		h, err = t.where(ctx).Get(ctx)
 	}
 	if err == nil {
 		t.mu.Lock()
@@ -529,8 +531,8 @@ func (t *tab) behind(h page.GetNavigationHistoryResult) bool {
 }
 
 func swapping(err error) bool {
-	var refused *protocolError
-	return errors.As(err, &refused) && strings.Contains(refused.message, "Not attached to an active page")
+	var refused *devtools.ProtocolError
+	return errors.As(err, &refused) && strings.Contains(refused.Message, "Not attached to an active page")
 }
 
 // place reads the answer of where, as hider.place is to have it.
@@ -591,10 +593,10 @@ func (c *call) told(url, title string) (address, name string) {
 }
 
 // ping reports whether the page behind s answers in that time.
-func (t *tab) ping(s *session, wait time.Duration) bool {
+func (t *tab) ping(s *devtools.Session, wait time.Duration) bool {
 	ctx, cancel := context.WithTimeout(t.life, wait)
 	defer cancel()
-	_, err := do(ctx, s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"})
+	_, err := devtools.Do(ctx, s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"})
 	return err == nil
 }
 
@@ -602,7 +604,7 @@ func (t *tab) ping(s *session, wait time.Duration) bool {
 // script that is this call's to stop is stopped: terminating an idle page would
 // hit its next script, and another call's script is not ours.
 func (h *Handler) unstick(c *call) {
-	if c.probe != nil && c.probe.answered() {
+	if c.probe != nil && c.probe.Answered() {
 		return // it waits for a promise, or for nothing: the page is free
 	}
 	if now, _ := c.tab.look(); now.open != nil || c.probe == nil && c.tab.unanswered() {
@@ -625,7 +627,7 @@ func (h *Handler) unstick(c *call) {
 		}
 		ctx, cancel := context.WithTimeout(t.life, 2*time.Second)
 		defer cancel()
-		do(ctx, s, runtime.TerminateExecution, cdp.Empty{})
+		devtools.Do(ctx, s, runtime.TerminateExecution, cdp.Empty{})
 		t.ping(s, 2*time.Second) // takes the blow if the script ended by itself meanwhile
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // keysUpTo is the length up to which text is typed key by key without asking
@@ -103,7 +104,7 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 			return judge(answer.Verdict, holdsText), err
 		}
 	}
-	var sent []*pending
+	var sent []*devtools.Pending
 	if at.End {
 		sent = b.press(ctx, sent, namedKeys["End"])
 	}
@@ -132,7 +133,7 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 // page's own matter, and shows it or not.
 func (c *call) enterBare(w world, t typing) (verdict, error) {
 	ctx, b := c.input(), c.keyboard()
-	var sent []*pending
+	var sent []*devtools.Pending
 	if t.clear {
 		sent = b.empty(ctx, sent)
 	}
@@ -189,7 +190,7 @@ func (c *call) wayIn(w world, text string) (way string, err error) {
 	if utf8.RuneCountInString(text) <= keysUpTo || w.frame != nil && w.s == c.tab.s {
 		return "keys", nil // or the page's own world of that frame cannot be asked
 	}
-	res, err := do(c.ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
+	res, err := devtools.Do(c.ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: listens, ReturnByValue: ptr(true), Silent: ptr(true), IncludeCommandLineAPI: ptr(true),
 	})
 	if err != nil || res.Result == nil {

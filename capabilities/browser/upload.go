@@ -17,18 +17,19 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // chooser is a file chooser that a page opened; nobody sees it, and it waits for
 // upload-file.
 type chooser struct {
-	s        *session // of the document that opened it
+	s        *devtools.Session // of the document that opened it
 	node     cdp.BackendNodeID
 	multiple bool
 }
 
 // chooserOpened takes it, on the reading goroutine.
-func (t *tab) chooserOpened(by *session, params []byte) {
+func (t *tab) chooserOpened(by *devtools.Session, params []byte) {
 	var e struct {
 		Mode string            `json:"mode"`
 		Node cdp.BackendNodeID `json:"backendNodeId"`
@@ -85,7 +86,7 @@ func uploadFile(c *call) (capabilities.Output, error) {
 		}
 	}
 	params := dom.SetFileInputFilesParams{}
-	var s *session
+	var s *devtools.Session
 	if args.Ref == "" && args.Selector == "" {
 		now, _ := c.tab.look()
 		if now.chooser == nil {
@@ -113,7 +114,7 @@ func uploadFile(c *call) (capabilities.Output, error) {
 			}
 			return capabilities.Output{Result: uploads{len(open)}, Effect: v.effect, Evidence: v.words()}, nil
 		}
-		got, err := do(c.ctx, w.s, runtime.Evaluate,
+		got, err := devtools.Do(c.ctx, w.s, runtime.Evaluate,
 			runtime.EvaluateParams{Expression: "__handrail.uploadTo()", ContextID: w.id, Silent: ptr(true)})
 		if err != nil {
 			return capabilities.Output{}, err
@@ -121,7 +122,7 @@ func uploadFile(c *call) (capabilities.Output, error) {
 		if got.Result == nil || got.Result.ObjectID == "" {
 			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeElementNotFound, "The file input is gone.")
 		}
-		defer start(c.whole, w.s, runtime.ReleaseObject, runtime.ReleaseObjectParams{ObjectID: got.Result.ObjectID})
+		defer devtools.Start(c.whole, w.s, runtime.ReleaseObject, runtime.ReleaseObjectParams{ObjectID: got.Result.ObjectID})
 		params.ObjectID, s = got.Result.ObjectID, w.s
 	}
 	if params.Files, err = c.stage(open); err != nil {
@@ -129,8 +130,8 @@ func uploadFile(c *call) (capabilities.Output, error) {
 	}
 	c.shape = func(acted) any { return uploads{len(open)} }
 	ctx := c.input()
-	if _, err := do(ctx, s, dom.SetFileInputFiles, params); err != nil {
-		var refused *protocolError
+	if _, err := devtools.Do(ctx, s, dom.SetFileInputFiles, params); err != nil {
+		var refused *devtools.ProtocolError
 		if errors.As(err, &refused) && c.stopped() == nil {
 			return capabilities.Output{}, capabilities.Wrap(capabilities.CodeElementNotFound, err,
 				"The page's file input is gone, or takes no files.")
@@ -158,22 +159,23 @@ func (c *call) dropOn(w world, at aimed, data *input.DragData, handed func()) (v
 	const copying = 1
 	data.DragOperationsMask = copying
 	ctx := c.input()
-	send := func(kind input.DispatchDragEventType) *pending {
-		return start(ctx, c.tab.s, input.DispatchDragEvent, input.DispatchDragEventParams{Type: kind, X: at.X, Y: at.Y, Data: data}).pending
+	send := func(kind input.DispatchDragEventType) *devtools.Pending {
+		return devtools.Start(ctx, c.tab.s, input.DispatchDragEvent,
+			input.DispatchDragEventParams{Type: kind, X: at.X, Y: at.Y, Data: data}).Pending
 	}
 	for _, kind := range []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter, input.DispatchDragEventTypeDragOver} {
-		if _, err := send(kind).wait(ctx); err != nil {
+		if _, err := send(kind).Wait(ctx); err != nil {
 			ctx = c.whole
 			send(input.DispatchDragEventTypeDragCancel)
 			return verdict{}, err
 		}
 	}
 	if err := w.put(ctx, "takesDrop", struct{}{}).get(ctx, nil); err != nil {
-		send(input.DispatchDragEventTypeDragCancel).wait(ctx)
+		send(input.DispatchDragEventTypeDragCancel).Wait(ctx)
 		return verdict{}, err
 	}
 	handed()
-	v, _, err := c.conclude(w, []*pending{send(input.DispatchDragEventTypeDrop)})
+	v, _, err := c.conclude(w, []*devtools.Pending{send(input.DispatchDragEventTypeDrop)})
 	return v, err
 }
 
@@ -185,7 +187,7 @@ var errOneFile = capabilities.Errorf(capabilities.CodeInvalidArguments, "The fil
 
 // uploaded compares what the input holds with what it was given. A page that takes
 // the files at once often empties its input.
-func (c *call) uploaded(s *session, params dom.SetFileInputFilesParams, files []*os.File) (verdict, error) {
+func (c *call) uploaded(s *devtools.Session, params dom.SetFileInputFilesParams, files []*os.File) (verdict, error) {
 	taken := of(filesTaken)
 	if c.stopped() != nil {
 		now, _ := c.tab.look()
@@ -193,14 +195,14 @@ func (c *call) uploaded(s *session, params dom.SetFileInputFilesParams, files []
 	}
 	id := params.ObjectID
 	if id == "" {
-		node, err := do(c.ctx, s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: params.BackendNodeID})
+		node, err := devtools.Do(c.ctx, s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: params.BackendNodeID})
 		if err != nil || node.Object == nil {
 			return taken, c.ctx.Err()
 		}
 		id = node.Object.ObjectID
-		defer start(c.whole, s, runtime.ReleaseObject, runtime.ReleaseObjectParams{ObjectID: id})
+		defer devtools.Start(c.whole, s, runtime.ReleaseObject, runtime.ReleaseObjectParams{ObjectID: id})
 	}
-	held, err := do(c.ctx, s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
+	held, err := devtools.Do(c.ctx, s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
 		FunctionDeclaration: "function() { return [...this.files].map(f => f.size).join() }", ObjectID: id, ReturnByValue: ptr(true),
 		Silent: ptr(true),
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // Bounds of waiting.
@@ -211,13 +212,13 @@ func (c *call) truth(ctx context.Context, expression string, stop, patience time
 	bound := min(max(time.Until(stop), 100*time.Millisecond), 2*time.Second)
 	soft, cancel := context.WithDeadline(ctx, patience.Add(200*time.Millisecond))
 	defer cancel()
-	res, err := do(soft, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
+	res, err := devtools.Do(soft, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: expression, ThrowOnSideEffect: ptr(true), Silent: ptr(true), Timeout: runtime.TimeDelta(bound.Milliseconds()),
 	})
 	if contextLost(err) {
 		return false, ", whose page left", nil
 	}
-	var refused *protocolError
+	var refused *devtools.ProtocolError
 	if errors.As(err, &refused) {
 		return false, ", which ran too long and was stopped", nil
 	}

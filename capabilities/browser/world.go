@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
 // The page script is Handrail's code inside pages. It lives in an isolated world: it sees
@@ -87,12 +88,12 @@ const examineHint = "Try again; if it stays so, reload with tool.browser.navigat
 
 // asked is a question to the page script on its way.
 type asked struct {
-	reply reply[runtime.EvaluateResult]
+	reply devtools.Reply[runtime.EvaluateResult]
 }
 
 // world is our isolated world in one document. It ends with the document.
 type world struct {
-	s      *session // of the frame the document is in
+	s      *devtools.Session // of the frame the document is in
 	id     runtime.ExecutionContextID
 	frame  *frame // nil: the tab's own document
 	prefix string // of the refs given there
@@ -107,13 +108,14 @@ func (t *tab) inWorld(ctx context.Context) (world, error) {
 	if w.id != 0 {
 		return w, nil
 	}
-	made, err := do(ctx, t.s, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: cdp.FrameID(t.id), WorldName: worldName})
+	made, err := devtools.Do(ctx, t.s, page.CreateIsolatedWorld,
+		page.CreateIsolatedWorldParams{FrameID: cdp.FrameID(t.id), WorldName: worldName})
 	if err != nil {
 		return world{}, err
 	}
 	// A document restored from history kept its world and with it its refs; the
 	// script then does nothing.
-	res, err := do(ctx, t.s, runtime.Evaluate,
+	res, err := devtools.Do(ctx, t.s, runtime.Evaluate,
 		runtime.EvaluateParams{Expression: pageScript, ContextID: made.ExecutionContextID, Silent: ptr(true)})
 	if err != nil {
 		return world{}, err
@@ -153,7 +155,7 @@ func (w world) put(ctx context.Context, function string, args any) asked {
 	if err != nil {
 		encoded = []byte("{}") // arguments are our own structs: cannot happen
 	}
-	return asked{start(ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
+	return asked{devtools.Start(ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: "__handrail." + function + "(" + string(encoded) + ")",
 		ContextID:  w.id, ReturnByValue: ptr(true), AwaitPromise: ptr(true), Silent: ptr(true), UserGesture: doings[function],
 	})}
@@ -162,7 +164,7 @@ func (w world) put(ctx context.Context, function string, args any) asked {
 // get waits for the answer and decodes it. A refusal of the page script becomes a coded
 // error.
 func (a asked) get(ctx context.Context, into any) error {
-	res, err := a.reply.get(ctx)
+	res, err := a.reply.Get(ctx)
 	if err != nil {
 		return err
 	}
@@ -209,3 +211,6 @@ func (t *tab) ask(ctx context.Context, function string, args, into any) (world, 
 		}
 	}
 }
+
+// ptr returns optional booleans of the protocol their address.
+func ptr[T any](v T) *T { return &v }

@@ -1,4 +1,4 @@
-package browser
+package devtools
 
 import (
 	"bufio"
@@ -23,29 +23,29 @@ func TestBrokenMessages(t *testing.T) {
 		`{"id":7,"result":{"a":{"\ud800":1,"\ud801":2}}}`, // two names in one: pages can do that
 		`{"id":7,"result":{"a":1,"a":2}}`, `{"id":7,"error":{"code":"x"}}`, `{"id":7,"result":{"a"}`, `{"id":7,"result":"\`, `{"id":7,}`,
 	} {
-		c := newConn(overPipe(strings.NewReader(broken+"\x00"+`{"id":8,"result":{}}`+"\x00"), io.Discard))
-		hit := &pending{conn: c, method: "M", done: make(chan struct{})}
-		next := &pending{conn: c, done: make(chan struct{})}
+		c := New(OverPipe(strings.NewReader(broken+"\x00"+`{"id":8,"result":{}}`+"\x00"), io.Discard))
+		hit := &Pending{conn: c, method: "M", done: make(chan struct{})}
+		next := &Pending{conn: c, done: make(chan struct{})}
 		c.pending[7], c.pending[8] = hit, next
-		c.run(func(string, []byte) {})
-		if raw, err := hit.wait(t.Context()); !errors.Is(err, errMessage) || raw != nil {
+		c.Run(func(string, []byte) {})
+		if raw, err := hit.Wait(t.Context()); !errors.Is(err, ErrMessage) || raw != nil {
 			t.Errorf("%s: %s, %v", broken, raw, err)
 		}
-		if raw, err := next.wait(t.Context()); err != nil || string(raw) != "{}" {
+		if raw, err := next.Wait(t.Context()); err != nil || string(raw) != "{}" {
 			t.Errorf("after %s: %s, %v", broken, raw, err)
 		}
 	}
 	for _, broken := range []string{`{"method":"E","params":{"a":{"\ud800":1,"\ud801":2}}}`, `{"method":"E","sessionId":"S","params":{"a"`} {
-		c := newConn(overPipe(strings.NewReader(broken+"\x00"+`{"method":"F","params":{"b":"\ud800"}}`+"\x00"), io.Discard))
-		c.open("S", func(method string, _ []byte) { t.Error(method) })
+		c := New(OverPipe(strings.NewReader(broken+"\x00"+`{"method":"F","params":{"b":"\ud800"}}`+"\x00"), io.Discard))
+		c.Open("S", func(method string, _ []byte) { t.Error(method) })
 		var got []string
-		if err := c.run(func(method string, params []byte) { got = append(got, method+string(params)) }); !errors.Is(err, errConnClosed) || !slices.Equal(got, []string{`F{"b":"\ud800"}`}) {
+		if err := c.Run(func(method string, params []byte) { got = append(got, method+string(params)) }); !errors.Is(err, ErrClosed) || !slices.Equal(got, []string{`F{"b":"\ud800"}`}) {
 			t.Errorf("%s: %q, %v", broken, got, err)
 		}
 	}
 	for _, nobodys := range []string{`{`, `[]`, `{}`, `{"id":"x"}`, `{"id":0,"result":{}}`, `nul`, `7`, "\xff", `{"result":{}}`} {
-		c := newConn(overPipe(strings.NewReader(nobodys+"\x00"+`{"method":"F"}`+"\x00"), io.Discard))
-		if err := c.run(func(method string, _ []byte) { t.Error("after", nobodys, "came", method) }); err == nil || errors.Is(err, errConnClosed) {
+		c := New(OverPipe(strings.NewReader(nobodys+"\x00"+`{"method":"F"}`+"\x00"), io.Discard))
+		if err := c.Run(func(method string, _ []byte) { t.Error("after", nobodys, "came", method) }); err == nil || errors.Is(err, ErrClosed) {
 			t.Errorf("%s: %v", nobodys, err)
 		}
 	}
@@ -61,7 +61,7 @@ func FuzzPipe(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		pipe := overPipe(bytes.NewReader(in), io.Discard)
+		pipe := OverPipe(bytes.NewReader(in), io.Discard)
 		all := bytes.Split(in, []byte{0})
 		for _, raw := range all[:len(all)-1] {
 			if len(bytes.TrimSpace(raw)) == 0 {
@@ -94,53 +94,15 @@ func FuzzPipe(f *testing.F) {
 	})
 }
 
-func FuzzUnescape(f *testing.F) {
-	f.Add("ü\U0001F642\"\\\n日本")
-	f.Fuzz(func(t *testing.T, s string) {
-		escaped := []byte{'"'}
-		for _, r := range s { // as Chrome writes it: everything but ASCII escaped
-			q, _ := json.Marshal(string(r))
-			if r < 0x80 {
-				escaped = append(escaped, q[1:len(q)-1]...)
-				continue
-			}
-			for _, u := range utf16Units(r) {
-				escaped = append(escaped, []byte(`\u`+hex4(u))...)
-			}
-		}
-		escaped = append(escaped, '"')
-		var want, got string
-		if json.Unmarshal(escaped, &want) != nil {
-			t.Skip()
-		}
-		if err := json.Unmarshal(unescape(escaped), &got); err != nil || got != want {
-			t.Fatalf("%s became %s (%v)", escaped, unescape(escaped), err)
-		}
-	})
-}
-
-func utf16Units(r rune) []rune {
-	if r < 0x10000 {
-		return []rune{r}
-	}
-	r -= 0x10000
-	return []rune{0xd800 + r>>10, 0xdc00 + r&0x3ff}
-}
-
-func hex4(r rune) string {
-	const digits = "0123456789abcdef"
-	return string([]byte{digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15]})
-}
-
 // fakeChrome answers on the other end of the pipe.
-func fakeChrome(t *testing.T, answer func(request string) []string) (*conn, func()) {
+func fakeChrome(t *testing.T, answer func(request string) []string) (*Conn, func()) {
 	toChrome, w := io.Pipe()
 	r, fromChrome := io.Pipe()
-	c := newConn(overPipe(r, w))
+	c := New(OverPipe(r, w))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		c.run(func(string, []byte) {})
+		c.Run(func(string, []byte) {})
 		w.Close()
 	}()
 	go func() {
@@ -185,32 +147,32 @@ func TestConn(t *testing.T) {
 	})
 	defer stop()
 	ctx := t.Context()
-	ask := func(e string) reply[runtime.EvaluateResult] {
-		return start(ctx, c.root(), runtime.Evaluate, runtime.EvaluateParams{Expression: e})
+	ask := func(e string) Reply[runtime.EvaluateResult] {
+		return Start(ctx, c.Root(), runtime.Evaluate, runtime.EvaluateParams{Expression: e})
 	}
 	first, second := ask("first"), ask("second")
-	if r, err := first.get(ctx); err != nil || string(r.Result.Value) != "1" {
+	if r, err := first.Get(ctx); err != nil || string(r.Result.Value) != "1" {
 		t.Fatal(r, err)
 	}
-	if r, err := second.get(ctx); err != nil || string(r.Result.Value) != "2" {
+	if r, err := second.Get(ctx); err != nil || string(r.Result.Value) != "2" {
 		t.Fatal(r, err)
 	}
-	var refused *protocolError
-	if _, err := ask("refuse").get(ctx); !errors.As(err, &refused) || refused.message != "no" {
+	var refused *ProtocolError
+	if _, err := ask("refuse").Get(ctx); !errors.As(err, &refused) || refused.Message != "no" {
 		t.Fatal(err)
 	}
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
 	p := ask("first")
-	if _, err := p.get(gone); !errors.Is(err, context.Canceled) {
+	if _, err := p.Get(gone); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	open := ask("first")
 	ask("end")
-	if _, err := open.get(ctx); !errors.Is(err, errConnClosed) {
+	if _, err := open.Get(ctx); !errors.Is(err, ErrClosed) {
 		t.Fatal(err)
 	}
-	if _, err := ask("later").get(ctx); !errors.Is(err, errConnClosed) {
+	if _, err := ask("later").Get(ctx); !errors.Is(err, ErrClosed) {
 		t.Fatal(err)
 	}
 }
@@ -218,7 +180,7 @@ func TestConn(t *testing.T) {
 func mustJSON(v any) []byte { b, _ := json.Marshal(v); return b }
 
 func TestMessageBound(t *testing.T) {
-	in := overPipe(io.MultiReader(strings.NewReader(`{"id":1}`+"\x00"), zeros{}), io.Discard)
+	in := OverPipe(io.MultiReader(strings.NewReader(`{"id":1}`+"\x00"), zeros{}), io.Discard)
 	var m cdproto.Message
 	if err := in.Read(t.Context(), &m); err != nil || m.ID != 1 {
 		t.Fatal(m, err)
@@ -229,9 +191,9 @@ func TestMessageBound(t *testing.T) {
 	// It counts anew for each message, however they lie in what is read.
 	var many []io.Reader
 	for range 3 {
-		many = append(many, strings.NewReader(" "), io.LimitReader(zeros{}, maxMessage*2/3), strings.NewReader("\x00"))
+		many = append(many, strings.NewReader(" "), io.LimitReader(zeros{}, MaxMessage*2/3), strings.NewReader("\x00"))
 	}
-	if n, err := io.Copy(io.Discard, &bounded{r: bufio.NewReaderSize(io.MultiReader(many...), 64<<10)}); err != nil || n != 3*(maxMessage*2/3+2) {
+	if n, err := io.Copy(io.Discard, &bounded{r: bufio.NewReaderSize(io.MultiReader(many...), 64<<10)}); err != nil || n != 3*(MaxMessage*2/3+2) {
 		t.Error(n, err)
 	}
 }
@@ -263,8 +225,8 @@ func TestMessages(t *testing.T) {
 		most := []int{1, 100, buffer, 3 * buffer}[random.IntN(4)]
 		in := &pieces{rest: stream, next: func() int { return 1 + random.IntN(most) }}
 		var got [][]byte
-		err := newConn(overPipe(in, io.Discard)).run(func(_ string, params []byte) { got = append(got, params) })
-		if err != errConnClosed || !slices.EqualFunc(sent, got, func(s string, g []byte) bool { return s == string(g) }) {
+		err := New(OverPipe(in, io.Discard)).Run(func(_ string, params []byte) { got = append(got, params) })
+		if err != ErrClosed || !slices.EqualFunc(sent, got, func(s string, g []byte) bool { return s == string(g) }) {
 			t.Fatalf("%d messages became %d (%v), pieces of at most %d", len(sent), len(got), err, most)
 		}
 	}
@@ -293,15 +255,4 @@ func (zeros) Read(p []byte) (int, error) {
 		p[i] = '0'
 	}
 	return len(p), nil
-}
-
-func TestKeyOf(t *testing.T) {
-	for r := rune(' '); r < 127; r++ {
-		if k, ok := keyOf(r); !ok || k.text != string(r) || k.virtual == 0 || k.code == "" {
-			t.Errorf("%q has no key: %+v", r, k)
-		}
-	}
-	if _, ok := keyOf('ü'); ok {
-		t.Error("ü is no key of a US keyboard")
-	}
 }

@@ -1,4 +1,4 @@
-package browser
+package devtools
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/chromedp/cdproto"
@@ -15,44 +17,44 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// conn speaks the DevTools protocol with a Chrome: "flat" sessions, named in each
+// Conn speaks the DevTools protocol with a Chrome: "flat" sessions, named in each
 // message. The transport, a pipe or a WebSocket, is chromedp's, and the protocol's types
 // are cdproto's; what lies between is our own.
 //
-// For actions are pipelined: start puts a command in the queue in the caller's order and
-// wait collects its answer, so that a click's hit test, three input events and the
+// For actions are pipelined: Start puts a command in the queue in the caller's order and
+// Wait collects its answer, so that a click's hit test, three input events and the
 // observer of their outcome cost one trip, not five. chromedp's own browser waits for each
 // answer, and drops what sessions say that it did not open itself, such as those of
 // frames of other sites, of workers and of popups that are held before their first script.
-type conn struct {
+type Conn struct {
 	t     chromedp.Transport
 	queue chan *cdproto.Message
 	done  chan struct{} // closed when the transport ended; err says why
 
 	mu       sync.Mutex
 	next     int64
-	pending  map[int64]*pending
-	sessions map[string]*session
+	pending  map[int64]*Pending
+	sessions map[string]*Session
 	err      error
 }
 
 var (
-	errConnClosed = errors.New("the browser closed its connection")
-	errMessage    = errors.New("malformed protocol message")
+	ErrClosed  = errors.New("the browser closed its connection")
+	ErrMessage = errors.New("malformed protocol message")
 )
 
-// newConn makes a connection; run has to be started for it to live. It never closes the
+// New makes a connection; Run has to be started for it to live. It never closes the
 // transport: who opened that does.
-func newConn(t chromedp.Transport) *conn {
-	return &conn{
+func New(t chromedp.Transport) *Conn {
+	return &Conn{
 		t: t, queue: make(chan *cdproto.Message, 256), done: make(chan struct{}),
-		pending: map[int64]*pending{}, sessions: map[string]*session{},
+		pending: map[int64]*Pending{}, sessions: map[string]*Session{},
 	}
 }
 
-// run reads until the transport ends. onEvent is called for events of no session, on
+// Run reads until the transport ends. onEvent is called for events of no session, on
 // the reading goroutine: it must not block.
-func (c *conn) run(onEvent func(method string, params []byte)) error {
+func (c *Conn) Run(onEvent func(method string, params []byte)) error {
 	var writer sync.WaitGroup
 	writer.Go(c.write)
 	var err error
@@ -61,9 +63,9 @@ func (c *conn) run(onEvent func(method string, params []byte)) error {
 		err = c.receive(m, c.t.Read(context.Background(), m), onEvent)
 	}
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		err = errConnClosed
+		err = ErrClosed
 	}
-	c.fail(err)
+	c.Fail(err)
 	writer.Wait()
 	return err
 }
@@ -74,9 +76,9 @@ func (c *conn) run(onEvent func(method string, params []byte)) error {
 // an event that never was if its name was: pages can make such ones, for example by an
 // object whose names differ in half a surrogate pair only, and the browser is not only
 // theirs. One without either ends the connection.
-func (c *conn) receive(m *cdproto.Message, broken error, onEvent func(string, []byte)) error {
+func (c *Conn) receive(m *cdproto.Message, broken error, onEvent func(string, []byte)) error {
 	if m.ID == 0 && m.Method == "" {
-		return cmp.Or(broken, errMessage)
+		return cmp.Or(broken, ErrMessage)
 	}
 	c.mu.Lock()
 	if m.ID != 0 {
@@ -87,9 +89,9 @@ func (c *conn) receive(m *cdproto.Message, broken error, onEvent func(string, []
 		case p == nil:
 			return nil
 		case broken != nil:
-			p.err = fmt.Errorf("%s: %w: %w", p.method, errMessage, broken)
+			p.err = fmt.Errorf("%s: %w: %w", p.method, ErrMessage, broken)
 		case m.Error != nil:
-			p.err = &protocolError{p.method, m.Error.Code, m.Error.Message}
+			p.err = &ProtocolError{p.method, m.Error.Code, m.Error.Message}
 		}
 		p.result = m.Result
 		close(p.done)
@@ -108,12 +110,12 @@ func (c *conn) receive(m *cdproto.Message, broken error, onEvent func(string, []
 }
 
 // write sends what is queued.
-func (c *conn) write() {
+func (c *Conn) write() {
 	for {
 		select {
 		case m := <-c.queue:
 			if err := c.t.Write(context.Background(), m); err != nil {
-				c.fail(fmt.Errorf("%w: writing: %w", errConnClosed, err)) // it may be noticed here first
+				c.Fail(fmt.Errorf("%w: writing: %w", ErrClosed, err)) // it may be noticed here first
 				return
 			}
 		case <-c.done:
@@ -122,9 +124,12 @@ func (c *conn) write() {
 	}
 }
 
-// fail ends the connection and everything that waits on it. The first reason
+// Done is closed when the connection ended.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Fail ends the connection and everything that waits on it. The first reason
 // stays.
-func (c *conn) fail(err error) {
+func (c *Conn) Fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -134,49 +139,62 @@ func (c *conn) fail(err error) {
 	for _, p := range c.pending {
 		close(p.done)
 	}
-	c.pending = map[int64]*pending{}
+	c.pending = map[int64]*Pending{}
 	close(c.done)
 }
 
-// session is one attached target; the zero ID is the browser itself.
-type session struct {
-	conn *conn
+// Session is one attached target; the zero ID is the browser itself.
+type Session struct {
+	conn *Conn
 	id   string
 	// onEvent runs on the reading goroutine and must not block.
 	onEvent func(method string, params []byte)
-	under   *session // whose end is this one's, too; nil: it is forgotten by itself
+	under   *Session // whose end is this one's, too; nil: it is forgotten by itself
 	theirs  bool     // of a person's Chrome and perhaps none of our pages': no stop holds it
 }
 
-// open makes the session known, so that its events have a place to go.
-func (c *conn) open(id string, onEvent func(string, []byte)) *session {
-	s := &session{conn: c, id: id, onEvent: onEvent}
+// ID is Chrome's name for the session.
+func (s *Session) ID() string { return s.id }
+
+// Theirs reports that it is of a person's Chrome and perhaps of none of our pages.
+func (s *Session) Theirs() bool { return s.theirs }
+
+// Sessions returns the sessions that are known.
+func (c *Conn) Sessions() []*Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Values(c.sessions))
+}
+
+// Open makes the session known, so that its events have a place to go.
+func (c *Conn) Open(id string, onEvent func(string, []byte)) *Session {
+	s := &Session{conn: c, id: id, onEvent: onEvent}
 	c.mu.Lock()
 	c.sessions[id] = s
 	c.mu.Unlock()
 	return s
 }
 
-// openTheirs is open for what may be a person's own.
-func (c *conn) openTheirs(id string, onEvent func(string, []byte)) *session {
-	s := &session{conn: c, id: id, onEvent: onEvent, theirs: true}
+// OpenTheirs is Open for what may be a person's own.
+func (c *Conn) OpenTheirs(id string, onEvent func(string, []byte)) *Session {
+	s := &Session{conn: c, id: id, onEvent: onEvent, theirs: true}
 	c.mu.Lock()
 	c.sessions[id] = s
 	c.mu.Unlock()
 	return s
 }
 
-// openWorker makes the session of a worker known, which runs under another's page.
-func (c *conn) openWorker(under *session, id string, onEvent func(string, []byte)) *session {
-	s := &session{conn: c, id: id, onEvent: onEvent, under: under}
+// OpenWorker makes the session of a worker known, which runs under another's page.
+func (c *Conn) OpenWorker(under *Session, id string, onEvent func(string, []byte)) *Session {
+	s := &Session{conn: c, id: id, onEvent: onEvent, under: under}
 	c.mu.Lock()
 	c.sessions[id] = s
 	c.mu.Unlock()
 	return s
 }
 
-// forget drops an ended session, and those of its workers.
-func (c *conn) forget(id string) {
+// Forget drops an ended session, and those of its workers.
+func (c *Conn) Forget(id string) {
 	c.mu.Lock()
 	delete(c.sessions, id)
 	for other, s := range c.sessions {
@@ -187,27 +205,27 @@ func (c *conn) forget(id string) {
 	c.mu.Unlock()
 }
 
-// abandon ends every wait for a session that ended or crashed: Chrome may never
+// Abandon ends every wait for a session that ended or crashed: Chrome may never
 // answer.
-func (c *conn) abandon(id string) {
+func (c *Conn) Abandon(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for n, p := range c.pending {
 		if p.session == id {
-			p.err = &protocolError{p.method, 0, "Inspected target navigated or closed"}
+			p.err = &ProtocolError{p.method, 0, "Inspected target navigated or closed"}
 			delete(c.pending, n)
 			close(p.done)
 		}
 	}
 }
 
-// root is the session of the browser itself.
-func (c *conn) root() *session { return &session{conn: c} }
+// Root is the session of the browser itself.
+func (c *Conn) Root() *Session { return &Session{conn: c} }
 
-// pending is a command on its way. Its fields are valid after done is closed; both result
+// Pending is a command on its way. Its fields are valid after done is closed; both result
 // and err empty then mean that the connection ended.
-type pending struct {
-	conn    *conn
+type Pending struct {
+	conn    *Conn
 	id      int64
 	method  string
 	session string
@@ -216,23 +234,23 @@ type pending struct {
 	err     error // Chrome's refusal, or why there is no answer
 }
 
-// protocolError is Chrome's refusal of a command.
-type protocolError struct {
-	method  string
-	code    int64
-	message string
+// ProtocolError is Chrome's refusal of a command.
+type ProtocolError struct {
+	Method  string
+	Code    int64
+	Message string
 }
 
-func (e *protocolError) Error() string {
-	return fmt.Sprintf("%s: %s (%d)", e.method, e.message, e.code)
+func (e *ProtocolError) Error() string {
+	return fmt.Sprintf("%s: %s (%d)", e.Method, e.Message, e.Code)
 }
 
-// send queues a command and returns at once, unless the queue is full: then it
+// Send queues a command and returns at once, unless the queue is full: then it
 // waits for room until ctx ends. Commands of one goroutine stay in order.
-func (s *session) send(ctx context.Context, method string, params any) *pending {
+func (s *Session) Send(ctx context.Context, method string, params any) *Pending {
 	c := s.conn
-	p := &pending{conn: c, method: method, session: s.id, done: make(chan struct{})}
-	refuse := func(err error) *pending {
+	p := &Pending{conn: c, method: method, session: s.id, done: make(chan struct{})}
+	refuse := func(err error) *Pending {
 		p.err = err
 		close(p.done)
 		return p
@@ -270,7 +288,7 @@ func (s *session) send(ctx context.Context, method string, params any) *pending 
 
 // drop forgets a command nobody waits for any more; it reports whether the
 // command was still open.
-func (c *conn) drop(p *pending) bool {
+func (c *Conn) drop(p *Pending) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, open := c.pending[p.id]
@@ -278,8 +296,11 @@ func (c *conn) drop(p *pending) bool {
 	return open
 }
 
-// answered reports whether the answer is there.
-func (p *pending) answered() bool {
+// Done is closed when the answer is there, or will not come.
+func (p *Pending) Done() <-chan struct{} { return p.done }
+
+// Answered reports whether the answer is there.
+func (p *Pending) Answered() bool {
 	select {
 	case <-p.done:
 		return true
@@ -288,8 +309,8 @@ func (p *pending) answered() bool {
 	}
 }
 
-// wait returns the raw result of the command, or why there is none.
-func (p *pending) wait(ctx context.Context) ([]byte, error) {
+// Wait returns the raw result of the command, or why there is none.
+func (p *Pending) Wait(ctx context.Context) ([]byte, error) {
 	select {
 	case <-p.done:
 	case <-ctx.Done():
@@ -314,17 +335,17 @@ func (p *pending) wait(ctx context.Context) ([]byte, error) {
 	return p.result, nil
 }
 
-// reply is a typed pending command.
-type reply[R any] struct{ *pending }
+// Reply is a typed pending command.
+type Reply[R any] struct{ *Pending }
 
-// start queues a typed command; see send.
-func start[P, R any](ctx context.Context, s *session, cmd cdp.Command[P, R], params P) reply[R] {
-	return reply[R]{s.send(ctx, cmd.Method, &params)}
+// Start queues a typed command; see Send.
+func Start[P, R any](ctx context.Context, s *Session, cmd cdp.Command[P, R], params P) Reply[R] {
+	return Reply[R]{s.Send(ctx, cmd.Method, &params)}
 }
 
-// get waits for the answer and decodes it.
-func (r reply[R]) get(ctx context.Context) (result R, err error) {
-	raw, err := r.wait(ctx)
+// Get waits for the answer and decodes it.
+func (r Reply[R]) Get(ctx context.Context) (result R, err error) {
+	raw, err := r.Wait(ctx)
 	if err != nil || raw == nil {
 		return result, err
 	}
@@ -334,10 +355,7 @@ func (r reply[R]) get(ctx context.Context) (result R, err error) {
 	return result, nil
 }
 
-// do is start and get.
-func do[P, R any](ctx context.Context, s *session, cmd cdp.Command[P, R], params P) (R, error) {
-	return start(ctx, s, cmd, params).get(ctx)
+// Do is Start and Get.
+func Do[P, R any](ctx context.Context, s *Session, cmd cdp.Command[P, R], params P) (R, error) {
+	return Start(ctx, s, cmd, params).Get(ctx)
 }
-
-// ptr returns optional booleans of the protocol their address.
-func ptr[T any](v T) *T { return &v }

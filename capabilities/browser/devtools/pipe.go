@@ -1,4 +1,4 @@
-package browser
+package devtools
 
 import (
 	"bufio"
@@ -9,13 +9,13 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// maxMessage bounds one message from Chrome before it is held in memory: a
+// MaxMessage bounds one message from Chrome before it is held in memory: a
 // full-page image in base64 is the largest there is.
-const maxMessage = 96 << 20
+const MaxMessage = 96 << 20
 
-// overPipe is Chrome's debugging pipe as a transport: JSON messages, each ended by a zero
+// OverPipe is Chrome's debugging pipe as a transport: JSON messages, each ended by a zero
 // byte, both ways. Closing the transport does nothing: the pipe is the process's.
-func overPipe(out io.Reader, in io.Writer) chromedp.Transport {
+func OverPipe(out io.Reader, in io.Writer) chromedp.Transport {
 	return chromedp.NewPipeConn(&bounded{r: bufio.NewReaderSize(out, 64<<10)}, unclosed{in})
 }
 
@@ -32,8 +32,8 @@ func (b *bounded) Read(p []byte) (int, error) {
 	} else {
 		b.held += n
 	}
-	if b.held > maxMessage {
-		return 0, fmt.Errorf("the browser sent a message larger than %d bytes", maxMessage)
+	if b.held > MaxMessage {
+		return 0, fmt.Errorf("the browser sent a message larger than %d bytes", MaxMessage)
 	}
 	return n, err
 }
