@@ -18,6 +18,7 @@ import (
 	"github.com/handrail-dev/handrail/cmd/handrail/consent"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/cmd/handrail/invoke"
+	"github.com/handrail-dev/handrail/cmd/handrail/lane"
 	"github.com/handrail-dev/handrail/cmd/handrail/provider"
 	"github.com/handrail-dev/handrail/cmd/handrail/record"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
@@ -106,12 +107,13 @@ func newRootCmd() *cobra.Command {
 	add(groupRun, newUpCmd(), newGatewayCmd(), newNodeCmd())
 	add(groupUse, invoke.NewCallCmd(), newRunCmd(), newChatCmd(), newWorkerCmd(), tools.NewToolsCmd(), tools.NewSkillsCmd(), newMCPCmd(),
 		newConnectCmd(), newSuiteCmd(), newCICmd())
-	add(groupManage, roster.NewPairCmd(), roster.NewNodesCmd(), newLaneCmd(), access.NewTokenCmd(), access.NewUserCmd(), access.NewLoginCmd(),
-		access.NewSecretCmd(), provider.NewProviderCmd(), roster.NewSatelliteCmd(newSatelliteJoinCmd(), newSatelliteRunCmd()),
-		consent.NewApprovalsCmd(), consent.NewApproveCmd(), consent.NewDenyCmd(), consent.NewTUICmd(), consent.NewTasksCmd(),
-		record.NewCallsCmd(), newTurnsCmd(), newJobsCmd(), newMemoryCmd(), invoke.NewArtifactsCmd(), consent.NewGrantCmd(), newStopCmd(),
-		newResumeCmd(), rules.NewPolicyCmd(), record.NewDriftCmd(), record.NewLedgerCmd(), newStatusCmd(), newDoctorCmd(),
-		newBackupCmd(), newRestoreCmd())
+	add(groupManage, roster.NewPairCmd(), roster.NewNodesCmd(), lane.NewLaneCmd(), access.NewTokenCmd(), access.NewUserCmd(),
+		access.NewLoginCmd(), access.NewSecretCmd(), provider.NewProviderCmd(),
+		roster.NewSatelliteCmd(newSatelliteJoinCmd(), newSatelliteRunCmd()), consent.NewApprovalsCmd(), consent.NewApproveCmd(),
+		consent.NewDenyCmd(), consent.NewTUICmd(), consent.NewTasksCmd(), record.NewCallsCmd(), newTurnsCmd(), newJobsCmd(),
+		newMemoryCmd(), invoke.NewArtifactsCmd(), consent.NewGrantCmd(), consent.NewStopCmd(), consent.NewResumeCmd(),
+		rules.NewPolicyCmd(), record.NewDriftCmd(), record.NewLedgerCmd(), newStatusCmd(), newDoctorCmd(), newBackupCmd(),
+		newRestoreCmd())
 	root.AddCommand(newVersionCmd(), newCISiteCmd())
 	root.InitDefaultCompletionCmd("completion") // with a command's name it is made although none is called yet
 	wrapArgs(root)

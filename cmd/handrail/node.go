@@ -10,6 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/device"
 	"github.com/handrail-dev/handrail/cmd/handrail/roster"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
@@ -40,8 +41,7 @@ func newNodeCmd() *cobra.Command {
 		return a.Run(cmd.Context())
 	}
 	roster.AddNodeAdminCmds(cmd)
-	addStopCmds(cmd)
-	addWordCmds(cmd)
+	device.AddCmds(cmd)
 	cmd.AddCommand(newJoinCmd(offered))
 	return cmd
 }

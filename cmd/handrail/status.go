@@ -17,24 +17,24 @@ import (
 // statusView is what 'handrail status --json' prints. A field is there only if the token
 // may know it.
 type statusView struct {
-	Up       bool      `json:"up"`
-	Why      string    `json:"why,omitempty"` // it is not
-	Address  string    `json:"address,omitempty"`
-	Site     string    `json:"site_id,omitempty"`
-	Version  string    `json:"version"`                   // of this program
-	Gateway  string    `json:"gateway_version,omitempty"` // of the one that answers
-	Since    time.Time `json:"started_at,omitzero"`
-	Stopped  string    `json:"stopped,omitempty"`   // by whom and since when; "" if nothing is
-	ReadOnly bool      `json:"read_only,omitempty"` // the gateway's disk is full
-	Waiting  int       `json:"waiting"`             // questions
-	Running  int       `json:"running"`             // calls
-	Devices  []device  `json:"devices"`
-	Clients  []peer    `json:"clients"`
-	QUIC     string    `json:"quic_address,omitempty"`
-	Problems []string  `json:"problems,omitempty"` // what could not be asked
+	Up       bool         `json:"up"`
+	Why      string       `json:"why,omitempty"` // it is not
+	Address  string       `json:"address,omitempty"`
+	Site     string       `json:"site_id,omitempty"`
+	Version  string       `json:"version"`                   // of this program
+	Gateway  string       `json:"gateway_version,omitempty"` // of the one that answers
+	Since    time.Time    `json:"started_at,omitzero"`
+	Stopped  string       `json:"stopped,omitempty"`   // by whom and since when; "" if nothing is
+	ReadOnly bool         `json:"read_only,omitempty"` // the gateway's disk is full
+	Waiting  int          `json:"waiting"`             // questions
+	Running  int          `json:"running"`             // calls
+	Devices  []deviceView `json:"devices"`
+	Clients  []peer       `json:"clients"`
+	QUIC     string       `json:"quic_address,omitempty"`
+	Problems []string     `json:"problems,omitempty"` // what could not be asked
 }
 
-type device struct {
+type deviceView struct {
 	Node    string `json:"node_id"`
 	Label   string `json:"label,omitempty"`
 	State   string `json:"state"` // connected, stopped, away, pending
@@ -81,7 +81,7 @@ func newStatusCmd() *cobra.Command {
 
 // readStatus asks the gateway. The error says that none answers.
 func readStatus(cmd *cobra.Command) (statusView, error) {
-	s := statusView{Version: programVersion(), Devices: []device{}, Clients: []peer{}}
+	s := statusView{Version: programVersion(), Devices: []deviceView{}, Clients: []peer{}}
 	c, err := remote.Find(cmd)
 	var status struct {
 		Site    string    `json:"site_id"`
@@ -158,8 +158,8 @@ func readStatus(cmd *cobra.Command) (statusView, error) {
 }
 
 // deviceOf returns a node as the status shows it; false if it is none of this site any more.
-func deviceOf(n remote.Node) (device, bool) {
-	d := device{Node: string(n.ID), Label: n.Label, State: "away", Tools: len(n.Capabilities), Version: n.Agent}
+func deviceOf(n remote.Node) (deviceView, bool) {
+	d := deviceView{Node: string(n.ID), Label: n.Label, State: "away", Tools: len(n.Capabilities), Version: n.Agent}
 	switch {
 	case n.State == "pending":
 		d.State = "pending"

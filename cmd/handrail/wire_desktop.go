@@ -4,20 +4,15 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/handrail-dev/handrail/agent"
 	"github.com/handrail-dev/handrail/agent/media"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/desktop"
-	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/platform"
 	session "github.com/handrail-dev/handrail/platform/desktop"
@@ -182,40 +177,4 @@ func (c desktopConfig) answers(hs []capabilities.Handler) (hear func(context.Con
 // localDesktop opens the desktop of the session that this process belongs to.
 func localDesktop(log *slog.Logger) platform.DesktopOpener {
 	return session.New(session.Options{Log: log})
-}
-
-// addStopCmds adds the device's own stop switch, which needs no gateway.
-func addStopCmds(parent *cobra.Command) {
-	parent.AddCommand(newNodeStatusCmd())
-	for _, c := range []struct {
-		use, short, done string
-		on               bool
-	}{
-		{"stop", "Stop this device: running calls end, and none starts", "Stopped", true},
-		{"resume", "Let calls run on this device again", "Resumed", false},
-	} {
-		parent.AddCommand(&cobra.Command{
-			Use: c.use, Short: c.short, Args: cobra.NoArgs,
-			Long: c.short + ".\nThis is the stop switch of the device that the command is run on. It needs no gateway, outlives restarts, and\n" +
-				"is the one that the stop keys pull. A node that runs heeds it within half a second, and before its next call.",
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				data, err := datadir.Of(cmd)
-				if err != nil {
-					return err
-				}
-				if _, err := os.Stat(data.Node()); errors.Is(err, fs.ErrNotExist) {
-					return capabilities.Errorf(capabilities.CodeNotFound, "no device keeps its data in %s", data).
-						WithHint("Give the --data that 'handrail node' or 'handrail up' was started with here.")
-				}
-				if err := agent.SetStop(data.Node(), c.on); err != nil {
-					return err
-				}
-				if terminal.FlagsOf(cmd).JSON {
-					return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]bool{"stopped": c.on})
-				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s this device.\n", c.done)
-				return nil
-			},
-		})
-	}
 }

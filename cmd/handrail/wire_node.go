@@ -15,9 +15,11 @@ import (
 
 	"github.com/handrail-dev/handrail/agent"
 	"github.com/handrail-dev/handrail/agent/link"
+	"github.com/handrail-dev/handrail/agent/owner"
 	"github.com/handrail-dev/handrail/agent/provider"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/pairing"
 	"github.com/handrail-dev/handrail/platform"
@@ -364,4 +366,30 @@ func joinLocal(ctx context.Context, data datadir.Dir, site capabilities.SiteID, 
 		return "", err
 	}
 	return id.Node, nil
+}
+
+// ownerHosts has the browser itself keep to the owner's hosts, so that links,
+// redirects and what pages load are held to them as calls are. It is read when the
+// node starts; calls are held to a changed file at once.
+func ownerHosts(data datadir.Dir, c *browserConfig) error {
+	text, err := os.ReadFile(data.Node(owner.FileName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	cat, err := catalog.Embedded()
+	if err != nil {
+		return err
+	}
+	f, err := owner.Parse(text, cat)
+	if err != nil {
+		return err
+	}
+	c.BlockDomains = append(slices.Clone(c.BlockDomains), f.Domains.Never...)
+	if len(c.AllowDomains) == 0 { // two lists of "only these" cannot be joined here; calls are held to both
+		c.AllowDomains = slices.Clone(f.Domains.Only)
+	}
+	return nil
 }

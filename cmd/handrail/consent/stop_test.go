@@ -1,4 +1,4 @@
-package main
+package consent
 
 import (
 	"net/http/httptest"

@@ -1,10 +1,9 @@
-package main
+package device
 
 import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"os/user"
@@ -26,11 +25,12 @@ import (
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
-// addWordCmds adds what the device's owner says and reads on the device itself; none
-// of it needs a gateway. parent has 'approve' and 'deny' for a gateway's nodes
+// AddCmds adds what the device's owner says and reads on the device itself; none of it needs a
+// gateway. parent has 'approve' and 'deny' for a gateway's nodes
 // already: with a question's ID they are the owner's.
-func addWordCmds(parent *cobra.Command) {
-	parent.AddCommand(newNodeApprovalsCmd(), newNodeRulesCmd(), newNodeLogCmd(), newNodeReportCmd())
+func AddCmds(parent *cobra.Command) {
+	parent.AddCommand(newApprovalsCmd(), newRulesCmd(), newLogCmd(), newReportCmd(), newStatusCmd())
+	addStopCmds(parent)
 	for _, cmd := range parent.Commands() {
 		if name := cmd.Name(); name == "approve" || name == "deny" {
 			alsoAnswers(cmd, name == "approve")
@@ -66,7 +66,7 @@ func alsoAnswers(cmd *cobra.Command, approve bool) {
 	}
 }
 
-func newNodeApprovalsCmd() *cobra.Command {
+func newApprovalsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approvals",
 		Short: "List what this device asks its owner now",
@@ -165,7 +165,7 @@ func accountName() string {
 	return ""
 }
 
-func newNodeRulesCmd() *cobra.Command {
+func newRulesCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rules",
 		Short: "Show what the owner of this device allows, asks about or never allows",
@@ -235,7 +235,7 @@ func newNodeRulesCmd() *cobra.Command {
 	}
 }
 
-func newNodeLogCmd() *cobra.Command {
+func newLogCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "Show what this device recorded of calls, and that nothing of it was changed",
@@ -342,30 +342,4 @@ func exportNodeLog(cmd *cobra.Command, data datadir.Dir, name, dir, file string)
 		return err
 	}
 	return remote.Confirmed(cmd, nil, "The log of %s is in %s.", name, file)
-}
-
-// ownerHosts has the browser itself keep to the owner's hosts, so that links,
-// redirects and what pages load are held to them as calls are. It is read when the
-// node starts; calls are held to a changed file at once.
-func ownerHosts(data datadir.Dir, c *browserConfig) error {
-	text, err := os.ReadFile(data.Node(owner.FileName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	cat, err := catalog.Embedded()
-	if err != nil {
-		return err
-	}
-	f, err := owner.Parse(text, cat)
-	if err != nil {
-		return err
-	}
-	c.BlockDomains = append(slices.Clone(c.BlockDomains), f.Domains.Never...)
-	if len(c.AllowDomains) == 0 { // two lists of "only these" cannot be joined here; calls are held to both
-		c.AllowDomains = slices.Clone(f.Domains.Only)
-	}
-	return nil
 }

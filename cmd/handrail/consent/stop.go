@@ -1,4 +1,4 @@
-package main
+package consent
 
 import (
 	"encoding/json"
@@ -15,7 +15,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
-func newStopCmd() *cobra.Command {
+// NewStopCmd returns the command that stops nodes.
+func NewStopCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop",
 		Short: "Stop everything: running calls end, grants are revoked, nothing begins",
@@ -36,7 +37,8 @@ func newStopCmd() *cobra.Command {
 	return cmd
 }
 
-func newResumeCmd() *cobra.Command {
+// NewResumeCmd returns the command that lets them go on.
+func NewResumeCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume",
 		Short: "Let calls run again after 'handrail stop'",

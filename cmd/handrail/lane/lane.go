@@ -1,4 +1,4 @@
-package main
+package lane
 
 import (
 	"fmt"
@@ -13,7 +13,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
-func newLaneCmd() *cobra.Command {
+// NewLaneCmd returns the commands about lanes.
+func NewLaneCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lane",
 		Short: "See and record lanes, and attach nodes to them",

@@ -1,4 +1,4 @@
-package main
+package device
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
-func newNodeStatusCmd() *cobra.Command {
+func newStatusCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Say what this device is being used for now",

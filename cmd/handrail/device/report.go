@@ -1,4 +1,4 @@
-package main
+package device
 
 import (
 	"fmt"
@@ -62,7 +62,7 @@ type reportStop struct {
 	By      string    `json:"by"` // device or gateway
 }
 
-func newNodeReportCmd() *cobra.Command {
+func newReportCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Say in plain words what was used on this device, when, and by whom",
