@@ -92,9 +92,5 @@ func (a approvals) file(name, text string) error {
 // program addresses what a provider's tools are carried out by: how it is started or reached, with
 // what that may touch.
 func (g *Gateway) program(provider string) string {
-	p, err := g.Providers.Get(provider)
-	if err != nil {
-		return provider
-	}
-	return p.Provider.Hash()
+	return g.Providers.Program(provider)
 }

@@ -61,11 +61,12 @@ func (g *Gateway) recordDraft(tx *store.Tx, d rules.Draft) error {
 }
 
 // followRules tells who watches tools and nodes that another policy is in force, or that
-// other tools are registered.
+// other tools are registered. Questions of before are closed.
 func (g *Gateway) followRules(ctx context.Context) error {
 	for {
 		rules, tools := g.Rulebook.Changed(), g.Registry.Changed()
 		g.Nodes.Nudge() // after the signals were taken, so that no change is missed
+		g.Consent.Supersede()
 		select {
 		case <-ctx.Done():
 			return nil

@@ -241,7 +241,8 @@ func TestTextIsPlain(t *testing.T) {
 	}
 }
 
-// Each tool declares what it needs (S2-25); policy and the node's owner rely on these.
+// Each tool declares what it needs (S2-25), in one manifest for its action (S1-01); policy and the
+// node's owner rely on these.
 func TestManifests(t *testing.T) {
 	keys := func(id capabilities.ToolID) []string { return mustGet(t, id).Manifest.Keys() }
 	for id, want := range map[capabilities.ToolID]string{
@@ -267,8 +268,16 @@ func TestManifests(t *testing.T) {
 			t.Errorf("%s: %q, want %q", id, got, want)
 		}
 	}
+	manifests := map[string]bool{}
 	for _, d := range embeddedCatalog(t).All() {
 		family := d.Tool.Family()
+		if manifests[string(d.Tool)] || manifests[d.Tool.WireName()] {
+			t.Errorf("%s has two manifests", d.Tool)
+		}
+		manifests[string(d.Tool)], manifests[d.Tool.WireName()] = true, true
+		if by, ok := embeddedCatalog(t).Get(d.Tool); !ok || by != d {
+			t.Errorf("%s is described elsewhere, too", d.Tool)
+		}
 		switch family {
 		case "desktop", "location", "camera", "audio":
 			if d.Defaults.Isolation != capabilities.ClassSession || !d.Defaults.RequiresApproval {

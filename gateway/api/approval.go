@@ -47,7 +47,7 @@ type Approval struct {
 	// By, Reason, Closed and Answered say how it ended; empty while it is pending.
 	By     capabilities.PrincipalID `json:"answered_by,omitempty"`
 	Reason string                   `json:"reason,omitempty"`
-	// of state closed: cancelled, lane_ended, token_revoked, stopped or restarted
+	// of state closed: cancelled, lane_ended, token_revoked, stopped, restarted or superseded
 	Closed   string    `json:"closed_because,omitempty"`
 	Answered time.Time `json:"answered_at,omitzero"`
 	Question *Told     `json:"question,omitempty"` // for those who may answer, while it is open

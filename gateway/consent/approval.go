@@ -105,6 +105,7 @@ const (
 	ClosedToken     Closure = "token_revoked" // its caller has no token any more
 	ClosedStopped   Closure = "stopped"       // everything, or its device, was stopped
 	ClosedRestarted Closure = "restarted"     // the gateway ended; the same call asks anew
+	ClosedPolicy    Closure = "superseded"    // another policy is in force, by which its call is decided anew
 )
 
 // Approval is a question as people see it; gateway/api has what surfaces say of it.
@@ -226,7 +227,7 @@ func (a *Ask) key(args []byte) string {
 // Await returns the grant that the call goes on with: a live one, or the one that a person gives
 // now; Ended is told when that call is over. CodeApprovalPending if nobody answered in time, after
 // which the identical call joins the same question; CodeConsentDenied; CodeConsentUnavailable
-// where nobody is asked.
+// where nobody is asked; CodeConflict where another policy came into force.
 func (c *Consent) Await(ctx context.Context, a Ask) (Permit, error) {
 	args := c.digest(a.Args)
 	patience := max(c.opts.Wait, 0)
@@ -316,7 +317,11 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 			return p, nil
 		}
 	}
-	if err := c.roomLocked(a.Principal, now); err != nil {
+	err := c.roomLocked(a.Principal, now)
+	if a.Snapshot != c.opts.Snapshot() { // Supersede did not see it, and no yes would count
+		err = superseded()
+	}
+	if err != nil {
 		c.mu.Unlock()
 		return nil, err
 	}
@@ -339,7 +344,7 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 		"lane", a.Lane)
 	<-looked // who is told of the question now sees all of it
 	// A caller that leaves meanwhile closes it then: what was shown to people is written down.
-	err := c.opts.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
+	err = c.opts.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
 		if err := noteIn(tx, &asked); err != nil {
 			return err
 		}

@@ -140,6 +140,20 @@ func (c *Consent) TokenRevoked(token string) {
 	})
 }
 
+// superseded is why a call is not asked about any more: the policy that it was decided by is not in
+// force. It is decided anew, or made again.
+func superseded() *capabilities.Error {
+	return capabilities.Errorf(capabilities.CodeConflict, "Nobody is asked any more: %s.", ClosedPolicy.words()).
+		WithHint("Call again: it is judged by the policy of now.")
+}
+
+// Supersede closes the questions that were asked under another policy than the one in force: no yes
+// to them would count. The questions of a provider's program rest on no policy.
+func (c *Consent) Supersede() {
+	now := c.opts.Snapshot()
+	c.close(ClosedPolicy, func(p *approval) bool { return p.Form == nil && p.Snapshot != now })
+}
+
 // close ends the questions that nobody wants an answer to, and writes that down. An answer
 // that came first counts, as ever.
 func (c *Consent) close(why Closure, gone func(*approval) bool) {
@@ -150,11 +164,14 @@ func (c *Consent) close(why Closure, gone func(*approval) bool) {
 			continue
 		}
 		p.Closed = why
-		code := capabilities.CodeCancelled
-		if why == ClosedToken {
-			code = capabilities.CodeUnauthenticated
+		switch why {
+		case ClosedPolicy:
+			p.no = superseded()
+		case ClosedToken:
+			p.no = capabilities.Errorf(capabilities.CodeUnauthenticated, "Nobody is asked any more: %s.", why.words())
+		default:
+			p.no = capabilities.Errorf(capabilities.CodeCancelled, "Nobody is asked any more: %s.", why.words())
 		}
-		p.no = capabilities.Errorf(code, "Nobody is asked any more: %s.", why.words())
 		c.endLocked(p, StateClosed, c.opts.Now())
 		closed = append(closed, p.Approval)
 	}
@@ -183,6 +200,8 @@ func (w Closure) words() string {
 		return "everything, or its device, was stopped"
 	case ClosedRestarted:
 		return "the gateway restarted"
+	case ClosedPolicy:
+		return "another policy is in force"
 	}
 	return "its call was cancelled"
 }

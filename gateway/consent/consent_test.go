@@ -166,13 +166,18 @@ func TestLateApproval(t *testing.T) {
 	for what, change := range map[string]func(*consent.Ask){
 		"principal": func(a *consent.Ask) { a.Principal = "other" }, "tool": func(a *consent.Ask) { a.Tool = "tool.desktop.mouse" },
 		"node": func(a *consent.Ask) { a.Node = "n2" }, "lane": func(a *consent.Ask) { a.Lane = "l2" },
-		"arguments": func(a *consent.Ask) { a.Args = []byte(`{"a":2}`) }, "policy": func(a *consent.Ask) { a.Snapshot = "p2" },
+		"arguments": func(a *consent.Ask) { a.Args = []byte(`{"a":2}`) },
 	} {
 		a := ask()
 		change(&a)
 		if o := <-r.await(a); !is(o.err, capabilities.CodeApprovalPending) {
 			t.Errorf("another %s: %+v", what, o)
 		}
+	}
+	other := ask()
+	other.Snapshot = "p2" // not the one in force: no yes would count, so nobody is asked
+	if o := <-r.await(other); !is(o.err, capabilities.CodeConflict) {
+		t.Errorf("another policy: %+v", o)
 	}
 	if o := <-r.await(ask()); o.err != nil {
 		t.Errorf("%+v", o)
@@ -294,6 +299,13 @@ func TestWhatCanNotBeGranted(t *testing.T) {
 	r.mu.Unlock()
 	if _, err := r.Answer(t.Context(), w.ID, consent.Answer{Allow: true, By: "anna"}); !is(err, capabilities.CodeConflict) {
 		t.Errorf("an answer under another policy: %v", err)
+	}
+	r.Supersede()
+	if all := r.Approvals(); len(all) != 0 {
+		t.Errorf("asked under another policy, and open: %+v", all)
+	}
+	if now, err := r.Approval(w.ID); err != nil || now.State != consent.StateClosed || now.Closed != consent.ClosedPolicy {
+		t.Errorf("%+v %v", now, err)
 	}
 }
 

@@ -54,7 +54,11 @@ func (c *Consent) openRunning(ctx context.Context, r *Running, p *approval, body
 		c.mu.Unlock()
 		return false, nil
 	}
-	if err := c.roomLocked(r.Principal, p.Created); err != nil {
+	err := c.roomLocked(r.Principal, p.Created)
+	if p.Form == nil && p.Snapshot != c.opts.Snapshot() { // the call runs under an earlier policy
+		err = superseded()
+	}
+	if err != nil {
 		c.mu.Unlock()
 		return false, err
 	}
@@ -63,7 +67,7 @@ func (c *Consent) openRunning(ctx context.Context, r *Running, p *approval, body
 	c.tellLocked()
 	c.mu.Unlock()
 	log.Info("consent.asks", "principal", r.Principal, "node", r.Node, "lane", r.Lane)
-	err := c.opts.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
+	err = c.opts.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
 		return c.opts.Record(tx, "gateway.approval.asked", r.Principal, body)
 	})
 	if err != nil {

@@ -42,6 +42,13 @@ func (d *Dispatcher) permit(ctx context.Context, v *decided, x *execution.Execut
 		return nil, err
 	}
 	p, err := d.ask(ctx, v, x, within, held)
+	// Another policy came into force while a person was asked. A step has its parent's policy.
+	for within == nil && err != nil && err.Code == capabilities.CodeConflict && d.opts.Policy() != v.engine {
+		if v, err = d.decideAnew(v); err != nil {
+			return nil, err
+		}
+		p, err = d.ask(ctx, v, x, within, held)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -64,6 +64,7 @@ func (d *Dispatcher) place(ctx context.Context, q *resolved) (*routed, *capabili
 			n.node = nodeByID(roster, selection.Node)
 			n.ready = n.node.Readiness[capability]
 			q.goesTo(n.node, n.ready, selection.Routing(q.args.NodeID))
+			q.decision.Runner = n.runner(d.opts.Program).Fingerprint()
 			q.passed(capabilities.HopPlace)
 			return n, nil
 		}

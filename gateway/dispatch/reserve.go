@@ -57,12 +57,17 @@ func (w *waiter) yield(ctx context.Context, v *decided) (*decided, *capabilities
 			return nil, err
 		}
 	}
-	if err := w.d.halted(); err != nil {
+	return w.d.decideAnew(v)
+}
+
+// decideAnew is the decision by the policy of now, after a wait.
+func (d *Dispatcher) decideAnew(v *decided) (*decided, *capabilities.Error) {
+	if err := d.halted(); err != nil {
 		return nil, err
 	}
 	anew := *v.routed
-	anew.engine, anew.last = w.d.opts.Policy(), policy.Decision{}
-	return w.d.decide(&anew)
+	anew.engine, anew.last = d.opts.Policy(), policy.Decision{}
+	return d.decide(&anew)
 }
 
 // occupy counts p in on its node, right before its commit. A person who took the node over

@@ -174,6 +174,7 @@ func (s *steps) place(q *resolved) (*routed, *capabilities.Error) {
 	}
 	n.ready = n.node.Readiness[capability]
 	q.goesTo(n.node, n.ready, p.routing)
+	q.decision.Runner = n.runner(s.d.opts.Program).Fingerprint()
 	q.passed(capabilities.HopPlace)
 	return n, nil
 }

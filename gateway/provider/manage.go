@@ -293,6 +293,7 @@ func (b *Book) remove(ctx context.Context, who dispatch.Caller, name string) (ca
 	}
 	b.mu.Lock()
 	delete(b.all, name)
+	delete(b.programs, name)
 	b.mu.Unlock()
 	return p.Host, nil
 }

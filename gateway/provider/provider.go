@@ -122,8 +122,15 @@ type Book struct {
 	adding   map[string]bool              // names that are asked about before there is a record
 	fresh    map[capabilities.ToolID]bool // approved anew; their host may not have said so yet
 
-	mu  sync.Mutex
-	all map[string]*Provider
+	mu       sync.Mutex
+	all      map[string]*Provider
+	programs map[string]program
+}
+
+// program is the address of a provider's record, which is long to work out.
+type program struct {
+	of   *Provider
+	hash string
 }
 
 // Provider is one provider with its tools. A copy that was handed out never changes.
@@ -182,7 +189,8 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 		o.Allow = func(context.Context, capabilities.PrincipalID, capabilities.NodeID, string) error { return nil }
 	}
 	b := &Book{
-		opts: o, all: map[string]*Provider{}, late: map[telling]*untold{}, lines: map[telling]*line{}, adding: map[string]bool{},
+		opts: o, all: map[string]*Provider{}, programs: map[string]program{},
+		late: map[telling]*untold{}, lines: map[telling]*line{}, adding: map[string]bool{},
 		wake: make(chan struct{}, 1), fresh: map[capabilities.ToolID]bool{},
 	}
 	if err := errors.Join(b.load(ctx), b.owed(ctx)); err != nil {
@@ -350,6 +358,25 @@ func (b *Book) Get(name string) (Provider, error) {
 	}
 	return Provider{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no provider %.32q", name).
 		WithAction(capabilities.Action{Key: capabilities.ActionListProviders}, "Name one of those there are.")
+}
+
+// Program addresses what carries a provider's tools out, by all of its record (S1-52); its name if
+// there is no such provider.
+func (b *Book) Program(name string) string {
+	b.mu.Lock()
+	p, known := b.all[name], b.programs[name]
+	b.mu.Unlock()
+	if p == nil {
+		return name
+	}
+	if known.of == p {
+		return known.hash
+	}
+	known = program{p, p.Provider.Hash()}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.programs[name] = known
+	return known.hash
 }
 
 // Tool finds a tool of a provider by its ID: CodeUnknownTool.

@@ -145,7 +145,8 @@ func (r *runner) check(ctx context.Context, one *Task, roster <-chan struct{}) {
 	var refusal *capabilities.Error
 	anew := false
 	switch {
-	case err != nil || a.Closed == consent.ClosedRestarted: // gone with an earlier process: it is asked again
+	case err != nil || a.Closed == consent.ClosedRestarted || a.Closed == consent.ClosedPolicy:
+		// Gone with an earlier process, or with an earlier policy: it is asked again.
 		if r.asks[one.ID] == nil {
 			r.asks[one.ID] = &retries{}
 		}

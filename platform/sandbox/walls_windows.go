@@ -284,33 +284,6 @@ func (m *measure) heard() (names []string, all bool, err error) {
 	return names, n == 0, nil
 }
 
-// changed reads the names of a list of FILE_NOTIFY_INFORMATION.
-//
-//	 0      4        8        12
-//	+------+--------+--------+------------------+
-//	| next | action | length | name in UTF-16   |
-//	| u32  | u32    | u32    | length bytes     |
-//	+------+--------+--------+------------------+
-func changed(list []byte) (names []string) {
-	u32 := func(b []byte) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24 }
-	for len(list) >= 12 {
-		next, length := u32(list), u32(list[8:])
-		if uint64(length) > uint64(len(list)-12) {
-			return names
-		}
-		text := make([]uint16, length/2)
-		for i := range text {
-			text[i] = uint16(list[12+2*i]) | uint16(list[13+2*i])<<8
-		}
-		names = append(names, windows.UTF16ToString(text))
-		if next == 0 || uint64(next) > uint64(len(list)) {
-			return names
-		}
-		list = list[next:]
-	}
-	return names
-}
-
 // below lists the files of a folder, without following links.
 func below(dir string) (names []string) {
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

@@ -60,16 +60,6 @@ func TestEnvironmentBlock(t *testing.T) {
 	}
 }
 
-func FuzzChanged(f *testing.F) {
-	f.Add([]byte{0, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 'a', 0})
-	f.Add([]byte{16, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 'a', 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 'b', 0})
-	f.Fuzz(func(t *testing.T, list []byte) {
-		if names := changed(list); len(names)*12 > len(list) {
-			t.Errorf("%d names of %d bytes", len(names), len(list))
-		}
-	})
-}
-
 // A program in a job, with its streams, as a runner starts it; the AppContainer apart.
 func TestJob(t *testing.T) {
 	self, err := os.Executable()

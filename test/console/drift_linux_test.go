@@ -122,6 +122,10 @@ func TestTheMonitorShowsFiveSignals(t *testing.T) {
 		t.Error("no event leads to its profile and its policy")
 	}
 	d.shots("drift-events")
+	own := d.value(`document.querySelector("a[href*='runner=']").href`)
+	d.goTo(own[strings.Index(own, "/console/"):])
+	d.says(string(site.ToolEcho))
+	d.shots("drift-calls-of-a-runner")
 	// The agent had hands on this device a moment ago, so its pages end no event yet.
 	list, _, err := d.Drift.List(t.Context(), events.Filter{Open: true})
 	must(t, err)

@@ -115,6 +115,12 @@ func TestDriftIsAnsweredUntilAPersonEndsIt(t *testing.T) {
 	if out, _ := s.says(s.admin, 0, "drift", "list", "--open"); !strings.Contains(out, list.Events[0].ID) || !strings.Contains(out, "In quarantine, until 'handrail drift lift RUNNER --reason TEXT':\n") || !strings.Contains(out, "Risk is raised") {
 		t.Error(out)
 	}
+	if out, _ := s.says(s.admin, 0, "calls", "--runner", r.Action.Name, "--json"); !strings.Contains(out, string(list.Events[0].Call)) || !strings.Contains(out, string(list.Events[2].Call)) || strings.Count(out, `"call_id"`) != 5 {
+		t.Errorf("not the five calls of the runner: %s", out)
+	}
+	if out, _ := s.says(s.admin, 0, "calls", "--runner", "0123456789abcdef", "--json"); strings.Contains(out, `"call_id"`) {
+		t.Errorf("calls of no runner: %s", out)
+	}
 	agent := s.MustToken("agent", principal.RoleAgent)
 	operator := s.MustToken("otto", principal.RoleOperator)
 	for _, token := range []string{agent, operator} {

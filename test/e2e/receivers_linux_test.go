@@ -78,7 +78,8 @@ func (r *receiver) list() string {
 
 // Drift reaches receivers of other makers from the built program: signed, in order, each at its
 // own pace. One that was down or busy gets all of it later, one that wants nothing keeps no other
-// from it.
+// from it. The owner named one domain, and each message names the host that was none of them
+// (S1-20).
 func TestDriftReachesReceivers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the program")

@@ -41,6 +41,7 @@ func NewCallsCmd() *cobra.Command {
 	profile := f.String("profile", "", "only calls that were decided with this capability profile")
 	snapshot := f.String("policy", "", "only calls that were decided under this policy")
 	isolation := f.String("isolation", "", "only calls that needed this isolation class")
+	runner := f.String("runner", "", "only calls of the runner with this fingerprint")
 	before := f.Uint64("before", 0, "calls older than this; the end of a list names it")
 	limit := f.Int("limit", 50, fmt.Sprintf("how many at most, up to %d", maxCalls))
 	_ = cmd.RegisterFlagCompletionFunc("tool", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -64,7 +65,7 @@ func NewCallsCmd() *cobra.Command {
 		}
 		narrow := []string{
 			"node", id, "tool", *tool, "lane", *lane, "principal", *who, "state", *state, "q", *search, "profile", *profile, "snapshot", *snapshot,
-			"isolation", *isolation, "limit", strconv.Itoa(*limit),
+			"isolation", *isolation, "runner", *runner, "limit", strconv.Itoa(*limit),
 		}
 		if *before > 0 {
 			narrow = append(narrow, "before", strconv.FormatUint(*before, 10))

@@ -265,6 +265,9 @@ type envelope struct {
 // OfProfile is what narrows the list of calls to those with the same profile.
 func (e *envelope) OfProfile() string { return query("profile", e.Profile) }
 
+// OfRunner is what narrows it to those of the same runner.
+func (e *envelope) OfRunner() string { return query("runner", e.Runner) }
+
 // OfPolicy is what narrows it to those under the same policy.
 func (e *envelope) OfPolicy() string { return query("snapshot", e.Snapshot) }
 

@@ -58,7 +58,7 @@ func endedBy(who, surface string) string {
 
 // filters are what a list of calls can be narrowed by: parameters of the REST surface
 // by the same names.
-var filters = []string{"q", "state", "principal", "tool", "node", "lane", "profile", "snapshot", "isolation"}
+var filters = []string{"q", "state", "principal", "tool", "node", "lane", "profile", "snapshot", "isolation", "runner"}
 
 // callsPage lists calls, newest first, narrowed by what the address says.
 func (c *Console) callsPage(v *visit) { v.showCalls(nil) }
@@ -75,7 +75,7 @@ func (v *visit) showCalls(problem error) {
 	}
 	shown.Typed = typedFilters{Q: in.Get("q"), Principal: in.Get("principal"), Tool: in.Get("tool"), Node: in.Get("node"),
 		Lane: in.Get("lane"), Device: q.Get("node"),
-		Profile: in.Get("profile"), Snapshot: in.Get("snapshot"), Isolation: in.Get("isolation")}
+		Profile: in.Get("profile"), Snapshot: in.Get("snapshot"), Isolation: in.Get("isolation"), Runner: in.Get("runner")}
 	states := []string{"", "any"}
 	for _, state := range api.Outcomes() {
 		states = append(states, state, state)
@@ -116,7 +116,7 @@ type callsPage struct {
 	Older    string // the address of those before; empty if there are none
 }
 
-type typedFilters struct{ Q, Principal, Tool, Node, Lane, Device, Profile, Snapshot, Isolation string }
+type typedFilters struct{ Q, Principal, Tool, Node, Lane, Device, Profile, Snapshot, Isolation, Runner string }
 
 type meantDevice struct {
 	naming.Thing

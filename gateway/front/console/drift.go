@@ -78,8 +78,8 @@ func (d driftEvent) Declares() string {
 // OfProfile is what narrows the list of calls to those with the call's profile (S1-58).
 func (d driftEvent) OfProfile() string { return query("profile", d.Profile) }
 
-// OfNode is what narrows it to those of the device and the tool.
-func (d driftEvent) OfNode() string { return query("node", string(d.Node), "tool", string(d.Tool)) }
+// OfRunner is what narrows it to those of the call's runner.
+func (d driftEvent) OfRunner() string { return query("runner", d.Runner) }
 
 // ShortProfile is the beginning of the profile's address.
 func (d driftEvent) ShortProfile() string { return beginning(d.Profile) }
@@ -93,6 +93,9 @@ type driftRunner struct {
 	api.QuarantinedRunner
 	Name string
 }
+
+// OfRunner is what narrows the list of calls to its own.
+func (d driftRunner) OfRunner() string { return query("runner", d.Runner) }
 
 // driftTool is a tool that waits for a review.
 type driftTool struct {

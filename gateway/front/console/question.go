@@ -151,6 +151,7 @@ func (c *Console) oneApproval(v *visit) {
 			consent.ClosedCancelled: "its call was cancelled", consent.ClosedLane: "its lane has ended",
 			consent.ClosedToken: "the token of its caller was revoked", consent.ClosedStopped: "everything, or its device, was stopped",
 			consent.ClosedRestarted: "the gateway restarted, and asks again with the same call",
+			consent.ClosedPolicy:    "another policy is in force, which decides its call anew",
 		}[consent.Closure(q.Closed)]
 	}
 	v.show(page{name: "approval", title: "Approval", here: "/console/approvals", live: "approval", modules: []string{"passkey"}, data: shown})

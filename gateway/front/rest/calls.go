@@ -353,11 +353,13 @@ func (s *Server) calls(c *visit, _ none) (callList, error) {
 	}
 }
 
-// decided returns what the decisions of the calls asked for say: their profile, their policy and
-// the isolation that they needed (S1-55, S1-58). Bodies are canonical, so it stands there just so.
+// decided returns what the decisions of the calls asked for say: their profile, their policy, the
+// isolation that they needed and their runner (S1-55, S1-58). Bodies are canonical, so it stands
+// there just so.
 func decided(c *visit) (says []string, _ error) {
 	for _, one := range [...]struct{ param, field string }{
 		{"profile", "capability_profile_id"}, {"snapshot", "policy_snapshot_id"}, {"isolation", "isolation_class"},
+		{"runner", "runner_fingerprint"},
 	} {
 		value := c.param(one.param)
 		if value == "" {

@@ -50,7 +50,8 @@ func (s *Server) table() []*endpoint {
 					"string",
 				}, {"q", "with this text in what is recorded of them", "string"},
 				{"profile", "decided with this capability profile", "string"}, {"snapshot", "decided under this policy", "string"},
-				{"isolation", "that needed this isolation class", "string"}}}, s.calls),
+				{"isolation", "that needed this isolation class", "string"},
+				{"runner", "of the runner with this fingerprint", "string"}}}, s.calls),
 		serveJSON(endpoint{
 			method: remove, path: "/v1/calls/{call}", action: principal.ActCall,
 			summary: "End a running call, one's own or, as operator, anybody's; what it did so far is done",

@@ -35,9 +35,9 @@ func TestBodiesStayTheSame(t *testing.T) {
 				Under: Under{"call_1"}, Effect: policy.Ask, Code: capabilities.CodeApprovalPending, Policies: []string{"b", "a"}, LogOnly: []string{"l"}, Errors: []string{"e"},
 				Snapshot: "sha256:aa", EnvelopeHash: "bb", Grant: "g-1", Envelope: json.RawMessage(`{"action":"echo","v":1}`),
 				Routing:  &capabilities.Routing{Requested: "n1", Selected: "n1", Mode: capabilities.SelectExplicit, Node: &capabilities.NodeSummary{Label: "study", Platform: "linux", Trust: "owner"}},
-				Degraded: "t2", Given: capabilities.ClassT3, Labels: []string{"home"}, Role: "agent", Taint: []string{"web"}, Withheld: []string{"network.http"}, Raised: 2,
+				Degraded: "t2", Given: capabilities.ClassT3, Labels: []string{"home"}, Role: "agent", Taint: []string{"web"}, Withheld: []string{"network.http"}, Raised: 2, Runner: "00ff",
 			},
-			`{"code":"approval_pending","effect":"ask","envelope":{"action":"echo","v":1},"envelope_hash":"bb","grant":"g-1","isolation_degraded":"t2","isolation_given":"t3","labels":["home"],"log_only":["l"],"parent_call_id":"call_1","policies":["b","a"],"policy_errors":["e"],"policy_snapshot_id":"sha256:aa","risk_raised":2,"role":"agent","routing":{"requested_node_id":"n1","selected_node":{"label":"study","platform":"linux","trust_level":"owner"},"selected_node_id":"n1","selection_mode":"explicit"},"taint":["web"],"withheld_keys":["network.http"]}`,
+			`{"code":"approval_pending","effect":"ask","envelope":{"action":"echo","v":1},"envelope_hash":"bb","grant":"g-1","isolation_degraded":"t2","isolation_given":"t3","labels":["home"],"log_only":["l"],"parent_call_id":"call_1","policies":["b","a"],"policy_errors":["e"],"policy_snapshot_id":"sha256:aa","risk_raised":2,"role":"agent","routing":{"requested_node_id":"n1","selected_node":{"label":"study","platform":"linux","trust_level":"owner"},"selected_node_id":"n1","selection_mode":"explicit"},"runner_fingerprint":"00ff","taint":["web"],"withheld_keys":["network.http"]}`,
 		},
 		{&Dispatch{Grants: []string{}}, `{"deadline_ms":0,"grants":[],"isolation_class":"","target":""}`},
 		{
