@@ -187,12 +187,13 @@ type addFD struct {
 	flags, source, target, mode uint32
 }
 
-// errAnswered says that a call has its answer.
-var errAnswered = errors.New("answered")
-
 // socket makes a program's socket in the machine's network, in place of its own empty one: TCP of
 // IPv4, which connects where the keeper connects it.
-func (k *keeper) socket(n *notification) error {
+//
+// The program gets the descriptor first and its answer after. The kernel could do both at once
+// (SECCOMP_ADDFD_FLAG_SEND); but if a signal interrupts the runner between the two, it answers with
+// descriptor 0, and adds none.
+func (k *keeper) socket(n *notification, r *response) error {
 	kind, protocol := int(n.args[1]), int(n.args[2])
 	if n.args[0] != unix.AF_INET || kind&0xf != unix.SOCK_STREAM || protocol != 0 && protocol != unix.IPPROTO_TCP {
 		return unix.EACCES
@@ -202,9 +203,11 @@ func (k *keeper) socket(n *notification) error {
 		return err
 	}
 	defer unix.Close(fd)
-	add := addFD{id: n.id, flags: unix.SECCOMP_ADDFD_FLAG_SEND, source: uint32(fd), mode: uint32(kind & unix.SOCK_CLOEXEC)}
-	if errno := control(k.listener, unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(&add)); errno != 0 {
+	add := addFD{id: n.id, source: uint32(fd), mode: uint32(kind & unix.SOCK_CLOEXEC)}
+	its, errno := control(k.listener, unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(&add))
+	if errno != 0 {
 		return errno
 	}
-	return errAnswered
+	r.value = int64(its)
+	return nil
 }

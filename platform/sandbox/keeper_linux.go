@@ -89,9 +89,9 @@ func (k *keeper) run(to teller) {
 	slots := make(chan struct{}, maxAnswering)
 	for {
 		var n notification
-		switch errno := control(k.listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); errno {
+		switch _, errno := control(k.listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); errno {
 		case 0:
-		case unix.EINTR, unix.ENOENT: // who asked is gone
+		case unix.ENOENT: // who asked is gone
 			continue
 		default:
 			return
@@ -100,14 +100,12 @@ func (k *keeper) run(to teller) {
 		go func() {
 			defer func() { <-slots }()
 			r := response{id: n.id}
-			if err := k.answer(&n, &r, to); errors.Is(err, errAnswered) {
-				return
-			} else if err != nil {
+			if err := k.answer(&n, &r, to); err != nil {
 				errno := unix.EACCES
 				_ = errors.As(err, &errno)
 				r = response{id: n.id, error: -int32(errno)}
 			}
-			_ = control(k.listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r)) // else it is gone
+			_, _ = control(k.listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r)) // else it is gone
 		}()
 	}
 }
@@ -117,7 +115,7 @@ func (k *keeper) answer(n *notification, r *response, to teller) error {
 	switch n.nr {
 	case unix.SYS_SOCKET:
 		if k.door.IsValid() {
-			return k.socket(n)
+			return k.socket(n, r)
 		}
 		_ = to.refused(uint16(n.args[0]))
 		return unix.EACCES
@@ -157,9 +155,25 @@ func (k *keeper) answer(n *notification, r *response, to teller) error {
 	return nil
 }
 
-func control(fd int, request uint, arg unsafe.Pointer) unix.Errno {
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(request), uintptr(arg))
-	return errno
+// control does one thing with the listener. The kernel gives up where a signal comes while it
+// waits for its own lock, and Go's threads signal each other on a busy machine: an answer that is
+// not sent leaves the program waiting for ever.
+func control(fd int, request uint, arg unsafe.Pointer) (value uintptr, errno unix.Errno) {
+	for {
+		value, _, errno = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(request), uintptr(arg))
+		if errno != unix.EINTR {
+			return value, errno
+		}
+	}
+}
+
+// asks reports why nobody waits for the answer any more; nil: it is the one who asked, and no other
+// process under its number.
+func (k *keeper) asks(n *notification) error {
+	if _, errno := control(k.listener, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&n.id)); errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // connect carries out one connect(fd, address, length) of the program.
@@ -182,9 +196,8 @@ func (k *keeper) connect(n *notification, announce func(from uint16, to netip.Ad
 		return err
 	}
 	defer unix.Close(socket)
-	// Still the one who asked, and no other process under its number.
-	if errno := control(k.listener, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&n.id)); errno != 0 {
-		return errno
+	if err := k.asks(n); err != nil {
+		return err
 	}
 	for option, want := range map[int]int{unix.SO_DOMAIN: unix.AF_INET, unix.SO_TYPE: unix.SOCK_STREAM} {
 		if is, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, option); err != nil || is != want {
@@ -317,8 +330,8 @@ func (k *keeper) below(n *notification, path string, how uint64, change func(fil
 			return err
 		}
 		defer unix.Close(file)
-		if errno := control(k.listener, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&n.id)); errno != 0 {
-			return errno
+		if err := k.asks(n); err != nil {
+			return err
 		}
 		return change(file)
 	}

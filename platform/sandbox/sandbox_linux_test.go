@@ -373,6 +373,67 @@ func TestDoor(t *testing.T) {
 	}
 }
 
+// A runner that is signalled all the time, as its own threads signal each other on a busy machine,
+// answers each call of its program whole: no socket is lost on the way, and nobody waits in vain.
+func TestDoorWhileItsRunnerIsSignalled(t *testing.T) {
+	if _, err := box(t).Class(true); err != nil {
+		t.Skip(err)
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			for _, runner := range runners(t) {
+				threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", runner)) // it may have ended
+				for _, thread := range threads {
+					if tid, err := strconv.Atoi(thread.Name()); err == nil {
+						_ = unix.Tgkill(runner, tid, unix.SIGURG)
+					}
+				}
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	for range 10 {
+		door := newEcho(t)
+		if said := tried(t, sandbox.Program{Argv: []string{"crowd", door.Addr().String()}, Door: door}); said != "<nil>" {
+			t.Error(said)
+		}
+	}
+	close(stop)
+	<-stopped
+}
+
+// runners are the processes of the runners that this one's guards started.
+func runners(t *testing.T) (pids []int) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Error(err)
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		words, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline") // it may have ended
+		exe, _ := os.Readlink("/proc/" + e.Name() + "/exe")
+		if exe == self && strings.Contains(string(words), "\x00sandbox-runner") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
 // A program with a door changes modes of files that it may write, and of no others: not by a link,
 // by its working folder, nor with more rights than a file's own.
 func TestModesInside(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -83,8 +82,7 @@ func (k *keeper) looks(n *notification, c *change, wrote func(path string) error
 		if !c.content { // it is the folder that changes
 			place = filepath.Dir(real)
 		}
-		// Still the one who asked, and no other process under its number.
-		if !k.mayWrite(place) && control(k.listener, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&n.id)) == 0 {
+		if !k.mayWrite(place) && k.asks(n) == nil {
 			_ = wrote(real)
 			return
 		}
