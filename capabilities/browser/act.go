@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -27,12 +28,13 @@ import (
 //     awaitOutcome watches for what only Chrome can tell (navigation, request, dialog, new
 //     tab, download, file chooser). If nothing shows for quietWait after the event was
 //     seen, the action is a suspected no-op. Nothing is slept through. Requests that the
-//     action began are waited for with what they change (follows.go).
+//     action began are waited for with what they change (awaitRequests; its rule is in
+//     follows.go). Then result answers, with acted.go.
 //
 // The action ends in a verdict (evidence.go): its effect and the causes that were seen, which
 // phrase.go words. An effect is confirmed; suspected_noop; partial where less happened than
 // asked; unverifiable where the page took the event and kept what it does to itself, as a
-// canvas does, or changes all the time. result (acted.go) adds the address, an open dialog,
+// canvas does, or changes all the time. result adds the address, an open dialog,
 // downloads, the tabs that were opened, a script's exception where nothing else happened, and
 // a snapshot if it was asked for.
 //
@@ -46,56 +48,18 @@ import (
 // first two are the action's own effect, and cutShort makes an output of them. Keys and
 // buttons that were pressed come up again, whatever happened between.
 
-// aimArgs is the question of part 1.
-type aimArgs struct {
-	Ref      string   `json:"ref,omitzero"`
-	Selector string   `json:"selector,omitzero"`
-	X        *float64 `json:"x,omitempty"`
-	Y        *float64 `json:"y,omitempty"`
-	// Kind says what for: rect and place only look; type, fill and choose are about
-	// fields; key about the keyboard; click, down, up, hover, wheel and drag about
-	// the pointer.
-	Kind     string    `json:"kind"`
-	Button   string    `json:"button,omitzero"`
-	Count    int       `json:"count,omitzero"`
-	Position *position `json:"position,omitzero"`
-	Clear    bool      `json:"clear,omitzero"`
-	Values   []string  `json:"values,omitzero"` // choose: labels or values
-	Fields   []field   `json:"fields,omitzero"` // fill: all that are in one document
-	Keyed    []int     `json:"keyed,omitzero"`  // fill: the places of fields that listen to keys
-}
-
-type position struct {
-	X float64 `json:"x"`
-	Y float64 `json:"y"`
-}
-
-// aimed is its answer: where to click, and of a field how to type into it.
-type aimed struct {
-	X         float64  `json:"x"`
-	Y         float64  `json:"y"`
-	Width     float64  `json:"width"`
-	Height    float64  `json:"height"`
-	Secret    bool     `json:"secret"`    // a password or code: nothing of it may be shown
-	Names     []string `json:"names"`     // of such a field: what a form calls it
-	Bare      bool     `json:"bare"`      // no field has the focus: the text goes in as keys
-	Direct    bool     `json:"direct"`    // a date, colour or slider: set, not typed
-	End       bool     `json:"end"`       // the caret has to be moved to the end by key
-	Empty     bool     `json:"empty"`     // the field holds nothing
-	Multiline bool     `json:"multiline"` // a line break is part of the text
-	Rich      bool     `json:"rich"`      // it is an editor of rich text
-	Drawn     bool     `json:"drawn"`     // an editor draws elsewhere what it holds
-	Veiled    bool     `json:"veiled"`    // nobody can tell whether it listens to keys
-	Moved     bool     `json:"moved"`     // it was scrolled into view
-	ScrollX   float64  `json:"scroll_x"`  // how far the document is scrolled, beside a rectangle
-	ScrollY   float64  `json:"scroll_y"`
-	Drop      bool     `json:"drop"`    // files are to be dropped on it
-	Foreign   bool     `json:"foreign"` // a frame is there that only another world can look into
-
-	Verdict  string   `json:"verdict"`  // choose: what the list holds then
-	Selected []string `json:"selected"` // choose: its labels
-	Key      string   `json:"key"`      // choose: selects it
-	Fields   []filled `json:"fields"`   // fill: of each field
+// action is what a call does to a page, from the first input to the answer.
+type action struct {
+	in       world           // of the document that it is in
+	before   tabState        // when the latest input was fired
+	fired    bool            // input was sent: what follows is its outcome, never a refusal
+	logged   int64           // the console's last entry then
+	sent     int64           // the last request before the first input
+	polls    []transfer      // those that were open then
+	place    *there          // where the page said it was by its evidence; nil: Chrome is asked
+	stayed   bool            // all that a drag changed is how what was dragged is marked
+	followed bool            // what its requests led to was waited for
+	shape    func(acted) any // makes the result where it was cut short; nil: as it is
 }
 
 // Bounds of part 3: how long the page may take to report the input event.
@@ -132,34 +96,6 @@ type outcomeOf struct {
 type there struct {
 	URL   string `json:"url"`
 	Title string `json:"title"`
-}
-
-// page returns the lane's tab, ready to be worked with, and binds the call to its
-// life.
-func (c *call) page() error {
-	t, err := c.lane.current(c.ctx, false)
-	if err != nil {
-		return err
-	}
-	c.bindTo(t)
-	if d := c.stopped(); d != nil {
-		return d.refusal()
-	}
-	if err := c.heldUpByOther(); err != nil {
-		return err
-	}
-	return t.settle(c.ctx)
-}
-
-// bindTo makes the call end with the tab, and its waits for the page with a
-// dialog.
-func (c *call) bindTo(t *tab) {
-	c.tab = t
-	c.unbind()
-	whole, unbind := bind(c.outer, t.life)
-	ctx, release := bind(whole, t.freedom())
-	c.whole, c.ctx = whole, ctx
-	c.unbind = func() { release(); unbind() }
 }
 
 // perform runs the three parts; fire queues the input. A press that the page
@@ -356,11 +292,6 @@ func (c *call) follow(v verdict) (verdict, error) {
 	return v.with(seen.seen...), err
 }
 
-// departed reports that a document is, or was, on its way.
-func departed(before, now tabState) bool {
-	return now.started != before.started || now.documents != before.documents
-}
-
 // reported returns the evidence that Chrome itself brought, the most telling first.
 func reported(before, now tabState) (verdict, bool) {
 	switch {
@@ -471,9 +402,119 @@ func (c *call) arrived(bound time.Duration) bool {
 	return c.tab.awaitFor(ctx, bound, func(s tabState) bool { return s.navigating == "" || s.open != nil }) || !c.tab.unanswered()
 }
 
-// awaitFor is await with a bound of its own; it reports whether cond held.
-func (t *tab) awaitFor(ctx context.Context, bound time.Duration, cond func(tabState) bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, bound)
+// awaitRequests is the rule. It returns the verdict with what the answers led to.
+func (c *call) awaitRequests(v verdict) (verdict, error) {
+	if now, _ := c.tab.look(); c.followed || !c.fired || departed(c.before, now) || v.only(closedTab) {
+		return v, nil
+	}
+	c.followed = true
+	soft, cancel := c.soft()
 	defer cancel()
-	return t.await(ctx, cond) == nil
+	ctx, cancel := context.WithTimeout(soft, followWait)
+	defer cancel()
+	shown := map[string]bool{} // pictures
+	if v.only(sentRequest) {
+		c.tab.tell(ctx, "follow", map[string]bool{"own": c.in.frame == nil}, nil)
+	}
+	for drawn := int64(0); ; {
+		now, changed := c.tab.look()
+		if departed(c.before, now) {
+			break
+		}
+		began := c.begun(ctx, shown)
+		open := slices.DeleteFunc(slices.Clone(began), func(q transfer) bool { return !q.ended.IsZero() })
+		switch last := len(began) - 1; {
+		case last < 0:
+			return v, nil
+		case ctx.Err() != nil && len(open) > 0:
+			c.standing = standing{open: listed(open, c.lane.hider())}
+			fallthrough
+		case ctx.Err() != nil || len(open) == 0 && began[last].seq == drawn:
+			return c.led(v)
+		case len(open) == 0:
+			drawn = began[last].seq
+			c.tab.drawn(ctx)
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			if err := c.ctx.Err(); err != nil {
+				return v, err
+			}
+		}
+	}
+	return c.led(v)
+}
+
+// led is the verdict with what the answers to requests led to.
+func (c *call) led(v verdict) (verdict, error) {
+	c.place = nil // they may have changed the address
+	now, _ := c.tab.look()
+	if now.requested != c.before.requested && !departed(c.before, now) {
+		c.tab.awaitFor(c.ctx, boundToCome, func(s tabState) bool {
+			return departed(c.before, s) || s.navigating == "" && s.inPage != c.before.inPage
+		})
+		now, _ = c.tab.look()
+	}
+	seen, ok := reported(c.before, now)
+	switch {
+	case !ok || seen.only(sentRequest) || v.says(seen):
+		var page struct {
+			Changed bool `json:"changed"`
+		}
+		if v.only(sentRequest) {
+			c.tab.tell(c.ctx, "followed", struct{}{}, &page)
+		}
+		if page.Changed {
+			v = v.with(evidence{cause: changedThen})
+		}
+		return v, nil
+	case v.only(sentRequest) || v.effect == capabilities.EffectSuspectNoop:
+		return c.arrive(c.before, seen)
+	}
+	return c.follow(v)
+}
+
+// result returns an action's output with the address the tab has now.
+func (c *call) result(v verdict) (capabilities.Output, error) {
+	return c.resultWith(v, func(a acted) any { return a })
+}
+
+// resultWith is result for tools that have more to say than acted.
+func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output, error) {
+	v, err := c.awaitRequests(v)
+	if err != nil {
+		c.shape = with
+		return capabilities.Output{}, err // see cutShort
+	}
+	a := acted{Opened: c.openedTabs(), StillOpen: c.standing.open}
+	if p := c.place; p != nil {
+		a.URL, a.Title = c.told(p.URL, p.Title)
+	} else {
+		a.URL, a.Title, err = c.tab.placeOf(c.whole, c.tab.where(c.whole))
+		a.URL, a.Title = c.told(a.URL, a.Title)
+	}
+	if err == nil {
+		err = c.extras(&a)
+	}
+	if err != nil {
+		c.shape = with
+		return capabilities.Output{}, err // see cutShort
+	}
+	if now, _ := c.tab.look(); v.only(openedTab) && now.documents != c.before.documents {
+		v = v.after(newDocument) // it left after the tab was seen
+	}
+	if v.effect == capabilities.EffectSuspectNoop && len(a.Downloads) > 0 {
+		v = of(startedDownload) // only now does Chrome say so
+	}
+	v = c.unkept(c.unreached(v).opening(a), a)
+	if c.fired && (v.effect == capabilities.EffectSuspectNoop || v.effect == capabilities.EffectUnverifiable) {
+		if a.Exception = c.exception(); a.Exception != "" {
+			v = v.with(evidence{cause: threwException})
+		}
+	}
+	late := c.lateTabs()
+	a.Opened, v = append(a.Opened, late...), v.with(cameBefore(late)...)
+	return capabilities.Output{Result: with(a), Effect: v.effect, Evidence: v.words() + c.standing.words(), Untrusted: true}, nil
 }

@@ -27,49 +27,6 @@ type acted struct {
 	StillOpen []openRequest `json:"still_open,omitempty"`
 }
 
-// result returns an action's output with the address the tab has now.
-func (c *call) result(v verdict) (capabilities.Output, error) {
-	return c.resultWith(v, func(a acted) any { return a })
-}
-
-// resultWith is result for tools that have more to say than acted.
-func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output, error) {
-	v, err := c.awaitRequests(v)
-	if err != nil {
-		c.shape = with
-		return capabilities.Output{}, err // see cutShort
-	}
-	a := acted{Opened: c.openedTabs(), StillOpen: c.standing.open}
-	if p := c.place; p != nil {
-		a.URL, a.Title = c.told(p.URL, p.Title)
-	} else {
-		a.URL, a.Title, err = c.tab.placeOf(c.whole, c.tab.where(c.whole))
-		a.URL, a.Title = c.told(a.URL, a.Title)
-	}
-	if err == nil {
-		err = c.extras(&a)
-	}
-	if err != nil {
-		c.shape = with
-		return capabilities.Output{}, err // see cutShort
-	}
-	if now, _ := c.tab.look(); v.only(openedTab) && now.documents != c.before.documents {
-		v = v.after(newDocument) // it left after the tab was seen
-	}
-	if v.effect == capabilities.EffectSuspectNoop && len(a.Downloads) > 0 {
-		v = of(startedDownload) // only now does Chrome say so
-	}
-	v = c.unkept(c.unreached(v).opening(a), a)
-	if c.fired && (v.effect == capabilities.EffectSuspectNoop || v.effect == capabilities.EffectUnverifiable) {
-		if a.Exception = c.exception(); a.Exception != "" {
-			v = v.with(evidence{cause: threwException})
-		}
-	}
-	late := c.lateTabs()
-	a.Opened, v = append(a.Opened, late...), v.with(cameBefore(late)...)
-	return capabilities.Output{Result: with(a), Effect: v.effect, Evidence: v.words() + c.standing.words(), Untrusted: true}, nil
-}
-
 // maxException bounds what an answer has of an exception.
 const maxException = 500
 

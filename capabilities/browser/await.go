@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
@@ -78,4 +79,16 @@ func (c *call) stopLoading(err error) {
 	if c.ctx.Err() != nil && c.tab.life.Err() == nil {
 		devtools.Start(c.tab.life, c.tab.s, page.StopLoading, cdp.Empty{})
 	}
+}
+
+// departed reports that a document is, or was, on its way.
+func departed(before, now tabState) bool {
+	return now.started != before.started || now.documents != before.documents
+}
+
+// awaitFor is await with a bound of its own; it reports whether cond held.
+func (t *tab) awaitFor(ctx context.Context, bound time.Duration, cond func(tabState) bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	return t.await(ctx, cond) == nil
 }

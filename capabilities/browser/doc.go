@@ -1,21 +1,22 @@
 // Package browser carries out the browser family on a node: it drives one
 // Chrome that it starts itself, one browser context per lane.
 //
-// The story in the order of reading: handler.go (what is offered), lane.go (one conversation's
-// context and tabs) with observer.go (whose call is told what really happened), act.go (how an
-// action is performed: aim, input, outcome) with evidence.go (what was seen, as causes), phrase.go
-// (their words), acted.go (what it answers) and follows.go (what it waits for first), then its
-// tools (click.go, hover.go, drag.go, keys.go, type.go, fill.go, choose.go, upload.go), dialog.go
-// and clipboard.go, navigate.go with await.go and ready.go (when a page can be worked with) and
-// restless.go (pages that would not be left), snapshot.go (with marks.go, listeners.go and the room
-// outline) and the other tools that look (screenshot.go, evaluate.go, wait.go, console.go,
-// network.go with requests.go), download.go and emulate.go, world.go, names.go and page/ (what runs
-// inside pages, in an isolated world), reach.go (how a ref or selector finds its document),
-// frames.go, foreign.go, closed.go and internals.go (frames of other origins and processes, closed
-// shadow roots, what custom elements keep to themselves), tab.go (what a tab reports), chrome.go
-// (the process), the room devtools (the protocol); the room egress is the way out to the network.
-// Which browser a lane works in: launch.go, then profile.go, attach.go and storage.go. Scripts of
-// many steps: code.go and the room script.
+// The story in the order of reading: handler.go (what is offered), call.go (one invocation),
+// lane.go (one conversation's context and tabs) with observer.go (whose call is told what really
+// happened), act.go (how an action is performed: aim, input, outcome) with aim.go (where it goes),
+// evidence.go (what was seen, as causes), phrase.go (their words), acted.go (what it answers) and
+// follows.go (what it waits for first), then its tools (click.go, hover.go, drag.go, keys.go,
+// type.go, fill.go, choose.go, upload.go), dialog.go and clipboard.go, navigate.go with await.go
+// and ready.go (when a page can be worked with) and restless.go (pages that would not be left),
+// snapshot.go (with marks.go, listeners.go and the room outline) and the other tools that look
+// (screenshot.go, evaluate.go, wait.go, console.go, network.go with requests.go), download.go and
+// emulate.go, world.go, names.go and page/ (what runs inside pages, in an isolated world), reach.go
+// (how a ref or selector finds its document), frames.go, foreign.go, closed.go and internals.go
+// (frames of other origins and processes, closed shadow roots, what custom elements keep to
+// themselves), tab.go (what a tab reports), chrome.go (the process), the room devtools (the
+// protocol); the room egress is the way out to the network. Which browser a lane works in:
+// launch.go, then profile.go, attach.go and storage.go. Scripts of many steps: code.go and the room
+// script.
 //
 // Promises: Chrome never outlives the node; two lanes share nothing; dialogs, hanging scripts,
 // crashed tabs and a killed browser never block a call beyond its deadline; traffic leaves through

@@ -5,12 +5,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // This file is about what an action's answer waits for once the action was performed, so
-// that it shows what the action did. One function does it for all actions.
+// that it shows what the action did. One function does it for all actions: awaitRequests, in
+// act.go.
 //
 // The rule, in this order:
 //
@@ -33,80 +32,6 @@ const (
 // followed are the kinds of requests that bring what an action asked for.
 var followed = map[string]bool{
 	"script": true, "stylesheet": true, "document": true, "xhr": true, "fetch": true, "image": true, "font": true,
-}
-
-// awaitRequests is the rule. It returns the verdict with what the answers led to.
-func (c *call) awaitRequests(v verdict) (verdict, error) {
-	if now, _ := c.tab.look(); c.followed || !c.fired || departed(c.before, now) || v.only(closedTab) {
-		return v, nil
-	}
-	c.followed = true
-	soft, cancel := c.soft()
-	defer cancel()
-	ctx, cancel := context.WithTimeout(soft, followWait)
-	defer cancel()
-	shown := map[string]bool{} // pictures
-	if v.only(sentRequest) {
-		c.tab.tell(ctx, "follow", map[string]bool{"own": c.in.frame == nil}, nil)
-	}
-	for drawn := int64(0); ; {
-		now, changed := c.tab.look()
-		if departed(c.before, now) {
-			break
-		}
-		began := c.begun(ctx, shown)
-		open := slices.DeleteFunc(slices.Clone(began), func(q transfer) bool { return !q.ended.IsZero() })
-		switch last := len(began) - 1; {
-		case last < 0:
-			return v, nil
-		case ctx.Err() != nil && len(open) > 0:
-			c.standing = standing{open: listed(open, c.lane.hider())}
-			fallthrough
-		case ctx.Err() != nil || len(open) == 0 && began[last].seq == drawn:
-			return c.led(v)
-		case len(open) == 0:
-			drawn = began[last].seq
-			c.tab.drawn(ctx)
-			continue
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			if err := c.ctx.Err(); err != nil {
-				return v, err
-			}
-		}
-	}
-	return c.led(v)
-}
-
-// led is the verdict with what the answers to requests led to.
-func (c *call) led(v verdict) (verdict, error) {
-	c.place = nil // they may have changed the address
-	now, _ := c.tab.look()
-	if now.requested != c.before.requested && !departed(c.before, now) {
-		c.tab.awaitFor(c.ctx, boundToCome, func(s tabState) bool {
-			return departed(c.before, s) || s.navigating == "" && s.inPage != c.before.inPage
-		})
-		now, _ = c.tab.look()
-	}
-	seen, ok := reported(c.before, now)
-	switch {
-	case !ok || seen.only(sentRequest) || v.says(seen):
-		var page struct {
-			Changed bool `json:"changed"`
-		}
-		if v.only(sentRequest) {
-			c.tab.tell(c.ctx, "followed", struct{}{}, &page)
-		}
-		if page.Changed {
-			v = v.with(evidence{cause: changedThen})
-		}
-		return v, nil
-	case v.only(sentRequest) || v.effect == capabilities.EffectSuspectNoop:
-		return c.arrive(c.before, seen)
-	}
-	return c.follow(v)
 }
 
 // begun returns the requests to wait for that were made since the input, open or not.

@@ -2,7 +2,6 @@ package browser
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/platform"
 )
@@ -313,54 +311,6 @@ func (h *Handler) Warm(ctx context.Context) {
 	h.idleLater()
 }
 
-// call is one invocation on its way.
-type call struct {
-	//lint:ignore containedctx one call, as a value
-	ctx context.Context // ends with the deadline, the tab, or a dialog that holds the page up
-	//lint:ignore containedctx one call, as a value
-	whole context.Context // without the dialog: for what only Chrome itself has to answer
-	//lint:ignore containedctx one call, as a value
-	outer    context.Context // without the tab
-	h        *Handler
-	lane     *lane
-	inv      capabilities.Invocation
-	tab      *tab  // once the tool chose it
-	in       world // of the document that the action is in
-	began    time.Time
-	before   tabState          // when the input was fired
-	place    *there            // where the page said it was by its evidence; nil: Chrome is asked
-	logged   int64             // the console's last entry then
-	fired    bool              // input was sent: what follows is its outcome, never a refusal
-	shape    func(acted) any   // makes the result of an action that was cut short; nil: as it is
-	wants    string            // the snapshot the caller wants with the result: "", none, delta or full
-	probe    *devtools.Pending // answered when the page has done the call's synchronous part
-	unbind   func()            // ends the bond of ctx to the tab
-	release  func()            // gives the lane's order to the next call; idempotent
-	sent     int64             // the last request before the input
-	polls    []transfer        // those that were open then
-	stayed   bool              // all that a drag changed is how what was dragged is marked
-	followed bool              // what the action's requests led to was waited for
-	standing standing          // what was still open when a page, or what the action began, was no longer waited for
-	room     int               // how much of an expression's value is given, in characters
-	script   bool              // a step of a caller's script, which reads what it returns
-	hid      []string          // parts of the answer that something typed in secret was in
-}
-
-func newCall(ctx context.Context, h *Handler, l *lane, inv capabilities.Invocation, leave func()) *call {
-	var once sync.Once
-	return &call{
-		began: time.Now(), ctx: ctx, whole: ctx, outer: ctx, h: h, lane: l, inv: inv, release: func() { once.Do(leave) }, unbind: func() {},
-	}
-}
-
-// args decodes the canonical arguments, which the gateway has validated.
-func (c *call) args(into any) error {
-	if err := json.Unmarshal(c.inv.Args, into); err != nil {
-		return capabilities.Wrap(capabilities.CodeInvalidArguments, err, "The arguments do not have the expected shape.")
-	}
-	return nil
-}
-
 // Handle carries out one call.
 func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
 	run, err := tools().Find(inv.Capability)
@@ -385,36 +335,6 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 		return capabilities.Output{}, capabilities.AsError(err)
 	}
 	return c.carryOut(run)
-}
-
-// carryOut runs the call's tool and words its failure. It is the one way out of every
-// answer, a script's steps' too: what was typed in secret is taken out here.
-func (c *call) carryOut(run tool) (capabilities.Output, error) {
-	out, err := run(c)
-	if err != nil && c.fired {
-		out, err = c.cutShort(err)
-	}
-	if err == nil {
-		if !c.script {
-			c.tellNews(&out)
-		}
-		c.hide(&out)
-		return out, nil
-	}
-	e := explain(c.ctx, err)
-	if e == errPageHangs && c.tab != nil && c.tab.unanswered() {
-		e = errOnItsWay
-	}
-	if c.tab != nil && (c.outer.Err() != nil || e == errPageHangs) {
-		c.h.unstick(c)
-	} else if c.tab == nil && e == errPageHangs {
-		e = errNoBrowser
-	}
-	if e.Code == capabilities.CodeBrowserCrashed {
-		c.lane.reported(c.tab, e)
-	}
-	c.h.log.Debug("browser.call.failed", "call", c.inv.Call, "capability", c.inv.Capability, "code", e.Code)
-	return capabilities.Output{}, c.lane.hider().refusal(e)
 }
 
 // CloseLane frees the lane's browser context with its tabs, cookies and refs. A
