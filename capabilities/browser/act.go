@@ -7,6 +7,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // How an action is performed. A tool (click.go, hover.go, drag.go, keys.go, type.go)
@@ -181,7 +182,7 @@ func (c *call) conclude(w world, sent []*devtools.Pending) (v verdict, missed bo
 // enough: then that is the verdict, once what it leads to is there.
 func (c *call) awaitOutcome(w world, sent []*devtools.Pending) (seen outcomeOf, v verdict, err error) {
 	before := c.before
-	asked := w.put(c.ctx, "outcome", map[string]int64{
+	asked := w.put(c.ctx, inpage.Outcome, map[string]int64{
 		"wait": eventWait.Milliseconds(), "quiet": quietWait.Milliseconds(),
 	})
 	var acknowledged <-chan struct{} // Chrome says that the page had the input
@@ -198,7 +199,7 @@ func (c *call) awaitOutcome(w world, sent []*devtools.Pending) (seen outcomeOf, 
 		// that sends requests may send more in the same task.
 		if v, ok := reported(before, now); ok && (v.only(sentRequest) || v.only(newAddress)) && !looked {
 			looked = true
-			w.put(c.ctx, "tasks", struct{}{}).get(c.ctx, nil)
+			w.put(c.ctx, inpage.Tasks, struct{}{}).get(c.ctx, nil)
 			continue
 		} else if ok && (now.dialogs == before.dialogs || now.open != nil) {
 			v, err = c.arrive(before, v)
@@ -221,7 +222,7 @@ func (c *call) awaitOutcome(w world, sent []*devtools.Pending) (seen outcomeOf, 
 			}
 		case <-late:
 			late = nil
-			w.put(c.ctx, "swallowed", struct{}{})
+			w.put(c.ctx, inpage.Swallowed, struct{}{})
 		case <-hung.C:
 			if !c.tab.ping(w.s, time.Second) {
 				return seen, of(frameHangs), nil
@@ -367,7 +368,7 @@ func (c *call) leaves(before tabState) bool {
 	}
 	var answer <-chan struct{} = closedChannel
 	if w.s != nil { // else the document is gone already
-		answer = w.put(soft, "tasks", struct{}{}).reply.Done()
+		answer = w.put(soft, inpage.Tasks, struct{}{}).reply.Done()
 	}
 	all, _ := c.lane.list()
 	for _, t := range all {
@@ -414,7 +415,7 @@ func (c *call) awaitRequests(v verdict) (verdict, error) {
 	defer cancel()
 	shown := map[string]bool{} // pictures
 	if v.only(sentRequest) {
-		c.tab.tell(ctx, "follow", map[string]bool{"own": c.in.frame == nil}, nil)
+		c.tab.tell(ctx, inpage.Follow, map[string]bool{"own": c.in.frame == nil}, nil)
 	}
 	for drawn := int64(0); ; {
 		now, changed := c.tab.look()
@@ -464,7 +465,7 @@ func (c *call) led(v verdict) (verdict, error) {
 			Changed bool `json:"changed"`
 		}
 		if v.only(sentRequest) {
-			c.tab.tell(c.ctx, "followed", struct{}{}, &page)
+			c.tab.tell(c.ctx, inpage.Followed, struct{}{}, &page)
 		}
 		if page.Changed {
 			v = v.with(evidence{cause: changedThen})

@@ -5,12 +5,14 @@ package browser
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // An element that only its listeners make clickable is marked, in all documents and roots;
@@ -132,7 +134,7 @@ func TestAlikeAreComparedOnce(t *testing.T) {
 		}
 		return v
 	}
-	ours(`var asked = 0; { const name = 'children` + secondEnd + `', d = Object.getOwnPropertyDescriptor(Element.prototype, name), get = d.get; d.get = function () { asked++; return get.call(this) }; Object.defineProperty(Element.prototype, name, d) } 0`)
+	ours(`var asked = 0; { const name = ` + strconv.Quote(inpage.Second("children")) + `, d = Object.getOwnPropertyDescriptor(Element.prototype, name), get = d.get; d.get = function () { asked++; return get.call(this) }; Object.defineProperty(Element.prototype, name, d) } 0`)
 	n.snap()
 	if asked, all := ours("asked"), ours("document.querySelectorAll('*').length"); asked == 0 || asked > all {
 		t.Errorf("the children were asked for %.0f times, of %.0f elements", asked, all)

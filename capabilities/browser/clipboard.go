@@ -6,6 +6,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // Chrome has one clipboard for all its contexts, and any input may fill it: a page's
@@ -46,7 +47,7 @@ func (c *call) ownClipboard() error {
 		return err
 	}
 	res, err := devtools.Do(c.ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
-		Expression: "__handrail.setClipboard(" + string(encoded) + ")", ContextID: w.id,
+		Expression: inpage.SetClipboard.Call(string(encoded)), ContextID: w.id,
 		UserGesture: ptr(true), ReturnByValue: ptr(true), Silent: ptr(true),
 	})
 	if err != nil {

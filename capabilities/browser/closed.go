@@ -8,6 +8,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // maxSuspects bounds the elements that are asked about at one time; page/closed.js
@@ -21,7 +22,7 @@ func (w world) openShadows(ctx context.Context, n int) (found int) {
 	if n == 0 {
 		return 0
 	}
-	list, group, release := w.strangers(ctx, "suspectAt", min(n, maxSuspects))
+	list, group, release := w.strangers(ctx, inpage.SuspectAt, min(n, maxSuspects))
 	defer release()
 	var roots []devtools.Reply[dom.ResolveNodeResult]
 	for _, s := range list {
@@ -47,7 +48,7 @@ func (w world) openShadows(ctx context.Context, n int) (found int) {
 			continue
 		}
 		told = append(told, devtools.Start(ctx, w.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
-			FunctionDeclaration: "function() { __handrail.openUp(this); }", ObjectID: res.Object.ObjectID, Silent: ptr(true),
+			FunctionDeclaration: "function() { " + inpage.OpenUp.Call("this") + "; }", ObjectID: res.Object.ObjectID, Silent: ptr(true),
 		}).Pending)
 	}
 	for _, p := range told {
@@ -65,7 +66,7 @@ func (t *tab) searchShadows(ctx context.Context, f *frame) (found bool) {
 		var answer struct {
 			Suspects int `json:"suspects"`
 		}
-		w, err := t.askAny(ctx, f, "suspectsIn", nil, &answer)
+		w, err := t.askAny(ctx, f, inpage.SuspectsIn, nil, &answer)
 		if err != nil || w.openShadows(ctx, answer.Suspects) == 0 {
 			return found
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // describeWithin bounds one look at what a call would meet.
@@ -129,14 +130,14 @@ func (t *tab) meant(ctx context.Context, m meant) (known *knownElement, err erro
 		if f == nil {
 			return nil, nil
 		}
-		_, err := t.askFrameFor(ctx, describeWithin, f, "meant", m, &known)
+		_, err := t.askFrameFor(ctx, describeWithin, f, inpage.Meant, m, &known)
 		return known, err
 	}
 	w, err := t.inWorld(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return known, w.put(ctx, "meant", m).get(ctx, &known)
+	return known, w.put(ctx, inpage.Meant, m).get(ctx, &known)
 }
 
 var _ capabilities.Describer = (*Handler)(nil)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // drag carries out tyrum.browser.drag: from one element to another, or along a
@@ -64,7 +65,7 @@ func drag(c *call) (capabilities.Output, error) {
 		// Some lists begin a drag only after the pointer rested on what is dragged.
 		first := d.w
 		d = &dragging{c: c, m: d.m, spread: d.spread, hold: holdFor}
-		first.put(c.ctx, "unselect", struct{}{}).get(c.ctx, nil)
+		first.put(c.ctx, inpage.Unselect, struct{}{}).get(c.ctx, nil)
 		v, err = d.run(source, goal)
 		switch {
 		case err != nil:
@@ -265,7 +266,7 @@ func (d *dragging) rest(place *position) (own bool, err error) {
 	var answer struct {
 		Own bool `json:"own"`
 	}
-	if err := d.w.put(d.c.ctx, "comeToRest", question).get(d.c.ctx, &answer); err != nil && !contextLost(err) {
+	if err := d.w.put(d.c.ctx, inpage.ComeToRest, question).get(d.c.ctx, &answer); err != nil && !contextLost(err) {
 		return false, err
 	}
 	return answer.Own, nil
@@ -305,7 +306,7 @@ func (d *dragging) moveTo(p position) error {
 		return nil
 	}
 	var page dragState
-	if err := d.w.put(c.ctx, "dragging", struct{}{}).get(c.ctx, &page); err != nil {
+	if err := d.w.put(c.ctx, inpage.Dragging, struct{}{}).get(c.ctx, &page); err != nil {
 		if !contextLost(err) {
 			return err
 		}
@@ -361,7 +362,7 @@ func (d *dragging) letGo() {
 		ctx, cancel := context.WithTimeout(d.c.tab.life, 500*time.Millisecond)
 		defer cancel()
 		var page dragState
-		d.w.put(ctx, "dragging", struct{}{}).get(ctx, &page)
+		d.w.put(ctx, inpage.Dragging, struct{}{}).get(ctx, &page)
 		if page.Started && !page.Refused {
 			d.c.tab.awaitFor(ctx, 500*time.Millisecond, func(s tabState) bool { return s.drag != nil })
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	"github.com/handrail-dev/handrail/capabilities/browser/outline"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // functionPattern recognises an expression that is a function: callers used to
@@ -98,7 +99,7 @@ func evaluate(c *call) (capabilities.Output, error) {
 // evaluateOn evaluates a function of one element, in the page's own world of the
 // document that the element is in.
 func (c *call) evaluateOn(ref, expression string) (capabilities.Output, error) {
-	w, err := c.reach(reaching{ref: ref, function: "hold", ask: func(known *outline.Former) any {
+	w, err := c.reach(reaching{ref: ref, function: inpage.Hold, ask: func(known *outline.Former) any {
 		return struct {
 			Ref string          `json:"ref"`
 			Was *outline.Former `json:"was,omitempty"`
@@ -109,7 +110,7 @@ func (c *call) evaluateOn(ref, expression string) (capabilities.Output, error) {
 	}
 	const group = "handrail-evaluate"
 	held, err := devtools.Do(c.ctx, w.s, runtime.Evaluate,
-		runtime.EvaluateParams{Expression: "__handrail.held()", ContextID: w.id, ObjectGroup: group, Silent: ptr(true)})
+		runtime.EvaluateParams{Expression: inpage.Held.Call(), ContextID: w.id, ObjectGroup: group, Silent: ptr(true)})
 	if err != nil {
 		return capabilities.Output{}, err
 	}

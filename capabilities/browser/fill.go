@@ -11,6 +11,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // field is one of fill-form's, as the page script gets it.
@@ -133,7 +134,7 @@ func (c *call) survey(fields []field) (places []int, err error) {
 	if err != nil {
 		return nil, err
 	}
-	asked := w.put(c.ctx, "secretsAmong", aimArgs{Kind: "fill", Fields: fields})
+	asked := w.put(c.ctx, inpage.SecretsAmong, aimArgs{Kind: "fill", Fields: fields})
 	res, err := devtools.Do(c.ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: keyed, ReturnByValue: ptr(true), Silent: ptr(true), IncludeCommandLineAPI: ptr(true),
 	})
@@ -252,7 +253,7 @@ func (c *call) retype(f field, r filled, whole bool) error {
 		var pasted struct {
 			Taken bool `json:"taken"`
 		}
-		if err := w.put(c.ctx, "paste", map[string]string{"text": f.Value}).get(c.ctx, &pasted); err != nil || pasted.Taken {
+		if err := w.put(c.ctx, inpage.Paste, map[string]string{"text": f.Value}).get(c.ctx, &pasted); err != nil || pasted.Taken {
 			return err
 		}
 		return b.enter(c.ctx, nil, f.Value, entry{multiline: true, rich: r.Rich})

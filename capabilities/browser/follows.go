@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // This file is about what an action's answer waits for once the action was performed, so
@@ -73,7 +75,7 @@ func (c *call) findPictures(ctx context.Context, all []transfer, shown map[strin
 	var seen struct {
 		Shown []string `json:"shown"`
 	}
-	if w.put(ctx, "pictures", map[string]any{"urls": urls}).get(ctx, &seen) == nil {
+	if w.put(ctx, inpage.Pictures, map[string]any{"urls": urls}).get(ctx, &seen) == nil {
 		for _, url := range seen.Shown {
 			shown[url] = true
 		}
@@ -81,10 +83,10 @@ func (c *call) findPictures(ctx context.Context, all []transfer, shown map[strin
 }
 
 // drawn waits until the page drew two frames.
-func (t *tab) drawn(ctx context.Context) { t.tell(ctx, "drawn", struct{}{}, nil) }
+func (t *tab) drawn(ctx context.Context) { t.tell(ctx, inpage.Drawn, struct{}{}, nil) }
 
 // tell calls a function of the page script, and leaves answer as it is where that fails.
-func (t *tab) tell(ctx context.Context, function string, args, answer any) {
+func (t *tab) tell(ctx context.Context, function inpage.Function, args, answer any) {
 	if w, err := t.inWorld(ctx); err == nil {
 		_ = w.put(ctx, function, args).get(ctx, answer)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // How a foreign frame is asked: its world is made, its owner's document learns which
@@ -34,7 +35,7 @@ func (t *tab) inFrame(ctx context.Context, f *frame) (world, error) {
 	if s == nil {
 		return world{}, t.pause(ctx, changed, errFrameMoves)
 	}
-	made, err := devtools.Do(ctx, s, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: f.id, WorldName: worldName})
+	made, err := devtools.Do(ctx, s, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: f.id, WorldName: inpage.World})
 	if err != nil {
 		var refused *devtools.ProtocolError
 		if errors.As(err, &refused) && strings.Contains(refused.Message, "No frame") {
@@ -44,7 +45,7 @@ func (t *tab) inFrame(ctx context.Context, f *frame) (world, error) {
 	}
 	number := "f" + strconv.Itoa(t.lane.takeFrame())
 	res, err := devtools.Do(ctx, s, runtime.Evaluate, runtime.EvaluateParams{
-		Expression: pageScript + "__handrail.join('" + number + "')",
+		Expression: inpage.Script() + inpage.Join.Call(strconv.Quote(number)),
 		ContextID:  made.ExecutionContextID, Silent: ptr(true), ReturnByValue: ptr(true),
 	})
 	if err == nil {
@@ -79,7 +80,7 @@ func (t *tab) pause(ctx context.Context, changed <-chan struct{}, err error) err
 }
 
 // askFrame is ask for a foreign frame. The wait for it is bounded.
-func (t *tab) askFrame(ctx context.Context, f *frame, function string, args, into any) (world, error) {
+func (t *tab) askFrame(ctx context.Context, f *frame, function inpage.Function, args, into any) (world, error) {
 	t.mu.Lock()
 	wait := frameWait
 	if f.slow {
@@ -90,7 +91,7 @@ func (t *tab) askFrame(ctx context.Context, f *frame, function string, args, int
 }
 
 // askFrameFor is askFrame with a bound of its own.
-func (t *tab) askFrameFor(ctx context.Context, wait time.Duration, f *frame, function string, args, into any) (world, error) {
+func (t *tab) askFrameFor(ctx context.Context, wait time.Duration, f *frame, function inpage.Function, args, into any) (world, error) {
 	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for try := 0; ; try++ {
@@ -141,12 +142,12 @@ type stranger struct {
 
 // strangers asks Chrome about the first n elements that a function of the page
 // script gives, all at once. The elements are held until release is called.
-func (w world) strangers(ctx context.Context, function string, n int) (list []stranger, group string, release func()) {
+func (w world) strangers(ctx context.Context, function inpage.Function, n int) (list []stranger, group string, release func()) {
 	group = "handrail-" + strconv.FormatInt(groups.Add(1), 10)
 	list = make([]stranger, n)
 	for i := range list {
 		list[i].object = devtools.Start(ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
-			Expression: "__handrail." + function + "(" + strconv.Itoa(i) + ")", ContextID: w.id, ObjectGroup: group, Silent: ptr(true),
+			Expression: function.Call(strconv.Itoa(i)), ContextID: w.id, ObjectGroup: group, Silent: ptr(true),
 		})
 	}
 	for i := range list {
@@ -166,7 +167,7 @@ func (w world) strangers(ctx context.Context, function string, n int) (list []st
 // the strangers' order, empty for one that could not be learnt.
 func (t *tab) meet(ctx context.Context, w world, n int) []cdp.FrameID {
 	ids := make([]cdp.FrameID, n)
-	list, _, release := w.strangers(ctx, "strangerAt", min(n, maxFrames))
+	list, _, release := w.strangers(ctx, inpage.StrangerAt, min(n, maxFrames))
 	defer release()
 	var told []*devtools.Pending
 	for i, s := range list {
@@ -179,7 +180,7 @@ func (t *tab) meet(ctx context.Context, w world, n int) []cdp.FrameID {
 		}
 		ids[i] = res.Node.FrameID
 		told = append(told, devtools.Start(ctx, w.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
-			FunctionDeclaration: "function(id) { __handrail.own(this, id); }", ObjectID: s.id,
+			FunctionDeclaration: "function(id) { " + inpage.Own.Call("this", "id") + "; }", ObjectID: s.id,
 			Arguments: []*runtime.CallArgument{{Value: []byte(strconv.Quote(string(ids[i])))}}, Silent: ptr(true),
 		}).Pending)
 	}
@@ -208,7 +209,7 @@ func (t *tab) framesBelow(ctx context.Context, parent *frame) ([]*frame, error) 
 		Slots     []cdp.FrameID `json:"slots"`
 		Strangers int           `json:"strangers"`
 	}
-	w, err := t.askAny(ctx, parent, "foreignFrames", nil, &answer)
+	w, err := t.askAny(ctx, parent, inpage.ForeignFrames, nil, &answer)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +236,7 @@ func (t *tab) slots(ctx context.Context, w world, named []cdp.FrameID, strangers
 }
 
 // askAny asks the page script of a foreign frame, or of the tab's own document.
-func (t *tab) askAny(ctx context.Context, f *frame, function string, args, into any) (world, error) {
+func (t *tab) askAny(ctx context.Context, f *frame, function inpage.Function, args, into any) (world, error) {
 	if args == nil {
 		args = struct{}{}
 	}

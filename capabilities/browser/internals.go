@@ -9,6 +9,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	"github.com/handrail-dev/handrail/capabilities/browser/outline"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // maxCustoms bounds the elements that are asked about for one outline; page/internals.js
@@ -38,7 +39,7 @@ func (w world) askInternals(ctx context.Context, n int) (news bool) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, frameWait)
 	defer cancel()
-	list, _, release := w.strangers(ctx, "customAt", min(n, maxCustoms))
+	list, _, release := w.strangers(ctx, inpage.CustomAt, min(n, maxCustoms))
 	defer release()
 	devtools.Start(ctx, w.s, accessibility.Enable, cdp.Empty{})
 	defer devtools.Start(context.WithoutCancel(ctx), w.s, accessibility.Disable, cdp.Empty{})
@@ -68,7 +69,7 @@ func (w world) askInternals(ctx context.Context, n int) (news bool) {
 	var answer struct {
 		News bool `json:"news"`
 	}
-	return w.put(ctx, "tellInternals", said).get(ctx, &answer) == nil && answer.News
+	return w.put(ctx, inpage.TellInternals, said).get(ctx, &answer) == nil && answer.News
 }
 
 // internalOf reads a node of the tree; nil: it has no role.

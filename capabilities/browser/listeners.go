@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // Which elements listen to presses of the pointer, or take what is dropped, a page script cannot
@@ -65,7 +66,8 @@ func (w world) pagesDocument(ctx context.Context) (runtime.RemoteObjectID, error
 	const group = "handrail-document"
 	defer devtools.Start(context.WithoutCancel(ctx), w.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})
 	ours, err := devtools.Do(ctx, w.s, runtime.Evaluate,
-		runtime.EvaluateParams{Expression: "__handrail.hear([[], [], []], []), document", ContextID: w.id, ObjectGroup: group, Silent: ptr(true)})
+		runtime.EvaluateParams{Expression: inpage.Hear.Call("[[], [], []]", "[]") + ", document",
+			ContextID: w.id, ObjectGroup: group, Silent: ptr(true)})
 	if err != nil || ours.Result == nil {
 		return "", errors.Join(err, devtools.ErrMessage)
 	}
@@ -150,7 +152,7 @@ func (l listening) hear(ctx context.Context) (news bool) {
 	}
 	said, _ := jsonv2.Marshal([3][]cdp.BackendNodeID{presses, drops, ids})
 	res, err := devtools.Do(ctx, w.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
-		FunctionDeclaration: "function(...all) { __handrail.hear(" + string(said) + ", all); }", ExecutionContextID: w.id, Arguments: elements,
+		FunctionDeclaration: "function(...all) { " + inpage.Hear.Call(string(said), "all") + "; }", ExecutionContextID: w.id, Arguments: elements,
 		Silent: ptr(true),
 	})
 	if h.told, h.drops = now, drops; err != nil || res.ExceptionDetails != nil {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/chromedp/cdproto/cdp"
+
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // Where things are: boxes of elements in the tab's viewport, whatever frame they are
@@ -74,7 +76,7 @@ func (w world) placesOf(ctx context.Context, list []*frame) map[cdp.FrameID]fram
 		Maps map[cdp.FrameID]framePlace `json:"maps"`
 	}
 	if len(args.Frames) > 0 {
-		_ = w.put(ctx, "placeOfFrames", args).get(ctx, &answer) // none: their boxes stay their own
+		_ = w.put(ctx, inpage.PlaceOfFrames, args).get(ctx, &answer) // none: their boxes stay their own
 	}
 	return answer.Maps
 }
@@ -115,9 +117,9 @@ func (c *call) marks() ([]mark, error) {
 		if p.f == nil {
 			base = c.lane.takeRefs()
 		}
-		w, err := c.tab.askAny(c.ctx, p.f, "marks", question{view: view{Interactive: true}, Base: base}, &answer)
+		w, err := c.tab.askAny(c.ctx, p.f, inpage.Marks, question{view: view{Interactive: true}, Base: base}, &answer)
 		if err == nil && w.listen(c.ctx).hear(c.ctx) {
-			w, err = c.tab.askAny(c.ctx, p.f, "marks", question{view: view{Interactive: true}, Base: base}, &answer)
+			w, err = c.tab.askAny(c.ctx, p.f, inpage.Marks, question{view: view{Interactive: true}, Base: base}, &answer)
 		}
 		if err != nil {
 			if p.f == nil {

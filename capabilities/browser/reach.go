@@ -12,13 +12,14 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	"github.com/handrail-dev/handrail/capabilities/browser/outline"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // reaching is a question about one element, in whatever document it is. It has no
 // effect where it is refused.
 type reaching struct {
 	ref, selector string
-	function      string
+	function      inpage.Function
 	ask           func(known *outline.Former) any // the question; known: what the ref once stood for
 	into          any
 }
@@ -194,9 +195,9 @@ func isCode(err error, code capabilities.Code) bool {
 // aim is part 1. It returns the world of the document that the element is in, and its
 // place in the tab's viewport.
 func (c *call) aim(a aimArgs) (w world, at aimed, err error) {
-	function := "aim"
+	function := inpage.Aim
 	if a.Kind == "fill" || a.Kind == "choose" {
-		function = a.Kind
+		function = inpage.Function(a.Kind)
 	}
 	w, err = c.reach(reaching{ref: a.Ref, selector: a.Selector, function: function, into: &at, ask: func(known *outline.Former) any {
 		return struct {
@@ -225,9 +226,9 @@ func (c *call) into(w world, at aimed, a aimArgs) (world, aimed) {
 			X         float64       `json:"x"`
 			Y         float64       `json:"y"`
 		}
-		function := "frameFocused"
+		function := inpage.FrameFocused
 		if a.X != nil && a.Y != nil {
-			function = "frameAt"
+			function = inpage.FrameAt
 		}
 		again, err := c.tab.askAny(c.ctx, w.frame, function, map[string]any{"x": a.X, "y": a.Y}, &under)
 		if err != nil || len(under.Slots) == 0 {
@@ -242,7 +243,7 @@ func (c *call) into(w world, at aimed, a aimArgs) (world, aimed) {
 			a.X, a.Y = &under.X, &under.Y
 		}
 		var inner aimed
-		below, err := c.tab.askFrame(c.ctx, f, "aim", a, &inner)
+		below, err := c.tab.askFrame(c.ctx, f, inpage.Aim, a, &inner)
 		if err != nil {
 			return w, at
 		}
@@ -270,7 +271,7 @@ func (c *call) lift(w world, at *aimed, rect bool) error {
 			Moved   bool    `json:"moved"`
 		}
 		args := map[string]any{"frame": f.id, "x": at.X, "y": at.Y, "width": at.Width, "height": at.Height, "rect": rect, "moved": at.Moved}
-		if _, err := c.tab.askAny(c.ctx, f.parent, "lift", args, &up); err != nil {
+		if _, err := c.tab.askAny(c.ctx, f.parent, inpage.Lift, args, &up); err != nil {
 			return err
 		}
 		at.X, at.Y, at.Moved = up.X, up.Y, at.Moved || up.Moved
@@ -303,7 +304,7 @@ func (c *call) point(w world, at aimed) error {
 		Arrived bool `json:"arrived"`
 	}
 	for try := 0; try < 20 && !seen.Arrived; try++ {
-		asked := w.put(c.ctx, "pointed", map[string]int{"wait": 60})
+		asked := w.put(c.ctx, inpage.Pointed, map[string]int{"wait": 60})
 		move := devtools.Start(c.ctx, c.tab.s, input.DispatchMouseEvent, input.DispatchMouseEventParams{
 			Type: input.DispatchMouseEventTypeMouseMoved, X: at.X + float64(try%2), Y: at.Y, PointerType: input.DispatchMouseEventPointerTypeMouse,
 		})

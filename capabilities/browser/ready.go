@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
+
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // This file is about when a page is ready, which is when it can be worked with. One
@@ -232,7 +234,7 @@ func countKinds(all []openRequest) string {
 // asking has the page say what only it knows: that it was drawn, or gets no new elements.
 type asking struct {
 	documents int
-	question  string
+	question  inpage.Function
 	loaded    bool // after load
 	cancel    context.CancelFunc
 	done      chan struct{}
@@ -243,18 +245,18 @@ const askAfter = 40 * time.Millisecond
 
 // next asks what is to be asked, and says how long nothing but an event needs a look.
 func (a *asking) next(ctx context.Context, t *tab, s tabState, at readiness, now time.Time) time.Duration {
-	p, question, since, loaded := s.progress, "", time.Time{}, false
+	p, question, since, loaded := s.progress, inpage.Function(""), time.Time{}, false
 	switch {
 	case at.drawn:
-		question = "drawn" // by what the answers of fetches changed
+		question = inpage.Drawn // by what the answers of fetches changed
 		loaded = true
 	case !p.loaded.IsZero():
 	case p.parsed.IsZero():
-		question, since = "streams", p.shown
+		question, since = inpage.Streams, p.shown
 	case p.drawn.IsZero():
-		question, since = "drawn", p.parsed
+		question, since = inpage.Drawn, p.parsed
 	}
-	if question == "" || since.IsZero() && question == "streams" ||
+	if question == "" || since.IsZero() && question == inpage.Streams ||
 		a.documents == s.documents && a.question == question && a.loaded == loaded {
 		return at.left
 	}
@@ -276,7 +278,7 @@ func (a *asking) next(ctx context.Context, t *tab, s tabState, at readiness, now
 				return
 			}
 			now.progress.drawn = time.Now()
-			if question == "streams" && now.progress.parsed.IsZero() {
+			if question == inpage.Streams && now.progress.parsed.IsZero() {
 				now.progress.parsed = now.progress.drawn
 				now.unparsed = now.documents
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/outline"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // A snapshot is one outline over the tab's document and all frames and shadow roots
@@ -240,14 +241,14 @@ func (c *call) read(v view, rest bool) (seen, error) {
 		}
 	}
 	w, err := c.reach(reaching{
-		ref: v.Ref, selector: v.Selector, function: "snapshot", ask: func(known *outline.Former) any { q.Was = known; return q }, into: &top,
+		ref: v.Ref, selector: v.Selector, function: inpage.Snapshot, ask: func(known *outline.Former) any { q.Was = known; return q }, into: &top,
 	})
 	if err == nil && (rest || w != first) {
 		l = w.listen(c.ctx)
 	}
 	for n := 0; err == nil && n < maxShadowDepth && w.knowsMore(c.ctx, top, n == 0 && l.hear(c.ctx)); n++ {
 		top, q.Rest = printed{}, false
-		w, err = c.tab.askAny(c.ctx, w.frame, "snapshot", q, &top)
+		w, err = c.tab.askAny(c.ctx, w.frame, inpage.Snapshot, q, &top)
 	}
 	if err != nil {
 		return seen{}, err
@@ -319,7 +320,7 @@ func (c *call) readFrame(f *frame, v view) *ahead {
 		defer close(a.done)
 		for n := 0; n <= maxShadowDepth; n++ {
 			a.out = printed{}
-			a.w, a.err = c.tab.askFrame(c.ctx, f, "snapshot", question{view: v}, &a.out)
+			a.w, a.err = c.tab.askFrame(c.ctx, f, inpage.Snapshot, question{view: v}, &a.out)
 			if a.err != nil || !a.w.knowsMore(c.ctx, a.out, n == 0 && a.w.listen(c.ctx).hear(c.ctx)) {
 				return
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/outline"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // never fails if the text holds one of the parts.
@@ -87,7 +88,7 @@ func TestNoSuspectsNoTrips(t *testing.T) {
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	var answer printed
-	if _, err := n.tabOf().ask(t.Context(), "snapshot", question{}, &answer); err != nil || answer.Suspects != 0 || answer.Strangers != 0 {
+	if _, err := n.tabOf().ask(t.Context(), inpage.Snapshot, question{}, &answer); err != nil || answer.Suspects != 0 || answer.Strangers != 0 {
 		t.Errorf("%d suspects, %d strangers, %v", answer.Suspects, answer.Strangers, err)
 	}
 }

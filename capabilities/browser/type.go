@@ -10,6 +10,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // keysUpTo is the length up to which text is typed key by key without asking
@@ -83,7 +84,7 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 	}
 	if at.Direct {
 		c.input()
-		if err := w.put(c.ctx, "setField", question).get(c.ctx, &answer); err != nil {
+		if err := w.put(c.ctx, inpage.SetField, question).get(c.ctx, &answer); err != nil {
 			return verdict{}, err
 		}
 		return judge(answer.Verdict, holdsValue), nil
@@ -97,7 +98,7 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 	}
 	ctx, b := c.input(), c.keyboard()
 	if way == "" && !at.End && !at.Rich && !at.Drawn && !strings.ContainsFunc(text, unicode.IsControl) {
-		switch err := w.put(ctx, "typeIn", question).get(ctx, &answer); {
+		switch err := w.put(ctx, inpage.TypeIn, question).get(ctx, &answer); {
 		case contextLost(err):
 			return c.arrive(c.before, of(newDocument))
 		case err != nil || answer.Verdict != "":
@@ -119,7 +120,7 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 	if err := b.enter(ctx, sent, text, entry{keys: way == "keys", multiline: at.Multiline, rich: at.Rich}); err != nil {
 		return verdict{}, err
 	}
-	err = w.put(c.ctx, "typed", question).get(c.ctx, &answer)
+	err = w.put(c.ctx, inpage.Typed, question).get(c.ctx, &answer)
 	if contextLost(err) {
 		return c.arrive(c.before, of(newDocument))
 	}
@@ -166,7 +167,7 @@ func (c *call) submit(w world, typed verdict) (verdict, error) {
 // field passes listens to: "keys", "edits" before they are made, or nothing of both.
 // getEventListeners is Chrome's, of the command line: it sees the listeners of the asked
 // world only. A page that forges it deceives nobody but itself. Questions to a form go by
-// its class, since a field may be called so (names.go).
+// its class, since a field may be called so (page/names.go).
 const listens = `(() => {
 	const of = (type, name) => { const get = Object.getOwnPropertyDescriptor(type.prototype, name).get; return x => get.call(x); };
 	const active = of(Document, 'activeElement'), view = of(Document, 'defaultView'), owner = of(Node, 'ownerDocument');

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // Answers leave out what calls typed in secret, that is into fields for passwords and codes:
@@ -115,7 +116,7 @@ func (c *call) unsaid(w world, raw []byte) []byte {
 	if w.id == 0 {
 		w, _ = c.tab.inWorld(c.ctx)
 	}
-	if w.id == 0 || w.put(c.ctx, "repeated", struct{}{}).get(c.ctx, &repeated) != nil {
+	if w.id == 0 || w.put(c.ctx, inpage.Repeated, struct{}{}).get(c.ctx, &repeated) != nil {
 		return raw // the document went, and the field with it
 	}
 	changed := false

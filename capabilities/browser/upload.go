@@ -18,6 +18,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // chooser is a file chooser that a page opened; nobody sees it, and it waits for
@@ -115,7 +116,7 @@ func uploadFile(c *call) (capabilities.Output, error) {
 			return capabilities.Output{Result: uploads{len(open)}, Effect: v.effect, Evidence: v.words()}, nil
 		}
 		got, err := devtools.Do(c.ctx, w.s, runtime.Evaluate,
-			runtime.EvaluateParams{Expression: "__handrail.uploadTo()", ContextID: w.id, Silent: ptr(true)})
+			runtime.EvaluateParams{Expression: inpage.UploadTo.Call(), ContextID: w.id, Silent: ptr(true)})
 		if err != nil {
 			return capabilities.Output{}, err
 		}
@@ -170,7 +171,7 @@ func (c *call) dropOn(w world, at aimed, data *input.DragData, handed func()) (v
 			return verdict{}, err
 		}
 	}
-	if err := w.put(ctx, "takesDrop", struct{}{}).get(ctx, nil); err != nil {
+	if err := w.put(ctx, inpage.TakesDrop, struct{}{}).get(ctx, nil); err != nil {
 		send(input.DispatchDragEventTypeDragCancel).Wait(ctx)
 		return verdict{}, err
 	}

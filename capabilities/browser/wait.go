@@ -14,6 +14,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // Bounds of waiting.
@@ -394,7 +395,7 @@ func (w *watch) follow(ctx context.Context, f *frame) {
 		}
 		var now shown
 		if err == nil {
-			err = in.put(ctx, "changes", question).get(ctx, &now)
+			err = in.put(ctx, inpage.Changes, question).get(ctx, &now)
 		}
 		w.mu.Lock()
 		_, followed := w.known[f]

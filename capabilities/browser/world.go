@@ -2,7 +2,6 @@ package browser
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -12,60 +11,8 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
-
-// The page script is Handrail's code inside pages. It lives in an isolated world: it sees
-// the page's DOM, the page can neither see nor change it. It changes nothing in the DOM
-// itself. It is put into a document at the first call that needs it. Its parts share one
-// scope; each says in its first line what it is about.
-var (
-	//go:embed page/names.js
-	namesScript string
-	//go:embed page/words.js
-	wordsScript string
-	//go:embed page/secret.js
-	secretScript string
-	//go:embed page/closed.js
-	closedScript string
-	//go:embed page/internals.js
-	internalsScript string
-	//go:embed page/frames.js
-	framesScript string
-	//go:embed page/refs.js
-	refsScript string
-	//go:embed page/rows.js
-	rowsScript string
-	//go:embed page/outline.js
-	outlineScript string
-	//go:embed page/passing.js
-	passingScript string
-	//go:embed page/aim.js
-	aimScript string
-	//go:embed page/field.js
-	fieldScript string
-	//go:embed page/editor.js
-	editorScript string
-	//go:embed page/outcome.js
-	outcomeScript string
-	//go:embed page/ready.js
-	readyScript string
-	//go:embed page/wait.js
-	waitScript string
-
-	pageScript = "(() => {\n'use strict';\nif (globalThis.__handrail) return;\n" +
-		renamed(namesScript+wordsScript+secretScript+closedScript+internalsScript+framesScript+refsScript+rowsScript+outlineScript+passingScript+
-			aimScript+fieldScript+editorScript+outcomeScript+readyScript+waitScript) +
-		"globalThis.__handrail = {" + pageFunctions + "};\n})();"
-)
-
-// pageFunctions are those that this side calls.
-const pageFunctions = "snapshot, marks, aim, fill, choose, outcome, changes, hold, held, swallowed, dragging, comeToRest, unselect, " +
-	"uploadTo, setClipboard, secretsAmong, meant, repeated, typed, typeIn, setField, paste, takesDrop, " +
-	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, frameAt, frameFocused, pointed, lift, hear, drawn, " +
-	"streams, tasks, pictures, follow, followed, customAt, tellInternals"
-
-// worldName names our isolated world in every page.
-const worldName = "handrail"
 
 // refusal is how the page script says no.
 type refusal struct {
@@ -109,14 +56,14 @@ func (t *tab) inWorld(ctx context.Context) (world, error) {
 		return w, nil
 	}
 	made, err := devtools.Do(ctx, t.s, page.CreateIsolatedWorld,
-		page.CreateIsolatedWorldParams{FrameID: cdp.FrameID(t.id), WorldName: worldName})
+		page.CreateIsolatedWorldParams{FrameID: cdp.FrameID(t.id), WorldName: inpage.World})
 	if err != nil {
 		return world{}, err
 	}
 	// A document restored from history kept its world and with it its refs; the
 	// script then does nothing.
 	res, err := devtools.Do(ctx, t.s, runtime.Evaluate,
-		runtime.EvaluateParams{Expression: pageScript, ContextID: made.ExecutionContextID, Silent: ptr(true)})
+		runtime.EvaluateParams{Expression: inpage.Script(), ContextID: made.ExecutionContextID, Silent: ptr(true)})
 	if err != nil {
 		return world{}, err
 	}
@@ -145,20 +92,24 @@ func pageFault(res runtime.EvaluateResult) error {
 		WithHint(examineHint)
 }
 
-// doings are the page functions that do what a person does. Chrome lets a page do then
-// what it may only do upon that, as asking whether it may be left.
-var doings = map[string]*bool{"fill": ptr(true), "choose": ptr(true), "typeIn": ptr(true), "paste": ptr(true), "setField": ptr(true)}
-
 // put queues a call of a function of the page script.
-func (w world) put(ctx context.Context, function string, args any) asked {
+func (w world) put(ctx context.Context, function inpage.Function, args any) asked {
 	encoded, err := jsonv2.Marshal(args, jsonv2.AllowInvalidUTF8(true))
 	if err != nil {
 		encoded = []byte("{}") // arguments are our own structs: cannot happen
 	}
 	return asked{devtools.Start(ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
-		Expression: "__handrail." + function + "(" + string(encoded) + ")",
-		ContextID:  w.id, ReturnByValue: ptr(true), AwaitPromise: ptr(true), Silent: ptr(true), UserGesture: doings[function],
+		Expression: function.Call(string(encoded)),
+		ContextID:  w.id, ReturnByValue: ptr(true), AwaitPromise: ptr(true), Silent: ptr(true), UserGesture: acts(function),
 	})}
+}
+
+// acts is the protocol's word for a function that does what a person does; nil: it does not.
+func acts(function inpage.Function) *bool {
+	if function.Acts() {
+		return ptr(true)
+	}
+	return nil
 }
 
 // get waits for the answer and decodes it. A refusal of the page script becomes a coded
@@ -183,7 +134,7 @@ func (a asked) get(ctx context.Context, into any) error {
 
 // ask calls a function of the page script that has no effect until it returns, so that it
 // may be asked again when the document changed under the question.
-func (t *tab) ask(ctx context.Context, function string, args, into any) (world, error) {
+func (t *tab) ask(ctx context.Context, function inpage.Function, args, into any) (world, error) {
 	before, _ := t.look()
 	for try := 1; ; try++ {
 		w, err := t.inWorld(ctx)

@@ -1,4 +1,4 @@
-package browser
+package page
 
 import (
 	"crypto/rand"
@@ -10,7 +10,7 @@ import (
 
 // taken are the members of elements and documents that the page script asks for and that
 // a page can hide by the name of a field or an image (HTML standard, named properties of
-// form and of Document). Each belongs to one of page/names.js's classes and is asked of
+// form and of Document). Each belongs to one of names.js's classes and is asked of
 // nothing but nodes, documents, ranges and windows' event targets.
 const taken = "activeElement addEventListener adoptedStyleSheets assignedSlot attributes baseURI body checkVisibility childElementCount " +
 	"childNodes children className clientHeight clientWidth " +
@@ -32,6 +32,12 @@ var secondEnd = func() string {
 	rand.Read(random) // never fails
 	return "$" + hex.EncodeToString(random)
 }()
+
+// Taken lists those members.
+func Taken() []string { return strings.Fields(taken) }
+
+// Second returns the second name of a member.
+func Second(name string) string { return name + secondEnd }
 
 // renamed returns the script with second names in place of those, and NAMES in front of it:
 // pairs of a name and its second one.
