@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/agent/worker"
+	"github.com/handrail-dev/handrail/agent/worker/delegate"
 	"github.com/handrail-dev/handrail/agent/worker/pipeline"
 	"github.com/handrail-dev/handrail/agent/worker/router"
 	"github.com/handrail-dev/handrail/agent/worker/template"
@@ -38,6 +39,7 @@ type runOptions struct {
 	lane     string
 	model    modelOptions
 	pipeline string   // file
+	subAgent string   // does the tasks; empty: the worker itself
 	inside   *api.Job // of a sub-agent: its calls are made inside its parent's (S3-16)
 }
 
@@ -78,6 +80,7 @@ func workerFlags(cmd *cobra.Command, o *runOptions) {
 	f.BoolVar(&o.wait, "wait", false, "let a call that needs a person's word wait for one elsewhere, such as at the console")
 	f.StringVar(&o.hooks, "hooks",
 		"", "file of commands to run before and after each call, which may refuse it (default: hooks.json of the data directory)")
+	f.StringVar(&o.subAgent, "sub-agent", "", "name of a sub-agent that does what is wanted, in place of this worker")
 	f.StringVar(&o.lane, "lane", "", "the lane that the calls belong to (default: the token's)")
 	modelFlags(cmd, &o.model)
 	cmd.MarkFlagsMutuallyExclusive("offline", "model")
@@ -197,6 +200,9 @@ func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context
 			return nil, err
 		}
 		opts.Harness, classifier, c.close = m, m, m.Close
+	}
+	if o.subAgent != "" {
+		opts.Harness = delegate.Harness{Tool: capabilities.ToolID("tool.sub-agent." + o.subAgent)}
 	}
 	agent := os.Getenv("HANDRAIL_URL") == "" && os.Getenv("HANDRAIL_TOKEN") == ""
 	caller, err := remote.FindFor(cmd, agent)

@@ -171,7 +171,7 @@ func (s *jobService) do(ctx context.Context, j *api.Job) error {
 	o := s.opts
 	o.lane, o.session = string(j.Lane), j.ID
 	if j.Parent != "" {
-		o.inside = j // its calls have no request IDs: it is done once at most
+		o.inside, o.subAgent = j, "" // its calls have no request IDs: it is done once at most
 	} else {
 		o.requests = requestIDs(fmt.Sprintf("%s.%d", j.ID, j.Run))
 	}

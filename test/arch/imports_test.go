@@ -77,6 +77,7 @@ var rooms = []room{
 	{dir: "agent/worker/gate", may: []string{"agent/worker/intent", "agent/worker/named", "capabilities"}, std: true, tests: []string{"capabilities/catalog"},
 		why: "what a message may use is decided by a table, and by nobody who could be talked to"},
 	{dir: "agent/worker/named", std: true, why: "what reads a message knows nothing else"},
+	{dir: "agent/worker/delegate", may: []string{"agent/worker", "capabilities"}, std: true, why: "a harness has no way to a tool"},
 	{dir: "agent/worker/pipeline", may: []string{"agent/worker/gate", "agent/worker/intent", "capabilities", "capabilities/canonical", "capabilities/canonical/yaml"}, std: true,
 		why: "a pipeline is data: what carries it out is the engine"},
 	{dir: "agent/worker/router", may: []string{"agent/worker/intent", "agent/worker/named"}, why: "what says what a message wants knows no tool"},

@@ -100,6 +100,14 @@ func TestASubAgentWorksForItsCaller(t *testing.T) {
 		t.Errorf("%+v", told)
 	}
 
+	// Without a model a worker hands its task on, and says why it cannot.
+	if out := w.does("run", "--offline", "--sub-agent", "reader", "/file read a.txt"); !strings.Contains(out, "The rent is 700.") {
+		t.Error(out)
+	}
+	if out, code := w.tries("", "run", "--offline", "--sub-agent", "nobody", "/file read a.txt"); code == 0 || !strings.Contains(out, "is not offered") {
+		t.Errorf("%d %s", code, out)
+	}
+
 	// One that reaches further than the caller's intent is not offered to it.
 	w.subAgent("doer", strings.Replace(readerAgent, "tool.fs.list", "tool.fs.bash", 1))
 	w.does("run", "--offline", "/file list .")
