@@ -18,6 +18,12 @@
 // launch.go, then profile.go, attach.go and storage.go. Scripts of many steps: code.go and the room
 // script.
 //
+// Where a new thing goes: an action is a file of its own and a row of tools (handler.go); it
+// aims, calls perform and answers with result. An evidence is a cause (evidence.go) with its
+// phrase (phrase.go), and a code in page/outcome.js where the page shows it (pageCauses). A
+// function of the page script is a constant of the room page. A role of the outline is in
+// page/outline.js.
+//
 // Promises: Chrome never outlives the node; two lanes share nothing; dialogs, hanging scripts,
 // crashed tabs and a killed browser never block a call beyond its deadline; traffic leaves through
 // the node's own checked proxy only, but for a person's Chrome that the owner lets calls attach
