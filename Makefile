@@ -13,7 +13,7 @@ PACKAGES ?=
 UP      := bin/handrail up --browser-sandbox auto $(if $(DATA),--data $(DATA))
 
 .PHONY: help setup build up demo test test-long test-race check format lint arch fuzz cross suite conformance clients clean \
-	bench bench-browser bench-desktop bench-policy bench-spawn bench-plane bench-console bench-media bench-tokens chaos-artifacts
+	bench bench-browser bench-desktop bench-policy bench-spawn bench-worker bench-plane bench-console bench-media bench-tokens chaos-artifacts
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ bench-spawn: ## a program's start behind walls, warm and cold, beside bwrap and 
 	@.ci/setup test
 	[ -e $(ESCAPE_PEERS)/node_modules/.bin/srt ] || npm install --prefix $(ESCAPE_PEERS) --silent --no-audit --no-fund --no-package-lock @anthropic-ai/sandbox-runtime@0.0.83
 	go run ./test/bench/spawn -peers $(ESCAPE_PEERS) $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
+
+bench-worker: build ## router, gate, facts, engine, idle worker and first words beside their floors (FIGURES=docs/benchmarks/worker.md)
+	go run ./test/bench/worker $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
 
 bench-plane: build ## selector, lists, calls of every kind, heartbeats and 10,000 tools beside their floors (FIGURES=docs/benchmarks.md)
 	go run ./test/bench/plane $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))

@@ -265,9 +265,18 @@ func BenchmarkSearch(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for b.Loop() {
-		if list, err := k.Search(b.Context(), "p3", "Which colour has the lamp of number77773?", 8); err != nil || len(list) == 0 {
-			b.Fatal(list, err)
+	b.Run("search", func(b *testing.B) {
+		for b.Loop() {
+			if list, err := k.Search(b.Context(), "p3", "Which colour has the lamp of number77773?", 8); err != nil || len(list) == 0 {
+				b.Fatal(list, err)
+			}
 		}
-	}
+	})
+	b.Run("floor", func(b *testing.B) { // one fact by its key
+		for b.Loop() {
+			if _, err := k.Get(b.Context(), "p3", "fact_77773"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

@@ -142,7 +142,14 @@ func TestOnlyNarrows(t *testing.T) {
 }
 
 func BenchmarkDecide(b *testing.B) {
-	for b.Loop() {
-		Decide(intent.Route{Intent: intent.BrowserTask})
-	}
+	b.Run("gate", func(b *testing.B) {
+		for b.Loop() {
+			Decide(intent.Route{Intent: intent.BrowserTask})
+		}
+	})
+	b.Run("floor", func(b *testing.B) { // a copy of the row
+		for b.Loop() {
+			_ = slices.Clone(table[intent.BrowserTask])
+		}
+	})
 }

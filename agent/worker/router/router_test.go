@@ -226,9 +226,16 @@ func BenchmarkSignals(b *testing.B) {
 		texts = append(texts, m[2])
 	}
 	slices.Sort(texts)
-	for i := 0; b.Loop(); i++ {
-		r.Route(b.Context(), texts[i%len(texts)])
-	}
+	b.Run("router", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			r.Route(b.Context(), texts[i%len(texts)])
+		}
+	})
+	b.Run("floor", func(b *testing.B) { // the words of the same message
+		for i := 0; b.Loop(); i++ {
+			_ = strings.Fields(strings.ToLower(texts[i%len(texts)]))
+		}
+	})
 }
 
 // The seed leaves a threshold open, and what becomes of a message that is unclear: below 0.5 the

@@ -91,7 +91,8 @@ func planOf(t worker.Turn) (plan []worker.ToolCall, otherwise string) {
 	plan, otherwise = wanted(t.Intent, t.Messages[0].Text)
 	for _, c := range plan {
 		if !slices.ContainsFunc(t.Tools, func(o worker.Tool) bool { return o.ID == c.Tool }) {
-			return nil, fmt.Sprintf("That needs %s, which this worker is not offered: no device has it, or policy hides it.", c.Tool)
+			return nil, fmt.Sprintf("That needs %s, which this worker is not offered: no device is ready for it, or policy hides it. "+
+				"The console's page Devices says what a device lacks.", c.Tool)
 		}
 	}
 	return plan, otherwise
@@ -251,7 +252,8 @@ func listing(o output) string {
 		kinds[cmp.Or(strings.ToLower(path.Ext(e.Name)), "without an ending")]++
 		total += e.Size
 	}
-	fmt.Fprintf(&b, "%s: %d folders, %d files, %d bytes", cmp.Or(o.Path, "."), folders, len(o.Entries)-folders, total)
+	fmt.Fprintf(&b, "%s: %s, %s, %s", cmp.Or(o.Path, "."), count(folders, "folder"), count(len(o.Entries)-folders, "file"),
+		count(int(total), "byte"))
 	names := make([]string, 0, len(kinds))
 	for k := range kinds {
 		names = append(names, k)
@@ -289,6 +291,13 @@ func found(o output) string {
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 func matches(o output) string {

@@ -78,7 +78,7 @@ func TestTellsWhatCallsReturned(t *testing.T) {
 		{"read a.txt", "tool.fs.read", capabilities.StatusOK, `{"content":"hi\u001b[31m"}`, "hi"},
 		{"read a.txt", "tool.fs.read", capabilities.StatusDenied, `null`, "no\nask"},
 		{"list my files", "tool.fs.list", capabilities.StatusOK, `{"path":".","entries":[{"name":"a.go","type":"file","size":3},{"name":"b.go","type":"file","size":4},{"name":"d","type":"folder"}]}`,
-			".: 1 folders, 2 files, 7 bytes (2 .go)\n  a.go\n  b.go\n  d/"},
+			".: 1 folder, 2 files, 7 bytes (2 .go)\n  a.go\n  b.go\n  d/"},
 		{`find "x"`, "tool.fs.grep", capabilities.StatusOK, `{"matches":[{"path":"a","line":3,"text":"x y"}],"truncated":true}`, "a:3: x y\n(more)"},
 		{`find "x"`, "tool.fs.grep", capabilities.StatusOK, `{"matches":[]}`, "Nothing found."},
 		{"read a.txt", "tool.fs.read", capabilities.StatusOK, `{"content":"` + strings.Repeat("x", maxShown+1) + `"}`, "(the first 8192 of 8193 bytes)"},

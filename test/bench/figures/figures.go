@@ -60,6 +60,9 @@ func Load() string {
 // tell (/proc).
 func Resident(pid int) int64 { return status(pid, "VmRSS:") }
 
+// Anonymous is what a process has of its own in memory: no page of a file.
+func Anonymous(pid int) int64 { return status(pid, "RssAnon:") }
+
 // PeakResident is the most it had.
 func PeakResident(pid int) int64 { return status(pid, "VmHWM:") }
 
