@@ -336,7 +336,11 @@ func (h *Host) readyLocked(t offered, reach error) capabilities.Readiness {
 		} else if e := p.backend.health(); e != nil && e.Code == capabilities.CodeSecretUnavailable {
 			r.Reason, r.Fix = capabilities.ReasonNeedsSignIn, capabilities.Clip(e.PublicHint(), 300)
 		} else if e != nil {
-			r.Reason, r.Fix = capabilities.ReasonBackendFailing, capabilities.Clip(e.PublicMessage(), 300)
+			fix := e.Hint
+			if fix == "" {
+				fix = lookHint(&p.record)
+			}
+			r.Reason, r.Fix = capabilities.ReasonBackendFailing, capabilities.Clip(e.PublicMessage()+" "+fix, 300)
 		}
 	}
 	return r

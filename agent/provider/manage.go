@@ -109,7 +109,11 @@ func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilit
 			if !again {
 				missed = h.missed(ctx, &p, secrets)
 			}
-			err = e.WithHint(missedHint(missed))
+			if hint := missedHint(missed); hint != "" {
+				err = e.WithHint(hint)
+			} else {
+				err = e.WithHint(lookHint(&p))
+			}
 		}
 		return capabilities.Output{}, secrets.withheld().Error(err)
 	}
@@ -175,6 +179,16 @@ func missedHint(paths []string) string {
 		}
 	}
 	return ""
+}
+
+// lookHint says how to find out why a provider does not answer, where nothing that it was kept from
+// explains it.
+func lookHint(p *tools.Provider) string {
+	if p.URL != "" {
+		return "See on that device whether its address answers, and whether it is the address of such a server."
+	}
+	return "Start its command on that device by hand, to see whether it serves there. Behind its walls it has the system's programs alone: " +
+		"folders come with --read and --write, hosts with --net, variables with --env."
 }
 
 // deniedRead words that a program was not shown a path. The flag has it, or its folder, read.

@@ -120,4 +120,11 @@ func TestAProviderSaysWhatItCouldNotRead(t *testing.T) {
 		t.Errorf("%d %s", status, answer)
 	}
 	admin.ok(http.MethodPost, "/v1/providers", server("needs", "needs.sh", mine), &p)
+
+	// Where it was kept from nothing the fix says how to find out.
+	must(t, os.WriteFile(filepath.Join(lib, "fails.sh"), []byte("exit 4\n"), 0o644))
+	status, answer = admin.do(http.MethodPost, "/v1/providers", server("fails", "fails.sh"))
+	if status < 400 || !strings.Contains(string(answer), "Start its command on that device by hand") || strings.Contains(string(answer), "See the message") {
+		t.Errorf("%d %s", status, answer)
+	}
 }

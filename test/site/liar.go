@@ -13,19 +13,22 @@ import (
 // device that somebody took over.
 func (n *Node) Lie(answer func(*wire.Ticket) wire.Answer) {
 	n.site.T.Helper()
+	var ready []capabilities.Readiness
+	for _, one := range n.site.Gateway.Nodes.Snapshot() {
+		for _, r := range one.Readiness {
+			if one.ID == n.ID && r.Reason != capabilities.ReasonNotAdvertised {
+				ready = append(ready, r)
+			}
+		}
+	}
 	n.Stop()
 	n.AwaitGone()
 	l, err := link.New(link.Options{
 		Dir: n.Dir, Addrs: []string{n.site.quic},
-		Serve:   func(_ context.Context, t *wire.Ticket, s link.Sink) { s.Answer(answer(t), nil) },
-		Journal: func(context.Context, []capabilities.CallID) []wire.JournalState { return nil },
-		Hello:   func() wire.Hello { return wire.Hello{Agent: "liar", Platform: "linux", Arch: "amd64"} },
-		Readiness: func(ctx context.Context) (all []capabilities.Readiness) {
-			for _, h := range n.hs {
-				all = append(all, h.Readiness(ctx)...)
-			}
-			return all
-		},
+		Serve:     func(_ context.Context, t *wire.Ticket, s link.Sink) { s.Answer(answer(t), nil) },
+		Journal:   func(context.Context, []capabilities.CallID) []wire.JournalState { return nil },
+		Hello:     func() wire.Hello { return wire.Hello{Agent: "liar", Platform: "linux", Arch: "amd64"} },
+		Readiness: func(context.Context) []capabilities.Readiness { return ready },
 	})
 	must(n.site.T, err)
 	ctx, cancel := context.WithCancel(context.Background())
