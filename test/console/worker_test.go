@@ -47,7 +47,7 @@ func TestJobsAreQueuedAndCancelled(t *testing.T) {
 	first := list[0]
 
 	// A worker takes it: the page follows without a reload.
-	took, err := d.Gateway.Jobs.Take(t.Context(), "robot", "w", true)
+	took, err := d.Gateway.Jobs.Take(t.Context(), "robot", api.TakeJob{Worker: "w", Fresh: true})
 	must(t, err)
 	_, err = d.Gateway.Jobs.Put(t.Context(), "robot", "robot", api.NewJob{Text: "list the folder inbox", Lane: "robot", Schedule: "0 7 * * 1-5"})
 	must(t, err)
@@ -212,7 +212,7 @@ func (d *desk) hostileWorker(try func(error)) map[string]string {
 		if err == nil {
 			names["job"] = one.ID
 		}
-		if took, err := d.Gateway.Jobs.Take(d.t.Context(), "robot", "w", true); err == nil {
+		if took, err := d.Gateway.Jobs.Take(d.t.Context(), "robot", api.TakeJob{Worker: "w", Fresh: true}); err == nil {
 			_, err = d.Gateway.Jobs.End(d.t.Context(), "robot", took.ID, api.JobWord{Claim: took.Claim, State: job.Failed, Code: capabilities.Code(s), Stage: s, Result: s})
 			try(err)
 		}
