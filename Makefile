@@ -13,7 +13,8 @@ PACKAGES ?=
 UP      := bin/handrail up --browser-sandbox auto $(if $(DATA),--data $(DATA))
 
 .PHONY: help setup build up demo test test-long test-race check format lint arch fuzz cross suite conformance clients clean \
-	bench bench-browser bench-desktop bench-policy bench-spawn bench-worker bench-plane bench-console bench-media bench-tokens chaos-artifacts
+	bench bench-browser bench-desktop bench-policy bench-spawn bench-worker bench-plane bench-console bench-governance \
+	bench-media bench-tokens chaos-artifacts
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -102,6 +103,11 @@ bench-desktop: ## the desktop family beside bare X11 (FIGURES=docs/benchmarks.md
 bench-console: ## the console in a real Chrome, over a long ledger and with many nodes (FIGURES=docs/benchmarks.md writes them there)
 	@.ci/setup test
 	go test -count=1 -timeout 30m -run TestFigures ./test/console -args -figures $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
+
+bench-governance: ## a fold beside reading alone, and its pages over the numbers of ten million packets (FIGURES=docs/benchmarks/governance.md)
+	@.ci/setup test
+	go test -run xxx -bench Fold -benchtime 3x ./gateway/governance
+	go test -count=1 -timeout 30m -v -run TestGovernanceFigures ./test/console -args -figures $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
 
 # FIGURES=docs/benchmarks.md writes the figures there; MINUTES=10 watches the live view so long for growth.
 bench-media: ## artifacts beside a bare QUIC stream, the live view (FIGURES=FILE, MINUTES=10), photos, positions

@@ -436,6 +436,10 @@ func pairs(text []byte, add func(series, n int64)) error {
 	if len(text) == 0 {
 		return nil
 	}
+	if quickPairs(text, func(int64, int64) {}) { // all of it, before any counts
+		quickPairs(text, add)
+		return nil
+	}
 	var list []int64
 	if err := json.Unmarshal(text, &list); err != nil {
 		return fmt.Errorf("the numbers of a time: %w", err)
@@ -444,6 +448,30 @@ func pairs(text []byte, add func(series, n int64)) error {
 		add(list[i-1], list[i])
 	}
 	return nil
+}
+
+// quickPairs does the same for a list as addTo writes it, and reports whether it is one: a page
+// reads up to a million numbers.
+func quickPairs(text []byte, add func(series, n int64)) bool {
+	if len(text) < 2 || text[0] != '[' || text[len(text)-1] != ']' {
+		return false
+	}
+	var at, n, digits int64
+	second := false
+	for _, c := range text[1:] {
+		switch {
+		case c >= '0' && c <= '9' && digits < 18:
+			n, digits = 10*n+int64(c-'0'), digits+1
+		case (c == ',' || c == ']') && digits > 0:
+			if second {
+				add(at, n)
+			}
+			at, n, digits, second = n, 0, 0, !second
+		default:
+			return false
+		}
+	}
+	return !second
 }
 
 // sweep forgets the numbers of hours and days that coarser ones have replaced.
