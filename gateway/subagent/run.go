@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	awaited = 30 * time.Second // for a worker to take a task
-	looks   = time.Second      // a lease ends without a change
+	awaited = 2 * time.Minute // for a worker to take a task
+	looks   = time.Second     // a lease ends without a change
 	tidying = 10 * time.Second
 )
 

@@ -180,13 +180,19 @@ func TestASubAgentsWorkerMayBeElsewhere(t *testing.T) {
 	if r := inside("tool.fs.read", `{"path":"a.txt"}`, job.Claim); r.Status != capabilities.StatusOK {
 		t.Errorf("%+v", r)
 	}
+	alive := func() { // as a worker does, whose lease ends otherwise
+		var told api.Job
+		post("/v1/jobs/"+job.ID+"/word", api.JobWord{Claim: job.Claim}, &told)
+	}
 	asked := make(chan answer, 1)
 	go func() { asked <- inside("tool.fs.write", `{"path":"d.txt","content":"x"}`, job.Claim) }()
 	var question string
 	until(t, "the question", func() bool {
+		alive()
 		question = regexp.MustCompile(`"approval":"([^"]+)"`).FindString(w.does("approvals", "--json"))
 		return question != ""
 	})
+	alive()
 	w.does("approve", strings.Split(question, `"`)[3])
 	if r := <-asked; r.Status != capabilities.StatusOK {
 		t.Errorf("after a yes: %+v", r)
