@@ -29,7 +29,7 @@ func changed(list []byte) (names []string) {
 			text = text[:end]
 		}
 		names = append(names, string(utf16.Decode(text)))
-		if next == 0 || uint64(next) > uint64(len(list)) {
+		if uint64(next) < 12+uint64(length) || uint64(next) > uint64(len(list)) { // the last, or none
 			return names
 		}
 		list = list[next:]
