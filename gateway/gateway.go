@@ -251,19 +251,6 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 	return key, seal, err
 }
 
-// migrations are the tables of every room.
-func migrations() (all []store.Migration) {
-	for _, room := range [][]store.Migration{
-		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(),
-		nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(),
-		provider.Migrations(), signin.Migrations(), bus.Migrations(), knowledge.Migrations(), turn.Migrations(), job.Migrations(),
-		governance.Migrations(), events.Migrations(), admin.Migrations(), generation.Migrations(),
-	} {
-		all = append(all, room...)
-	}
-	return all
-}
-
 // keep opens what lasts besides: policy, outcomes, artifacts, the stop switch, nodes.
 func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte) (err error) {
 	g.Tokens, err = principal.New(principal.Options{
@@ -371,7 +358,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		Known: g.known, Patience: g.opts.ApprovalWait, Log: g.log,
 	})
 	g.Selector = newSelector(g.Registry, g.Ledger, g.metrics)
-	g.countPools()
+	g.count()
 	g.Dispatcher = dispatch.New(dispatch.Options{
 		Selector: g.Selector, Working: g.Lanes, Through: g.Providers.Through, Withheld: g.Providers.Withheld,
 		Registry: g.Registry, Policy: g.Rulebook.Engine, Nodes: g.hosts, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,

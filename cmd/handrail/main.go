@@ -113,7 +113,7 @@ func newRootCmd() *cobra.Command {
 		consent.NewDenyCmd(), consent.NewTUICmd(), consent.NewTasksCmd(), record.NewCallsCmd(), newTurnsCmd(), newJobsCmd(),
 		newMemoryCmd(), invoke.NewArtifactsCmd(), consent.NewGrantCmd(), consent.NewStopCmd(), consent.NewResumeCmd(),
 		rules.NewPolicyCmd(), record.NewDriftCmd(), record.NewLedgerCmd(), newStatusCmd(), newDoctorCmd(), newBackupCmd(),
-		newRestoreCmd())
+		newRestoreCmd(), newServiceCmd(), newLogsCmd())
 	root.AddCommand(newVersionCmd(), newCISiteCmd())
 	root.InitDefaultCompletionCmd("completion") // with a command's name it is made although none is called yet
 	wrapArgs(root)

@@ -141,6 +141,9 @@ func Newer(schema map[string]int, migrations []Migration) error {
 	return nil
 }
 
+// FreeBytes is how much room the disk of dir has for this account; not ok: the system does not say.
+func FreeBytes(dir string) (free uint64, ok bool) { return freeBytes(dir) }
+
 // isNoSpace is what systems say of a full disk; Windows has numbers of its own.
 func isNoSpace(err error) bool {
 	const windowsDiskFull = syscall.Errno(112)

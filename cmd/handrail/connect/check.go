@@ -179,11 +179,11 @@ func (s Site) checkGateway(ctx context.Context, r *Report, g Gateway, known Conn
 	if capabilities.CodeOf(err) == capabilities.CodeNotFound { // nobody there, as Told says it
 		return err
 	}
-	if err != nil || health.SiteID == "" {
+	if err != nil || !health.Ours() {
 		r.add(problemURL, "Correct HANDRAIL_URL or --data and connect again.", "what answers at %s is not a Handrail gateway", g.Base)
 		return nil
 	}
-	if string(health.SiteID) != known.Site {
+	if health.SiteID != "" && string(health.SiteID) != known.Site {
 		r.add(problemURL, again, "the gateway at %s is another one: site %s, and the client was connected to %s", g.Base, health.SiteID,
 			known.Site)
 		return nil

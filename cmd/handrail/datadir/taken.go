@@ -57,7 +57,7 @@ func answers(ctx context.Context, base *url.URL, pin client.Pin) bool {
 	ctx, done := context.WithTimeout(ctx, probeFor)
 	defer done()
 	h, err := client.At(base, client.NewToken(""), pin).Health(ctx)
-	return err == nil && h.SiteID != ""
+	return err == nil && h.Ours()
 }
 
 // cannotListen says in words why an address cannot be listened at.

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -13,17 +14,35 @@ import (
 	"github.com/handrail-dev/handrail/pairing"
 )
 
+// healthView is for anybody; all but the first two are for holders of a token.
 type healthView struct {
 	Status    string              `json:"status"`
-	SiteID    capabilities.SiteID `json:"site_id"`
-	GatewayID string              `json:"gateway_id"`
-	Version   string              `json:"version"`
-	StartedAt time.Time           `json:"started_at"`
+	Service   string              `json:"service"`
+	SiteID    capabilities.SiteID `json:"site_id,omitempty"`
+	GatewayID string              `json:"gateway_id,omitempty"`
+	Version   string              `json:"version,omitempty"`
+	StartedAt time.Time           `json:"started_at,omitzero"`
 }
 
-func (s *Server) health(*visit, none) (healthView, error) {
-	site := s.opts.Site()
-	return healthView{"ok", site.SiteID, site.GatewayID, site.Version, site.StartedAt}, nil
+func (s *Server) health(c *visit, _ none) (healthView, error) {
+	view := healthView{Status: "ok", Service: "handrail"}
+	token, sent := strings.CutPrefix(c.r.Header.Get("Authorization"), "Bearer ")
+	if !sent {
+		return view, nil
+	}
+	if _, err := s.opts.Tokens.Authenticate(token); err == nil {
+		site := s.opts.Site()
+		view.SiteID, view.GatewayID, view.Version, view.StartedAt = site.SiteID, site.GatewayID, site.Version, site.StartedAt
+	}
+	return view, nil
+}
+
+// ready says whether calls are carried out; why they are not is for holders of a token.
+func (s *Server) ready(*visit, none) (healthView, error) {
+	if s.opts.Site().ReadOnly {
+		return healthView{}, capabilities.Errorf(capabilities.CodeLedgerUnavailable, "The gateway is not ready.").WithHint("Ask the admin.")
+	}
+	return healthView{Status: "ready", Service: "handrail"}, nil
 }
 
 type statusView struct {

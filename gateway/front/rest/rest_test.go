@@ -464,6 +464,10 @@ func TestStatusAndHealth(t *testing.T) {
 	a := start(t)
 	var health map[string]any
 	a.ok("", "GET", "/healthz", "", &health)
+	if health["status"] != "ok" || len(health) != 2 {
+		t.Errorf("health, to strangers: %v", health)
+	}
+	a.ok(a.operator, "GET", "/healthz", "", &health)
 	if health["status"] != "ok" || health["site_id"] != string(site) {
 		t.Errorf("health %v", health)
 	}
