@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/agent/worker"
@@ -89,10 +90,15 @@ func (m *Model) Close() { m.at.Close() }
 // Next asks for the next step of a turn. Its errors are execution_failed, unauthenticated,
 // result_too_large and the context's.
 func (m *Model) Next(ctx context.Context, t worker.Turn) (worker.Answer, error) {
+	ask := m.chat
 	if m.opts.API == Responses {
-		return m.respond(ctx, t)
+		ask = m.respond
 	}
-	return m.chat(ctx, t)
+	a, err := ask(ctx, t)
+	if err == nil && len(a.Calls) == 0 && strings.TrimSpace(a.Text) == "" && !t.Keeps { // it must not look as if all went well
+		a.Text, a.Undone = "The model said nothing.", len(t.Messages) == 1
+	}
+	return a, err
 }
 
 // Classify asks for an answer by a schema, without tools. It returns the answer's text.
