@@ -87,20 +87,19 @@ func Make(ctx context.Context, w io.Writer, o Options) (Manifest, error) {
 	if err != nil {
 		return m, err
 	}
-	a := &archive{ctx: ctx, to: tar.NewWriter(packed)}
+	a := &archive{to: tar.NewWriter(packed)}
 	text, err := json.Marshal(m)
 	if err != nil {
 		return m, err
 	}
 	a.bytes(manifestName, text, o.Now)
-	a.file(storeName, snapshot)
-	a.folder(o.Dir, o.Artifacts)
+	a.file(ctx, storeName, snapshot)
+	a.folder(ctx, o.Dir, o.Artifacts)
 	return m, store.RoomFor(errors.Join(a.err, a.to.Close(), packed.Close(), sealed.Close()))
 }
 
 // archive writes files; the first error ends it.
 type archive struct {
-	ctx context.Context
 	to  *tar.Writer
 	err error
 }
@@ -116,7 +115,7 @@ func (a *archive) bytes(name string, text []byte, at time.Time) {
 
 // file adds what a file holds at this moment. One that is gone was removed while the gateway
 // worked, and is left out.
-func (a *archive) file(name, from string) {
+func (a *archive) file(ctx context.Context, name, from string) {
 	if a.err != nil {
 		return
 	}
@@ -136,12 +135,13 @@ func (a *archive) file(name, from string) {
 	}
 	a.err = a.to.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: info.Size(), ModTime: info.ModTime(), Typeflag: tar.TypeReg})
 	if a.err == nil {
-		_, a.err = io.CopyN(a.to, reader{a.ctx, f}, info.Size())
+		_, a.err = io.CopyN(a.to, reader{ctx, f}, info.Size())
 	}
 }
 
 // reader ends with its context.
 type reader struct {
+	//lint:ignore containedctx the life of the read
 	ctx context.Context
 	io.Reader
 }
@@ -155,7 +155,7 @@ func (r reader) Read(p []byte) (int, error) {
 }
 
 // folder adds the keys, the policy and the files that calls made.
-func (a *archive) folder(dir string, artifacts bool) {
+func (a *archive) folder(ctx context.Context, dir string, artifacts bool) {
 	if a.err != nil {
 		return
 	}
@@ -176,7 +176,7 @@ func (a *archive) folder(dir string, artifacts bool) {
 		case d.IsDir() && (!travels(name) || name == "artifacts" && !artifacts):
 			return fs.SkipDir
 		case !d.IsDir() && travels(name):
-			a.file(name, at)
+			a.file(ctx, name, at)
 		}
 		return a.err
 	})

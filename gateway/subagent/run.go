@@ -56,7 +56,8 @@ var _ registry.Provider = Runner{}
 
 // run is one call of a sub-agent.
 type run struct {
-	ctx  context.Context // ends with the call
+	//lint:ignore containedctx the life of the call
+	ctx  context.Context
 	step func(context.Context, registry.Nested) capabilities.Result
 
 	mu     sync.Mutex
