@@ -26,8 +26,8 @@ type Tool struct {
 	Limits      Limits              `json:"limits"`
 	Examples    []Example           `json:"examples,omitempty"`
 	Upload      *Upload             `json:"upload,omitempty"`
-	// Uses are the tools that a macro or a sub-agent may call.
-	Uses []capabilities.ToolID `json:"uses,omitempty"`
+	// Uses are the tools that a macro or a sub-agent may call; empty for all others.
+	Uses []capabilities.ToolID `json:"uses"`
 	// Surface is what to show of the reader's calls of it, by the keys that they would have now;
 	// absent in lists, and of a tool that the reader cannot use.
 	Surface *Surface `json:"surface,omitempty"`

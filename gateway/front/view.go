@@ -174,7 +174,7 @@ func ViewTool(d *catalog.Descriptor, risk policy.Risk, asks bool) api.Tool {
 		ID: d.Tool, WireName: d.Tool.WireName(), Title: d.Title, Description: d.Description, Version: d.Version, Tags: d.Tags,
 		SideEffects: string(d.SideEffects), Risk: string(risk), ModelFacing: d.ModelFacing, Input: d.FullInput(asks), Result: d.Result,
 		Annotations: api.Annotations(d.Annotations), Manifest: d.Manifest.Keys(), Defaults: api.Defaults(d.Defaults), Consent: string(d.Consent),
-		Limits: api.Limits(d.Limits),
+		Limits: api.Limits(d.Limits), Uses: []capabilities.ToolID{},
 	}
 	if d.Composes() {
 		for _, id := range d.Steps {

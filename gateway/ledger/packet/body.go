@@ -64,7 +64,7 @@ type Decision struct {
 	Taint    []string                    `json:"taint,omitempty"`
 	Raised   int64                       `json:"risk_raised,omitempty"` // levels, by drift of before
 	Withheld []string                    `json:"withheld_keys,omitempty"`
-	Runner   string                      `json:"runner_fingerprint,omitempty"` // that was to carry it out, at its node
+	Runner   string                      `json:"runner_fingerprint"` // that was to carry it out, at its node; "": the gateway, or none
 }
 
 // Summary returns the fields of the envelope that surfaces show; nil if the packet has no

@@ -29,7 +29,7 @@ func TestBodiesStayTheSame(t *testing.T) {
 			},
 			`{"args_digest":"00ff","evidence":{"n":1.5,"text":"` + "\u2028é" + `","url":"https://example.com/?a=<b>&c"},"parent_call_id":"call_1","replay_of":"call_0","request_id":"r-1","requested_node_id":"n1","step":3,"surface":"mcp","timeout_ms":20000}`,
 		},
-		{&Decision{}, `{"effect":"deny"}`},
+		{&Decision{}, `{"effect":"deny","runner_fingerprint":""}`},
 		{
 			&Decision{
 				Under: Under{"call_1"}, Effect: policy.Ask, Code: capabilities.CodeApprovalPending, Policies: []string{"b", "a"}, LogOnly: []string{"l"}, Errors: []string{"e"},

@@ -75,7 +75,7 @@ func (d *Decision) append(o *object) bool {
 		o.must("selection_mode", string(r.Mode))
 		o.close()
 	}
-	o.text("runner_fingerprint", d.Runner)
+	o.must("runner_fingerprint", d.Runner)
 	o.texts("taint", d.Taint)
 	o.texts("withheld_keys", d.Withheld)
 	return true
