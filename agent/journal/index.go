@@ -49,7 +49,8 @@ func (x *index) get(call capabilities.CallID) (k known, ok bool) {
 	}
 	k = known{state: states[e.state], segment: e.segment}
 	if e.failed > 0 {
-		k.failed = &x.failures[e.failed-1]
+		failed := x.failures[e.failed-1] // a copy: sending it writes into it
+		k.failed = &failed
 	}
 	return k, true
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -533,6 +534,41 @@ func TestFailuresOutliveTheProcess(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	if s := state(j, "bad"); s.State != wire.StateFinished || s.Answer == nil || s.Answer.Code != capabilities.CodeDeadlineExceeded || s.Answer.Effect != capabilities.EffectPartial {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestAStateMayBeSentWhileCallsFail: the answer of a failed call is its asker's own. Encoding a
+// frame may write into it while other calls fail in the same way.
+func TestAStateMayBeSentWhileCallsFail(t *testing.T) {
+	j := openWith(t, options(t.TempDir()))
+	failed := func(id string) {
+		start(t, j, id)
+		if err := j.Finished(capabilities.CallID(id), &wire.Answer{Status: capabilities.StatusError, Code: capabilities.CodeDeadlineExceeded}); err != nil {
+			t.Error(err)
+		}
+	}
+	failed("first")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 200 {
+			failed(fmt.Sprint("call-", i))
+		}
+	}()
+	for more := true; more; {
+		select {
+		case <-done:
+			more = false
+		default:
+		}
+		s := state(j, "first")
+		s.Answer.Action.Key = "of-another-version"
+		if err := wire.Write(io.Discard, s.Answer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := state(j, "first"); s.Answer == nil || s.Answer.Action.Key != "" {
 		t.Errorf("%+v", s)
 	}
 }

@@ -259,7 +259,7 @@ func checkAction(a *capabilities.Action) error {
 		a.Name); err != nil {
 		return err
 	}
-	if !a.Key.Known() {
+	if a.Key != "" && !a.Key.Known() {
 		*a = capabilities.Action{}
 	}
 	return nil
