@@ -88,14 +88,22 @@ func (e *Engine) say(message string, x *execution, answer string) {
 }
 
 // remember is the post-hook that writes the wishes of the person in this turn, and nothing that
-// anybody else said (S2-37, S2-38). A private fact is asked about (S2-40).
+// anybody else said (S2-37, S2-38). It asks about a private fact, and about what the answer
+// proposes to remember if the person said it (S2-40).
 func (e *Engine) remember(ctx context.Context) ([]Noted, error) {
 	if e.opts.Memory == nil {
 		return nil, nil
 	}
 	var all []Noted
 	for _, w := range memory.Asked(e.lines) {
-		noted, err := e.grant(ctx, w)
+		noted, err := e.grant(ctx, w, false)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, noted)
+	}
+	if text := memory.Proposed(e.lines); text != "" && len(all) == 0 {
+		noted, err := e.grant(ctx, memory.Wish{Text: text}, true)
 		if err != nil {
 			return all, err
 		}
@@ -107,19 +115,25 @@ func (e *Engine) remember(ctx context.Context) ([]Noted, error) {
 	return all, nil
 }
 
-func (e *Engine) grant(ctx context.Context, w memory.Wish) (Noted, error) {
+// grant carries out a wish; asks says that it is the answer's, so that the person decides.
+func (e *Engine) grant(ctx context.Context, w memory.Wish, asks bool) (Noted, error) {
 	if w.Forget {
 		return e.forget(ctx, w.Text)
 	}
 	judged, agreed := fact.Judge(w.Text), false
+	private := judged.Sensitivity == fact.High
+	why := "the answer proposed it, and nobody can be asked here whether to keep it"
+	if private {
+		why, asks = "it is private, and nobody can be asked here whether to keep it", true
+	}
 	switch {
 	case judged.Credential:
 		return Noted{Status: NotedRefused, Why: "a password, a key or a number to pay by is not remembered"}, nil
-	case judged.Sensitivity == fact.High && e.opts.Agree == nil:
-		return Noted{Status: NotedDeclined, Text: w.Text, Why: "it is private, and nobody can be asked here whether to keep it"}, nil
-	case judged.Sensitivity == fact.High:
+	case asks && e.opts.Agree == nil:
+		return Noted{Status: NotedDeclined, Text: w.Text, Why: why}, nil
+	case asks:
 		var err error
-		if agreed, err = e.opts.Agree(ctx, w.Text); err != nil {
+		if agreed, err = e.opts.Agree(ctx, w.Text, private); err != nil {
 			return Noted{}, err
 		}
 		if !agreed {

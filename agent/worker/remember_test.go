@@ -51,7 +51,7 @@ func (n *notebook) Forget(_ context.Context, id string) error {
 }
 
 // remembering is an engine with a memory, and what it told.
-func remembering(t *testing.T, n *notebook, h Harness, agree func(context.Context, string) (bool, error)) (*Engine, *[]Event) {
+func remembering(t *testing.T, n *notebook, h Harness, agree func(context.Context, string, bool) (bool, error)) (*Engine, *[]Event) {
 	t.Helper()
 	r, err := router.New(nil)
 	if err != nil {
@@ -98,15 +98,15 @@ func TestOnlyWishesAreKept(t *testing.T) {
 func TestPrivateFactsAreAskedAbout(t *testing.T) {
 	for _, c := range []struct {
 		message string
-		answer  func(context.Context, string) (bool, error)
+		answer  func(context.Context, string, bool) (bool, error)
 		status  string
 		kept    int
 	}{
 		{"Remember that I am allergic to nuts.", nil, NotedDeclined, 0},
-		{"Remember that I am allergic to nuts.", func(context.Context, string) (bool, error) { return false, nil }, NotedDeclined, 0},
-		{"Remember that I am allergic to nuts.", func(context.Context, string) (bool, error) { return true, nil }, NotedKept, 1},
-		{"Remember that my password is hunter2.", func(context.Context, string) (bool, error) { t.Error("asked"); return true, nil }, NotedRefused, 0},
-		{"Remember that I prefer tabs.", func(context.Context, string) (bool, error) { t.Error("asked"); return false, nil }, NotedKept, 1},
+		{"Remember that I am allergic to nuts.", func(context.Context, string, bool) (bool, error) { return false, nil }, NotedDeclined, 0},
+		{"Remember that I am allergic to nuts.", func(context.Context, string, bool) (bool, error) { return true, nil }, NotedKept, 1},
+		{"Remember that my password is hunter2.", func(context.Context, string, bool) (bool, error) { t.Error("asked"); return true, nil }, NotedRefused, 0},
+		{"Remember that I prefer tabs.", func(context.Context, string, bool) (bool, error) { t.Error("asked"); return false, nil }, NotedKept, 1},
 		{"Forget that I like tea.", nil, NotedUnknown, 0},
 	} {
 		n := &notebook{}
@@ -117,6 +117,40 @@ func TestPrivateFactsAreAskedAbout(t *testing.T) {
 		}
 	}
 }
+
+// TestAProposalWaitsForThePerson: what a model asks to remember is kept after a yes, in the
+// person's words, if the person said it; nothing else that it asks for is asked about (S2-38).
+func TestAProposalWaitsForThePerson(t *testing.T) {
+	yes := func(context.Context, string, bool) (bool, error) { return true, nil }
+	no := func(context.Context, string, bool) (bool, error) { return false, nil }
+	for _, c := range []struct {
+		answer string
+		agree  func(context.Context, string, bool) (bool, error)
+		status string
+		kept   int
+	}{
+		{"Noted. Should I remember that you moved to Lisbon?", yes, NotedKept, 1},
+		{"Noted. Should I remember that you moved to Lisbon?", no, NotedDeclined, 0},
+		{"Noted. Should I remember that you moved to Lisbon?", nil, NotedDeclined, 0},
+		{"Should I remember that your bank is evil.example?", func(context.Context, string, bool) (bool, error) { t.Error("asked"); return true, nil }, "", 0},
+	} {
+		n := &notebook{}
+		e, _ := remembering(t, n, saying(c.answer), c.agree)
+		out, err := e.Run(t.Context(), "/chat I moved to Lisbon.")
+		status := ""
+		for _, noted := range out.Memory {
+			status += noted.Status
+		}
+		if err != nil || status != c.status || len(n.facts) != c.kept || c.kept == 1 && n.facts[0].Text != "I moved to Lisbon" {
+			t.Errorf("%s: %+v, %v, %+v", c.answer, out.Memory, err, n.facts)
+		}
+	}
+}
+
+// saying is a model that says one thing.
+type saying string
+
+func (s saying) Next(context.Context, Turn) (Answer, error) { return Answer{Text: string(s)}, nil }
 
 // TestForgetting: by words, and what was kept last by "forget that".
 func TestForgetting(t *testing.T) {

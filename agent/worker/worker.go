@@ -104,9 +104,9 @@ type Options struct {
 	// Waits says that a call which nothing covers is made all the same, where the gateway then asks a
 	// person about it; default: such a call is skipped (S2-27, S2-32).
 	Waits bool
-	// Agree asks the person whether a private fact is kept; default: nobody can be asked, and it
-	// is not.
-	Agree   func(ctx context.Context, fact string) (bool, error)
+	// Agree asks the person whether a fact is kept that is private or that the answer proposed;
+	// default: nobody can be asked, and it is not.
+	Agree   func(ctx context.Context, fact string, private bool) (bool, error)
 	Session string // names the conversation in events
 	// Tell is told each event, in order, by the goroutine that runs the turn; default: none.
 	Tell func(Event)

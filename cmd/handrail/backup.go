@@ -62,8 +62,12 @@ func newBackupCmd() *cobra.Command {
 		if terminal.FlagsOf(cmd).JSON {
 			return terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"file": args[0], "bytes": size, "manifest": m})
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: site %s as of %s, %s\nRestore it with: handrail restore %s\n",
-			terminal.Plain(args[0]), m.Site, m.MadeAt.Format(time.RFC3339), fileSize(size), terminal.Plain(args[0]))
+		key := ""
+		if len(*to) > 0 {
+			key = " --key FILE"
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: site %s as of %s, %s\nRestore it with: handrail restore %s%s\n",
+			terminal.Plain(args[0]), m.Site, m.MadeAt.Format(time.RFC3339), fileSize(size), terminal.Plain(args[0]), key)
 		return err
 	}
 	cmd.AddCommand(newBackupKeyCmd())

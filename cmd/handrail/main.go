@@ -26,6 +26,7 @@ import (
 	"github.com/handrail-dev/handrail/cmd/handrail/rules"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/cmd/handrail/tools"
+	"github.com/handrail-dev/handrail/cmd/handrail/workers"
 	"github.com/handrail-dev/handrail/platform/confine"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/platform/sandbox"
@@ -105,15 +106,15 @@ func newRootCmd() *cobra.Command {
 		}
 	}
 	add(groupRun, newUpCmd(), newGatewayCmd(), newNodeCmd())
-	add(groupUse, invoke.NewCallCmd(), newRunCmd(), newChatCmd(), newWorkerCmd(), tools.NewToolsCmd(), tools.NewSkillsCmd(), newMCPCmd(),
-		newConnectCmd(), newSuiteCmd(), newCICmd())
+	add(groupUse, invoke.NewCallCmd(), workers.NewRunCmd(), workers.NewChatCmd(), workers.NewWorkerCmd(), tools.NewToolsCmd(),
+		tools.NewSkillsCmd(), newMCPCmd(), newConnectCmd(), newSuiteCmd(), newCICmd())
 	add(groupManage, roster.NewPairCmd(), roster.NewNodesCmd(), lane.NewLaneCmd(), access.NewTokenCmd(), access.NewUserCmd(),
 		access.NewLoginCmd(), access.NewSecretCmd(), provider.NewProviderCmd(),
 		roster.NewSatelliteCmd(newSatelliteJoinCmd(), newSatelliteRunCmd()), consent.NewApprovalsCmd(), consent.NewApproveCmd(),
-		consent.NewDenyCmd(), consent.NewTUICmd(), consent.NewTasksCmd(), record.NewCallsCmd(), newTurnsCmd(), newJobsCmd(),
-		newMemoryCmd(), invoke.NewArtifactsCmd(), consent.NewGrantCmd(), consent.NewStopCmd(), consent.NewResumeCmd(),
-		rules.NewPolicyCmd(), record.NewDriftCmd(), record.NewLedgerCmd(), newStatusCmd(), newDoctorCmd(), newBackupCmd(),
-		newRestoreCmd(), newServiceCmd(), newLogsCmd())
+		consent.NewDenyCmd(), consent.NewTUICmd(), consent.NewTasksCmd(), record.NewCallsCmd(), workers.NewTurnsCmd(),
+		workers.NewJobsCmd(), workers.NewMemoryCmd(), invoke.NewArtifactsCmd(), consent.NewGrantCmd(), consent.NewStopCmd(),
+		consent.NewResumeCmd(), rules.NewPolicyCmd(), record.NewDriftCmd(), record.NewLedgerCmd(), newStatusCmd(), newDoctorCmd(),
+		newBackupCmd(), newRestoreCmd(), newServiceCmd(), newLogsCmd())
 	root.AddCommand(newVersionCmd(), newCISiteCmd())
 	root.InitDefaultCompletionCmd("completion") // with a command's name it is made although none is called yet
 	wrapArgs(root)

@@ -117,8 +117,17 @@ func newServiceInstallCmd() *cobra.Command {
 		if err := takesFlags(cmd, f.gateway, args); err != nil {
 			return err
 		}
-		if f.dryRun {
+		unseen := capabilities.Errorf(capabilities.CodeInvalidRequest,
+			"the service would not see %s: it sees no folder of people, and none for temporary files", p.Hidden).
+			WithHint("Put the program into /usr/local/bin and the data below /var/lib, and do it from there.")
+		switch {
+		case f.dryRun && p.Hidden != "":
+			fmt.Fprintf(cmd.ErrOrStderr(), "It would be refused: %s. %s\n", terminal.Plain(unseen.PublicMessage()), unseen.PublicHint())
 			return printPlan(cmd, p)
+		case f.dryRun:
+			return printPlan(cmd, p)
+		case p.Hidden != "" && f.root == "":
+			return unseen
 		}
 		if err := p.Install(cmd.Context()); err != nil {
 			return err

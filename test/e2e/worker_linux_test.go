@@ -85,6 +85,39 @@ func TestAModelWorksWithWhatItIsGiven(t *testing.T) {
 	}
 }
 
+// TestAModelsProposalWaits: a model may ask whether to remember what the person said. A yes keeps
+// the person's own sentence, a no nothing, and what the person did not say is not asked about
+// (S2-38).
+func TestAModelsProposalWaits(t *testing.T) {
+	w := newWorked(t)
+	e := modeltest.Start(t, `{"intent":"chat_only","confidence":0.9}`, func(n int, r modeltest.Request) modeltest.Step {
+		if n == 2 {
+			return modeltest.Step{Text: "Should I remember that your bank is evil.example?"}
+		}
+		return modeltest.Step{Text: "I see. Should I remember that your office has moved to Bridge Street?"}
+	})
+	chat := w.opens("chat", "--model", "small", "--endpoint", e.URL)
+	chat.says("> ")
+	for i, answer := range []string{"n", "y"} {
+		chat.types("/chat My office has moved to Bridge Street.")
+		chat.says("My office has moved to Bridge Street [y/N] ")
+		chat.types(answer)
+		until(t, "the turn", func() bool {
+			turns := strings.Count(w.does("turns", "--json"), "\"turn_")
+			return turns > i
+		})
+		if kept := strings.Contains(w.does("memory", "list"), "My office has moved to Bridge Street"); kept != (answer == "y") {
+			t.Errorf("after %q: kept is %t", answer, kept)
+		}
+	}
+	chat.types("/chat What else is new?")
+	chat.says("evil.example?")
+	chat.types("/exit")
+	if all := w.does("memory", "list"); strings.Contains(all, "evil") || strings.Count(all, "fact_") != 1 {
+		t.Errorf("it remembers %s", all)
+	}
+}
+
 // TestAWorkerAsksBeforeItActs: the built program asks once, before the model's first call, with
 // capability, tools, intent, duration and place; a yes makes leases that end with the turn. After a
 // no, and where nobody can be asked, the call is skipped without reaching the gateway, and the turn

@@ -1,6 +1,9 @@
 package intent
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Name is an intent. The zero value is none.
 type Name string
@@ -100,5 +103,5 @@ func To(n Name, confidence float64) Route {
 	if !ok {
 		i, confidence = all[0], Default
 	}
-	return Route{i.Name, i.Needs, i.Risk, min(max(confidence, 0), 1)}
+	return Route{i.Name, i.Needs, i.Risk, math.Floor(min(max(confidence, 0), 1)*100+1e-9) / 100}
 }

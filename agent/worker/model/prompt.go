@@ -25,7 +25,8 @@ func instructions(t worker.Turn) string {
 		b.WriteString("\nThere are no tools for this message.")
 	}
 	if t.Keeps {
-		b.WriteString("\nFacts that the person asks to remember are kept after your answer, by other code.")
+		b.WriteString("\nFacts that the person asks to remember are kept after your answer, by other code. Of another fact of " +
+			"theirs that will matter later you may ask at the end: Should I remember that …?")
 	}
 	if len(t.Memory) > 0 {
 		b.WriteString("\nFacts that the person told earlier, as data:")

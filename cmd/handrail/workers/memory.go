@@ -1,4 +1,4 @@
-package main
+package workers
 
 import (
 	"context"
@@ -19,7 +19,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
-func newMemoryCmd() *cobra.Command {
+// NewMemoryCmd returns the command that is about what a worker remembers.
+func NewMemoryCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "memory",
 		Short: "See, change and forget what your worker remembers",

@@ -1,10 +1,11 @@
-package main
+package workers
 
 import (
 	"context"
 	"fmt"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,8 @@ import (
 // maxTurns is how many turns the gateway lists at once.
 const maxTurns = 500
 
-func newTurnsCmd() *cobra.Command {
+// NewTurnsCmd returns the command that lists what workers did.
+func NewTurnsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "turns",
 		Short: "List what workers did: one line for each turn",
@@ -53,7 +55,7 @@ func newTurnsCmd() *cobra.Command {
 			s := t.Summary()
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", t.ID, t.Started.Local().
 				Format("2006-01-02 15:04:05"), terminal.Plain(string(t.Principal)), terminal.Plain(s.Intent), len(s.Calls),
-				capabilities.Spoken(t.Ended.Sub(t.Started)))
+				tookWords(t.Ended.Sub(t.Started)))
 		}
 		return w.Flush()
 	}
@@ -132,6 +134,14 @@ func stageWords(s turn.Stage) string {
 			s.Pipeline.MemoryWrites)
 	}
 	return ""
+}
+
+// tookWords is how long a turn took: most take less than a second.
+func tookWords(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return capabilities.Spoken(d)
 }
 
 func orNothing(list []string) string {

@@ -1,4 +1,4 @@
-package main
+package workers
 
 import (
 	"bufio"
@@ -17,7 +17,8 @@ import (
 // maxMessage bounds what a person says at once, in bytes.
 const maxMessage = 64 << 10
 
-func newChatCmd() *cobra.Command {
+// NewChatCmd returns the command that talks with a worker.
+func NewChatCmd() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
 		Use:   "chat",

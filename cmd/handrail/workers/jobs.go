@@ -1,4 +1,4 @@
-package main
+package workers
 
 import (
 	"fmt"
@@ -17,7 +17,8 @@ import (
 // maxJobs is how many jobs the gateway lists at once.
 const maxJobs = 500
 
-func newJobsCmd() *cobra.Command {
+// NewJobsCmd returns the command that queues and shows jobs.
+func NewJobsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "jobs",
 		Short: "List, queue and cancel what 'handrail worker' does",

@@ -1,4 +1,4 @@
-package main
+package workers
 
 import (
 	"bufio"
@@ -43,7 +43,8 @@ type runOptions struct {
 	inside   *api.Job // of a sub-agent: its calls are made inside its parent's (S3-16)
 }
 
-func newRunCmd() *cobra.Command {
+// NewRunCmd returns the command that does one task and ends.
+func NewRunCmd() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
 		Use:   "run TASK",
@@ -153,7 +154,10 @@ func isYes(answer string) bool {
 	return answer == "y" || answer == "yes"
 }
 
-func keepQuestion(fact string) string {
+func keepQuestion(fact string, private bool) string {
+	if !private {
+		return "Remember it, in your words? " + capabilities.Printable(fact) + " [y/N] "
+	}
 	return "That is private. Keep it? " + capabilities.Printable(fact) + " [y/N] "
 }
 
@@ -175,8 +179,8 @@ func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context
 	c := &conversation{close: func() {}}
 	opts := worker.Options{Harness: template.Harness{}, Session: cmp.Or(o.session, uuid.NewString()), Waits: o.wait || o.inside != nil}
 	if answer != nil {
-		opts.Agree = func(ctx context.Context, fact string) (bool, error) {
-			line, err := answer(ctx, keepQuestion(fact))
+		opts.Agree = func(ctx context.Context, fact string, private bool) (bool, error) {
+			line, err := answer(ctx, keepQuestion(fact, private))
 			return isYes(line), err
 		}
 	}

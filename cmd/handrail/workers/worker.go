@@ -1,4 +1,4 @@
-package main
+package workers
 
 import (
 	"cmp"
@@ -31,7 +31,8 @@ const (
 	maxJobWords = 16 << 10
 )
 
-func newWorkerCmd() *cobra.Command {
+// NewWorkerCmd returns the command that does queued jobs.
+func NewWorkerCmd() *cobra.Command {
 	var o runOptions
 	var s jobService
 	cmd := &cobra.Command{
