@@ -155,7 +155,7 @@ func (d *Desk) await(ctx context.Context, jobs Jobs, o registry.Order, id string
 				WithHint("The calls inside this one say what it did.")
 		case one.State == job.Queued && time.Since(began) > awaited:
 			return one, capabilities.Errorf(capabilities.CodeExecutionFailed, "no worker took the task within %s", awaited).
-				WithHint("A worker of the same agent has to run, or the caller is one itself.")
+				WithHint("A worker of " + capabilities.Printable(string(o.Caller.Principal)) + ", who made the call, has to run.")
 		}
 		if one.Calls != calls {
 			calls = one.Calls

@@ -49,6 +49,7 @@ type Plan struct {
 	Running []string   // ends with 0 if it runs
 	Logs    []string   // prints what it logged; nil: nobody keeps it
 	Log     string     // the file of that, where it is one
+	Hidden  string     // a path of the command's that the service would not see; "": it sees them all
 }
 
 // LogsOf returns the command that prints the last lines of the log, and goes on if follow says so.
@@ -89,6 +90,18 @@ func For(goos string, s Spec) (Plan, error) {
 	}
 	return Plan{}, capabilities.Errorf(capabilities.CodeNotSupported, "Handrail keeps no service on %s.", goos).
 		WithHint("Have the system start the program by its own means.")
+}
+
+// hidden returns the first path of a gateway's that its unit on Linux hides from it; "": none.
+func (s Spec) hidden() string {
+	for _, p := range []string{s.Program, s.Data} {
+		for _, folder := range []string{"/home", "/root", "/run/user", "/tmp", "/var/tmp"} {
+			if s.Role == Gateway && (p == folder || strings.HasPrefix(path.Clean(p), folder+"/")) {
+				return p
+			}
+		}
+	}
+	return ""
 }
 
 // command is what the service runs.
@@ -143,7 +156,7 @@ UMask=0077
 // systemd is the plan of Linux. Exit codes that only a person mends (2: the command line, 3: the
 // node was revoked, 7: a later copy of the site) start nothing again.
 func systemd(s Spec) Plan {
-	p := Plan{Name: "handrail-" + string(s.Role) + ".service"}
+	p := Plan{Name: "handrail-" + string(s.Role) + ".service", Hidden: s.hidden()}
 	if s.Role == Node {
 		unit := path.Join(s.Home, ".config/systemd/user", p.Name)
 		target, session := "graphical-session.target", "After=graphical-session.target\nPartOf=graphical-session.target\n"

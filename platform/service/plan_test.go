@@ -17,6 +17,28 @@ func spec(role Role) Spec {
 		Account: "handrail", Home: "/home/kim"}
 }
 
+// A gateway's service sees no folder of people and none for temporary files, so no path of its may
+// lie there. A node is a person's own.
+func TestWhatAServiceWouldNotSee(t *testing.T) {
+	for _, c := range []struct {
+		role                  Role
+		program, data, hidden string
+	}{
+		{Gateway, "/usr/local/bin/handrail", "/var/lib/handrail", ""},
+		{Gateway, "/home/kim/bin/handrail", "/var/lib/handrail", "/home/kim/bin/handrail"},
+		{Gateway, "/usr/bin/handrail", "/run/user/1000/state", "/run/user/1000/state"},
+		{Gateway, "/tmp/../tmp/handrail", "/srv/data", "/tmp/../tmp/handrail"},
+		{Gateway, "/homes/handrail", "/srv/tmp/data", ""},
+		{Node, "/home/kim/bin/handrail", "/home/kim/.local/state/handrail", ""},
+	} {
+		s := spec(c.role)
+		s.Program, s.Data = c.program, c.data
+		if p, err := For("linux", s); err != nil || p.Hidden != c.hidden {
+			t.Errorf("%s %s %s: %q, %v", c.role, c.program, c.data, p.Hidden, err)
+		}
+	}
+}
+
 // Each system is told the whole command, word for word, whatever stands in it.
 func TestPlansRunTheCommand(t *testing.T) {
 	for _, goos := range []string{"linux", "darwin", "windows"} {
