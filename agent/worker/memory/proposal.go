@@ -78,7 +78,7 @@ func saying(plain string) (words []string) {
 	return words
 }
 
-// holds reports whether a text has all the words, in any form: "trinkst" is "trinke".
+// holds reports whether a text has all the words, in any form: "liebst" is "liebe".
 func holds(plain string, words []string) bool {
 	have := aWord.FindAllString(strings.ToLower(plain), -1)
 	for _, w := range words {

@@ -13,7 +13,7 @@ func TestProposed(t *testing.T) {
 	}{
 		{"I moved to Lisbon last month. Find me a bakery.", "Try Padaria. Should I remember that you moved to Lisbon?", "I moved to Lisbon last month"},
 		{"My editor is Helix.", "Fine. Do you want me to remember that your editor is Helix?", "My editor is Helix"},
-		{"Ich trinke nur Tee. Was gibt es?", "Hier ist die Karte. Soll ich mir merken, dass du nur Tee trinkst?", "Ich trinke nur Tee"},
+		{"Ich liebe nur Tee. Was gibt es?", "Hier ist die Karte. Soll ich mir merken, dass du nur Tee liebst?", "Ich liebe nur Tee"},
 		{"Mon bureau est à Lyon.", "Bien. Dois-je retenir que ton bureau est à Lyon ?", "Mon bureau est à Lyon"},
 		{"Mi gato se llama Luna.", "¿Quieres que recuerde que tu gato se llama Luna?", "Mi gato se llama Luna"},
 		// A page's words are not the person's, nor is what a model makes up.
