@@ -197,6 +197,8 @@ func tools() capabilities.Tools[tool] {
 		{Capability: "tyrum.browser.close", Run: closeBrowser},
 		{Capability: "tyrum.browser.handle-dialog", Run: handleDialog},
 		{Capability: "tyrum.browser.run-code", Run: runCode},
+		// Listed on request.
+		{Capability: "tyrum.browser.read", Run: read},
 	}
 }
 

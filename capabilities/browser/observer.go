@@ -28,7 +28,7 @@ type observer struct {
 // reads are the tools that have no page leave a file, whatever it does meanwhile.
 var reads = []capabilities.CapabilityID{
 	"tyrum.browser.launch", "tyrum.browser.snapshot", "tyrum.browser.screenshot", "tyrum.browser.wait-for", "tyrum.browser.upload-file",
-	"tyrum.browser.console-messages", "tyrum.browser.network-requests", "tyrum.browser.resize", "tyrum.browser.close",
+	"tyrum.browser.console-messages", "tyrum.browser.network-requests", "tyrum.browser.resize", "tyrum.browser.close", "tyrum.browser.read",
 }
 
 func newObserver(inv *capabilities.Invocation) *observer {

@@ -56,8 +56,26 @@ var contract = map[string]string{
 	"web": "fetch search",
 }
 
+// onRequest are the tools of the browser beyond the 22, which a list has only where it is asked
+// for them.
+const onRequest = "read"
+
+// S0-10, S0-13: the usual list has the contract's tools; further ones are capabilities, too, and
+// listed on request.
+func TestFurtherToolsAreListedOnRequest(t *testing.T) {
+	for _, d := range embeddedCatalog(t).All() {
+		further := d.Tool.Family() == "browser" && slices.Contains(strings.Fields(onRequest), d.Tool.Action())
+		if d.OnRequest != further || further && d.Capability == "" {
+			t.Errorf("%s: listed on request %v, want %v", d.Tool, d.OnRequest, further)
+		}
+	}
+}
+
 func TestExactlyTheContractIsModelFacing(t *testing.T) {
 	want := map[capabilities.ToolID]bool{}
+	for _, action := range strings.Fields(onRequest) {
+		want[capabilities.ToolID("tool.browser."+action)] = true
+	}
 	for family, actions := range contract {
 		for _, action := range strings.Fields(actions) {
 			want[capabilities.ToolID("tool."+family+"."+action)] = true

@@ -57,6 +57,9 @@ type Descriptor struct {
 	Examples []Example `json:"examples,omitempty"`
 	// Face is true for tools that stand in the smallest list, from which others are found.
 	Face bool `json:"face,omitempty"`
+	// OnRequest is true for tools that a list has only where it is asked for them: by the tool's
+	// own name, by a face that lists everything, or by a lane that found them (S0-10).
+	OnRequest bool `json:"on_request,omitempty"`
 	// Attached is true for calls that are nothing without the gateway: the node ends them
 	// when the connection that they came by is lost, where others run to their end.
 	Attached bool `json:"attached,omitempty"`

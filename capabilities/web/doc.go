@@ -3,8 +3,8 @@
 // device's owner named.
 //
 // The story in the order of reading: handler.go (what is offered), fetch.go (one request, its
-// redirects and its bounds), text.go (bytes to text), page.go (HTML to Markdown), prune.go (what
-// is left out of a page before that, and what bounds it), search.go (pages by words).
+// redirects and its bounds), text.go (bytes to text, pages by the room markdown), search.go (pages
+// by words).
 //
 // Promises: what is connected to is what was judged, by the owner's rules, the call's grants and
 // its address; a redirect to another place is told and not followed; nothing is sent but the

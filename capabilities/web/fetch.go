@@ -18,6 +18,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/address"
 	"github.com/handrail-dev/handrail/capabilities/egress"
+	"github.com/handrail-dev/handrail/capabilities/markdown"
 )
 
 // Bounds of a fetch.
@@ -45,15 +46,11 @@ type result struct {
 	Content     string `json:"content"`
 	Total       int    `json:"total_chars"`
 	Next        int    `json:"next_index,omitempty"` // where the text goes on; 0: it does not
-	Links       []link `json:"links,omitempty"`
 	Redirect    string `json:"redirect,omitempty"`
+
+	Links []markdown.Link `json:"links,omitempty"`
 	// Cut says that the answer was longer than what is read.
 	Cut bool `json:"answer_cut,omitempty"`
-}
-
-type link struct {
-	Text string `json:"text"`
-	URL  string `json:"url"`
 }
 
 // fetch asks for an address and returns the answer as text.

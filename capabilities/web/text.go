@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/net/html/charset"
 
-	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/markdown"
 )
 
 // textTypes are media types of texts that do not say so by their names.
@@ -36,22 +36,22 @@ func isHTML(media string) bool { return media == "text/html" || media == "applic
 func (h *Handler) text(ctx context.Context, data []byte, contentType string, r *result, at *url.URL, main bool) (string, error) {
 	text := decode(data, contentType)
 	if !isHTML(r.ContentType) {
-		return clean(text), nil
+		return markdown.Clean(text), nil
 	}
 	select {
 	case h.slots <- struct{}{}:
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
-	done := make(chan page, 1)
+	done := make(chan markdown.Page, 1)
 	go func() {
 		defer func() { <-h.slots }()
-		done <- convert(text, at, main)
+		done <- markdown.Convert(text, at, main)
 	}()
 	select {
 	case p := <-done:
-		r.Title, r.Links, r.Cut = p.title, p.links, r.Cut || p.cut
-		return p.text, nil
+		r.Title, r.Links, r.Cut = p.Title, p.Links, r.Cut || p.Cut
+		return p.Text, nil
 	case <-ctx.Done(): // the page is bounded: its work ends by itself
 		return "", context.Cause(ctx)
 	}
@@ -69,15 +69,4 @@ func decode(data []byte, contentType string) string {
 		return strings.ToValidUTF8(string(data), "\uFFFD")
 	}
 	return strings.TrimPrefix(strings.ToValidUTF8(string(text), "\uFFFD"), "\uFEFF")
-}
-
-// clean takes out what nobody sees: it is there to say something to a model that people do not
-// read. Lines and tabs stay.
-func clean(text string) string {
-	return strings.Map(func(c rune) rune {
-		if c != '\n' && c != '\t' && capabilities.Hidden(c) {
-			return -1
-		}
-		return c
-	}, text)
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/markdown"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -149,7 +149,7 @@ func TestAPageIsMarkdown(t *testing.T) {
 			t.Errorf("%q in %s", never, got.Content)
 		}
 	}
-	if len(got.Links) != 1 || got.Links[0] != (link{"more", r.site.URL + "/fences/more?a=1#b"}) {
+	if len(got.Links) != 1 || got.Links[0] != (markdown.Link{"more", r.site.URL + "/fences/more?a=1#b"}) {
 		t.Errorf("%+v", got.Links)
 	}
 	if want := "network.egress.http " + strings.TrimPrefix(r.site.URL, "http://"); !slices.Contains(r.seen, want) {
@@ -350,30 +350,4 @@ func TestReadiness(t *testing.T) {
 	if len(got) != 2 || !got[0].Ready() || got[0].Isolation != capabilities.ClassT2 || got[1].Ready() || !strings.Contains(got[1].Fix, "--web-search") {
 		t.Errorf("%+v", got)
 	}
-}
-
-// Any bytes make a page within its bounds, without hidden parts, and its addresses are of the
-// web.
-func FuzzPage(f *testing.F) {
-	for _, seed := range []string{"", fmt.Sprintf(article, "<p>x"), "<ul><li><table><tr><td><blockquote>a<br>b", "<base href=//x><a href=y>z", "<svg><a href=x>", "<title>\u202e", "<p hidden>x<!--y-->", "\x00<pre>```</pre>"} {
-		f.Add(seed, true)
-	}
-	at, err := url.Parse("https://example.com/a/b")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, text string, main bool) {
-		if len(text) > 64<<10 {
-			return
-		}
-		p := convert(strings.ToValidUTF8(text, ""), at, main)
-		if len(p.text) > maxMarkdown || clean(p.text) != p.text || !utf8.ValidString(p.text) {
-			t.Errorf("%q", p.text)
-		}
-		for _, l := range p.links {
-			if to, err := url.Parse(l.URL); err != nil || to.Scheme != "http" && to.Scheme != "https" || len(l.URL) > maxRef {
-				t.Errorf("%+v", l)
-			}
-		}
-	})
 }

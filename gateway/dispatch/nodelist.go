@@ -129,6 +129,9 @@ func (p nodeList) tools(list *listing, n *route.Node, args nodeListArgs) []liste
 	tools := []listedTool{}
 	for _, desc := range p.d.opts.Registry.List(nil, "") {
 		capability := desc.NodeCapability()
+		if desc.OnRequest && args.Tool != desc.Tool {
+			continue // as in lists: it is told of where it is asked for
+		}
 		if capability == "" || !desc.ModelFacing || !p.d.delivers(list.caller.Principal, desc) || (args.Tool != "" && desc.Tool != args.Tool) {
 			continue
 		}

@@ -63,25 +63,30 @@ type Token struct {
 	// Opened is by what a session was opened: link, password or passkey; empty for a token,
 	// and for a session that an earlier version opened.
 	Opened string
-	// Face is how MCP lists tools to it where an address says nothing: "search", or empty for all.
+	// Face is how MCP lists tools to it where an address says nothing: "search", "whole", or empty
+	// for all but what is listed on request.
 	Face Face
 }
 
-// Face is how much of the tools a list begins with. The zero value is all.
+// Face is how much of the tools a list begins with. The zero value is all but what is listed on
+// request.
 type Face string
 
 // FaceSearch is a list that begins with the search for tools, and with what is pinned.
 const FaceSearch Face = "search"
 
-// ParseFace reads "all" (or nothing) and "search".
+// FaceWhole is a list of all tools, those that are listed on request included.
+const FaceWhole Face = "whole"
+
+// ParseFace reads "all" (or nothing), "whole" and "search".
 func ParseFace(s string) (Face, error) {
 	switch s {
 	case "", "all":
 		return "", nil
-	case string(FaceSearch):
-		return FaceSearch, nil
+	case string(FaceSearch), string(FaceWhole):
+		return Face(s), nil
 	}
-	return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "face must be all or search")
+	return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "face must be all, whole or search")
 }
 
 func (t *Token) identity() Identity {

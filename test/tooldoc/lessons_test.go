@@ -1,5 +1,7 @@
 package tooldoc
 
+import "slices"
+
 // lesson is what the page says about one tool beyond the catalog.
 type lesson struct {
 	tool string
@@ -29,7 +31,10 @@ const (
 	after  = "`delta`: the answer brings what changed since the snapshot before (all, if there is none); `full`: the whole page; default `none`"
 )
 
-var lessons = []lesson{
+// lessons are of every tool, the usual ones first.
+var lessons = slices.Concat(usual, requested)
+
+var usual = []lesson{
 	{
 		tool: "launch",
 		says: "The state of a browser is empty at first and gone at the end, unless a profile or a stored state is named. A stored state stays on the node.",

@@ -223,6 +223,9 @@ func (p *place) section(b *bytes.Buffer, l *lesson) {
 	if l.says != "" {
 		b.WriteString(" " + l.says)
 	}
+	if d.OnRequest {
+		b.WriteString(" It is [listed on request](clients.md).")
+	}
 	b.WriteString("\n\n| field | |\n|---|---|\n")
 	for _, r := range l.rows {
 		fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(r.fields, ", ", "`, `"), r.means)

@@ -34,16 +34,16 @@ function examine(el) {
 }
 
 const probe = document.createRange();
-const readable = new WeakSet(); // elements whose own text was seen to be rendered
+const rendered = new WeakSet(); // elements whose own text was seen to be rendered
 
 // textShown reports whether the text in el, which has no elements in it, is rendered.
 function textShown(el) {
-  if (readable.has(el)) return true;
+  if (rendered.has(el)) return true;
   if (!el.firstChild || !/\S/.test(el.textContent)) return false;
   try {
     probe.selectNodeContents(el);
     const shown = probe.getClientRects().length > 0;
-    if (shown) readable.add(el);
+    if (shown) rendered.add(el);
     return shown;
   } finally {
     probe.setStart(document, 0);

@@ -55,6 +55,7 @@ const (
 	Followed      Function = "followed"
 	CustomAt      Function = "customAt"
 	TellInternals Function = "tellInternals"
+	Readable      Function = "readable"
 )
 
 // Functions are all of them.
@@ -64,7 +65,7 @@ var Functions = []Function{
 	Meant, Repeated, Typed, TypeIn, SetField, Paste, TakesDrop, SuspectsIn,
 	SuspectAt, OpenUp, ForeignFrames, StrangerAt, Own, Join, PlaceOfFrames, FrameAt,
 	FrameFocused, Pointed, Lift, Hear, Drawn, Streams, Tasks, Pictures,
-	Follow, Followed, CustomAt, TellInternals,
+	Follow, Followed, CustomAt, TellInternals, Readable,
 }
 
 // acting are the functions that do what a person does. Chrome lets a page do then what it may
@@ -90,7 +91,8 @@ var files embed.FS
 
 // parts are the script's, in their order. They share one scope; each says in its first line
 // what it is about.
-var parts = strings.Fields("names words secret closed internals frames refs rows outline passing aim field editor outcome ready wait")
+var parts = strings.Fields("names words secret closed internals frames refs rows outline passing aim field editor outcome ready wait " +
+	"readable")
 
 // source is the script as it is written.
 func source() string {

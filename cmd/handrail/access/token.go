@@ -37,15 +37,16 @@ func newTokenCreateCmd() *cobra.Command {
 	role := cmd.Flags().String("role", "agent", "agent, viewer, operator or admin")
 	lane := cmd.Flags().String("lane", "", "lane its calls use when they name none")
 	ttl := cmd.Flags().Duration("ttl", 0, "how long it is valid, such as 24h (default: until revoked)")
-	face := cmd.Flags().String("face", "all", "what MCP lists to it: all tools, or search: the search for tools and what it found")
+	face := cmd.Flags().String("face", "all", "what MCP lists to it: all tools, whole: those that are listed on request, too, "+
+		"or search: the search for tools and what it found")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch *role {
 		case "agent", "viewer", "operator", "admin":
 		default:
 			return terminal.UsageError("--role is %q; want agent, viewer, operator or admin", *role)
 		}
-		if *face != "all" && *face != "search" {
-			return terminal.UsageError("--face is %q; want all or search", *face)
+		if *face != "all" && *face != "whole" && *face != "search" {
+			return terminal.UsageError("--face is %q; want all, whole or search", *face)
 		}
 		if *ttl != 0 && *ttl < time.Second {
 			return terminal.TooShort("--ttl") // less is no time to the gateway, and no time is no end

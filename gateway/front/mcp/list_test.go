@@ -29,7 +29,7 @@ func showAll(t testing.TB, f *fronttest.Front) []*catalog.Descriptor {
 	for _, d := range cat.All() {
 		if d.ModelFacing {
 			ids = append(ids, d.Tool)
-			if !d.Face { // of small lists only
+			if !d.Face && !d.OnRequest { // of small lists, and of those that ask for it
 				all = append(all, d)
 			}
 		}

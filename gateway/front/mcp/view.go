@@ -46,6 +46,7 @@ type viewKey struct {
 	lane  capabilities.LaneID
 	list
 	families string // sorted, comma-separated; empty for all
+	also     string // of the same form; empty for no more
 }
 
 // Working is what lanes found by searching; gateway/lane implements it.
@@ -75,6 +76,7 @@ type list struct {
 	dotted    bool // by their IDs
 	inputOnly bool // without output schemas
 	small     bool // the face: what is pinned and what the lane found, not all that may be used
+	whole     bool // the face: all that may be used, what is listed on request included
 	plain     bool // results are text alone; then without output schemas, too: clients
 	// refuse a result without the content that its schema promises
 }
@@ -86,6 +88,7 @@ type view struct {
 	who      principal.Identity
 	caller   dispatch.Caller
 	families []string // families and tools: the only ones listed, or, of a small list, what is pinned
+	also     []string // families and tools that are listed besides, those on request included
 	list     list
 	server   *sdk.Server
 	info     *auth.TokenInfo // identity for the SDK's session binding
@@ -128,14 +131,14 @@ func (s *Server) open(ctx context.Context, who principal.Identity, lane capabili
 	if err := s.opts.Lanes.Enter(ctx, who, lane); err != nil {
 		return nil, err
 	}
-	key := viewKey{token: who.TokenID, lane: lane, list: list{small: who.Face == principal.FaceSearch}}
-	var families []string
+	key := viewKey{token: who.TokenID, lane: lane, list: list{}.facing(who.Face)}
+	var named named
 	if rawQuery != "" {
 		var err error
-		if families, key.list, err = parseQuery(rawQuery, key.list); err != nil {
+		if named, key.list, err = parseQuery(rawQuery, key.list); err != nil {
 			return nil, err
 		}
-		key.families = strings.Join(families, ",")
+		key.families, key.also = strings.Join(named.families, ","), strings.Join(named.also, ",")
 	}
 	s.mu.RLock()
 	v := s.views[key]
@@ -146,7 +149,7 @@ func (s *Server) open(ctx context.Context, who principal.Identity, lane capabili
 	if v != nil {
 		return v, nil
 	}
-	v = s.newView(who, lane, families, key.list)
+	v = s.newView(who, lane, named, key.list)
 	s.mu.Lock()
 	if have := s.views[key]; have != nil {
 		s.mu.Unlock()
@@ -197,22 +200,35 @@ func (s *Server) roomForViewLocked(token string) bool {
 	return true
 }
 
-// parseQuery reads ?tools=browser,desktop, ?names=canonical, ?schemas=input, ?structured=0 and
-// ?face=search into l, which says how the token's tools are listed otherwise.
-func parseQuery(raw string, l list) (families []string, _ list, err error) {
+// named is what an address says of families and tools.
+type named struct {
+	families []string // the only ones
+	also     []string // besides
+}
+
+// facing is the list with the face of a token, or of an address.
+func (l list) facing(face principal.Face) list {
+	l.small, l.whole = face == principal.FaceSearch, face == principal.FaceWhole
+	return l
+}
+
+// parseQuery reads ?tools=browser,desktop, ?also=tool.browser.read, ?names=canonical,
+// ?schemas=input, ?structured=0 and ?face=search into l, which says how the token's tools are
+// listed otherwise.
+func parseQuery(raw string, l list) (n named, _ list, err error) {
 	q, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, l, capabilities.Errorf(capabilities.CodeInvalidRequest, "the query of the address is not well formed")
+		return n, l, capabilities.Errorf(capabilities.CodeInvalidRequest, "the query of the address is not well formed")
 	}
 	for name, values := range q {
 		switch name {
 		case "tools":
-			for _, v := range values {
-				for f := range strings.SplitSeq(v, ",") {
-					if f = strings.TrimSpace(f); f != "" {
-						families = append(families, f)
-					}
-				}
+			if n.families, err = readNames(name, values); err != nil {
+				return n, l, err
+			}
+		case "also":
+			if n.also, err = readNames(name, values); err != nil {
+				return n, l, err
 			}
 		case "names":
 			switch values[0] {
@@ -220,7 +236,7 @@ func parseQuery(raw string, l list) (families []string, _ list, err error) {
 				l.dotted = true
 			case "wire", "":
 			default:
-				return nil, l, capabilities.Errorf(capabilities.CodeInvalidRequest, "names must be wire or canonical")
+				return n, l, capabilities.Errorf(capabilities.CodeInvalidRequest, "names must be wire or canonical")
 			}
 		case "schemas":
 			switch values[0] {
@@ -228,44 +244,56 @@ func parseQuery(raw string, l list) (families []string, _ list, err error) {
 				l.inputOnly = true
 			case "all", "":
 			default:
-				return nil, l, capabilities.Errorf(capabilities.CodeInvalidRequest, "schemas must be all or input")
+				return n, l, capabilities.Errorf(capabilities.CodeInvalidRequest, "schemas must be all or input")
 			}
 		case "face":
 			face, err := principal.ParseFace(values[0])
 			if err != nil {
-				return nil, l, err
+				return n, l, err
 			}
-			l.small = face == principal.FaceSearch
+			l = l.facing(face)
 		case "structured":
 			switch values[0] {
 			case "0":
 				l.plain = true
 			case "1", "":
 			default:
-				return nil, l, capabilities.Errorf(capabilities.CodeInvalidRequest, "structured must be 1 or 0")
+				return n, l, capabilities.Errorf(capabilities.CodeInvalidRequest, "structured must be 1 or 0")
 			}
 		case "token", "access_token", "key", "authorization":
-			return nil, l, capabilities.Errorf(capabilities.CodeInvalidRequest, "a token must not be in an address").
+			return n, l, capabilities.Errorf(capabilities.CodeInvalidRequest, "a token must not be in an address").
 				WithHint("Send it as 'Authorization: Bearer TOKEN', and revoke the one that was in the address.")
 		}
 	}
 	l.inputOnly = l.inputOnly || l.plain
-	slices.Sort(families)
-	families = slices.Compact(families)
-	if len(families) > maxFamilies {
-		return nil, l, capabilities.Errorf(capabilities.CodeInvalidRequest, "tools names more than %d families and tools", maxFamilies)
-	}
-	for _, f := range families {
-		if err := capabilities.ValidateName("each family in tools", f, 128); err != nil {
-			return nil, l, err
-		}
-	}
-	return families, l, nil
+	return n, l, nil
 }
 
-func (s *Server) newView(who principal.Identity, lane capabilities.LaneID, families []string, l list) *view {
+// readNames reads families and tools of the address's parameter.
+func readNames(parameter string, values []string) (names []string, err error) {
+	for _, v := range values {
+		for f := range strings.SplitSeq(v, ",") {
+			if f = strings.TrimSpace(f); f != "" {
+				names = append(names, f)
+			}
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if len(names) > maxFamilies {
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "%s names more than %d families and tools", parameter, maxFamilies)
+	}
+	for _, f := range names {
+		if err := capabilities.ValidateName("each family in "+parameter, f, 128); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+func (s *Server) newView(who principal.Identity, lane capabilities.LaneID, n named, l list) *view {
 	v := &view{
-		s: s, who: who, families: families, list: l,
+		s: s, who: who, families: n.families, also: n.also, list: l,
 		caller: front.Caller(who, lane),
 		info:   &auth.TokenInfo{UserID: who.TokenID + " " + string(lane)},
 		listed: make(map[string]listed),
@@ -365,21 +393,27 @@ func (v *view) refreshLocked() {
 // begins with are of no use in one that has everything.
 func (v *view) holds(d *catalog.Descriptor, found []capabilities.ToolID) bool {
 	if v.list.small {
-		return d.Face || v.names(d) || slices.Contains(found, d.Tool)
+		return d.Face || v.lists(d) || slices.Contains(found, d.Tool)
 	}
-	return v.names(d) || len(v.families) == 0 && !d.Face
+	return v.lists(d) || len(v.families) == 0 && !d.Face && (!d.OnRequest || v.list.whole) ||
+		d.OnRequest && v.names(d) && slices.Contains(found, d.Tool)
 }
 
-// names reports whether the list's address names a tool or its family.
+// lists reports whether the list's address asks for a tool: by its name, or by its family, which
+// stands for what is listed on request in a whole list only.
+func (v *view) lists(d *catalog.Descriptor) bool {
+	return slices.Contains(v.families, string(d.Tool)) ||
+		slices.Contains(v.also, string(d.Tool)) || slices.Contains(v.also, d.Tool.Family()) ||
+		slices.Contains(v.families, d.Tool.Family()) && (!d.OnRequest || v.list.whole)
+}
+
+// names reports whether a tool is one of those that the list's address leaves, listed or not.
 func (v *view) names(d *catalog.Descriptor) bool {
-	return slices.ContainsFunc(v.families, func(f string) bool { return f == d.Tool.Family() || f == string(d.Tool) })
+	return len(v.families) == 0 || slices.Contains(v.families, string(d.Tool)) || slices.Contains(v.families, d.Tool.Family())
 }
 
 // catchUp lists anew if the lane found something since: whoever asks after a search sees it.
 func (v *view) catchUp() {
-	if !v.list.small {
-		return
-	}
 	_, version := v.s.opts.Working.Found(v.caller.Lane)
 	v.mu.Lock()
 	behind := v.found != version
@@ -445,7 +479,7 @@ func (v *view) resolve(name string) (*catalog.Descriptor, bool) {
 	if !ok {
 		d, ok = v.s.opts.Tools.Get(capabilities.ToolID(name))
 	}
-	if !ok || !d.ModelFacing || !v.list.small && len(v.families) > 0 && !v.names(d) {
+	if !ok || !d.ModelFacing || !v.list.small && !v.names(d) && !v.lists(d) {
 		return nil, false
 	}
 	return d, true

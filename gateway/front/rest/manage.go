@@ -145,7 +145,7 @@ type tokenBody struct {
 	Role       principal.Role           `json:"role"`
 	Lane       capabilities.LaneID      `json:"lane,omitempty"`
 	TTLSeconds int64                    `json:"ttl_s,omitempty"`
-	Face       principal.Face           `json:"face,omitempty"` // all (default), or search: how MCP lists tools to it
+	Face       principal.Face           `json:"face,omitempty"` // all (default), whole or search: how MCP lists tools to it
 }
 
 func (s *Server) createToken(c *visit, in tokenBody) (api.MadeToken, error) {

@@ -1,4 +1,4 @@
-package web
+package markdown
 
 import (
 	"net/url"
@@ -15,50 +15,58 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// page is what is left of an HTML document.
-type page struct {
-	title string
-	text  string // Markdown
-	links []link
-	cut   bool // the document was longer than what is read
+// Page is what is left of an HTML document.
+type Page struct {
+	Title string
+	Text  string // Markdown
+	Links []Link
+	Cut   bool // the document was longer than what is read
+}
+
+// Link is a place that a page leads to.
+type Link struct {
+	Text string `json:"text"`
+	URL  string `json:"url"`
 }
 
 // Bounds of a page.
 const (
 	maxTitle    = 300 // characters
 	maxLinks    = 200
-	maxLinkText = 200    // characters
-	maxMainSize = 30_000 // nodes up to which the main part is looked for
+	maxLinkText = 200     // characters
+	maxMainSize = 30_000  // nodes up to which the main part is looked for
+	maxBare     = 4 << 20 // bytes of one token of a document that is no tree
 	maxMarkdown = 8 << 20
 )
 
-// convert makes a page of an HTML document. It never fails: what cannot be read as a document is
-// read as text. It ends by itself, within what prune leaves.
-func convert(text string, at *url.URL, main bool) (p page) {
+// Convert makes a page of an HTML document, of its main content alone where main is set and one
+// stands out. It never fails: what cannot be read as a document is read as text. It ends by itself,
+// within what prune leaves.
+func Convert(text string, at *url.URL, main bool) (p Page) {
 	defer func() {
 		if recover() != nil { // a library's fault is a worse text, and not the node's end
-			p = page{text: bare(text)}
+			p = Page{Text: bare(text)}
 		}
 	}()
 	doc, err := html.Parse(strings.NewReader(text))
 	if err != nil { // nested deeper than any page is
-		return page{text: bare(text)}
+		return Page{Text: bare(text)}
 	}
-	p.title = titleOf(doc)
+	p.Title = titleOf(doc)
 	size, cut := prune(doc, at)
-	p.cut = cut
+	p.Cut = cut
 	from := doc
 	if main && size <= maxMainSize {
 		if found := mainPart(doc, at); found != nil {
 			from = found
 		}
 	}
-	p.links = linksOf(from)
+	p.Links = linksOf(from)
 	markdown, err := writer().ConvertNode(from)
 	if err != nil {
-		return page{title: p.title, text: bare(text), links: p.links}
+		return Page{Title: p.Title, Text: bare(text), Links: p.Links}
 	}
-	p.text = clean(capabilities.Clip(strings.TrimSpace(string(markdown)), maxMarkdown))
+	p.Text = Clean(capabilities.Clip(strings.TrimSpace(string(markdown)), maxMarkdown))
 	return p
 }
 
@@ -111,8 +119,8 @@ func line(n *html.Node) string {
 }
 
 // linksOf lists where a part of a document leads, each place once, in order.
-func linksOf(from *html.Node) []link {
-	var all []link
+func linksOf(from *html.Node) []Link {
+	var all []Link
 	seen := map[string]bool{}
 	for n := range from.Descendants() {
 		if n.DataAtom != atom.A {
@@ -123,7 +131,7 @@ func linksOf(from *html.Node) []link {
 			continue
 		}
 		seen[to] = true
-		all = append(all, link{Text: capabilities.Brief(line(n), maxLinkText), URL: to})
+		all = append(all, Link{Text: capabilities.Brief(line(n), maxLinkText), URL: to})
 		if len(all) == maxLinks {
 			break
 		}
@@ -144,11 +152,11 @@ func attribute(n *html.Node, name string) string {
 func bare(text string) string {
 	var b strings.Builder
 	z := html.NewTokenizer(strings.NewReader(text))
-	z.SetMaxBuf(maxBody)
+	z.SetMaxBuf(maxBare)
 	for skip := ""; ; {
 		switch z.Next() {
 		case html.ErrorToken:
-			return clean(strings.TrimSpace(b.String()))
+			return Clean(strings.TrimSpace(b.String()))
 		case html.StartTagToken:
 			if name, _ := z.TagName(); string(name) == "script" || string(name) == "style" {
 				skip = string(name)
@@ -163,4 +171,15 @@ func bare(text string) string {
 			}
 		}
 	}
+}
+
+// Clean takes out what nobody sees: it is there to say something to a model that people do not
+// read. Lines and tabs stay.
+func Clean(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c != '\n' && c != '\t' && capabilities.Hidden(c) {
+			return -1
+		}
+		return c
+	}, text)
 }

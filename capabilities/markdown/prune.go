@@ -1,4 +1,4 @@
-package web
+package markdown
 
 import (
 	"net/url"
@@ -145,7 +145,7 @@ func (p *pruner) whole(ref string) string {
 	if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.User != nil {
 		return ""
 	}
-	text := clean(to.String())
+	text := Clean(to.String())
 	if len(text) > maxRef || p.refs+len(text) > maxRefs {
 		return ""
 	}
