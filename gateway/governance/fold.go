@@ -40,6 +40,12 @@ const (
 	retained    fact = "retained"    // artifacts; retention class
 )
 
+// facts are all of them.
+var facts = [...]fact{
+	executions, outcomes, declared, effective, withheld, used, observed, decisions, refusals, profiles, privileged, mismatches, drifts,
+	undeclared, resolved, resolvedMS, activations, masked, retained,
+}
+
 // allowedByPerson is the effect of a decision that a person's grant allowed.
 const allowedByPerson = "allow by a person"
 

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -135,7 +136,11 @@ type Model struct {
 	seq     uint64     // the last packet that is counted; of the store once ok is true
 	ok      bool       // what is above and below was read
 	ids     map[cell]int64
-	cells   []cell    // by their numbers, from 1
+	cells   []cell  // by their numbers, from 1
+	slots   []uint8 // of their facts, of as many as rows were read with
+	rows    map[when]*row
+	held    int       // numbers of rows
+	most    int       // how many stay, besides those of the last window
 	windows []*window // the last that were read, all through seq
 
 	measured measured // for Register
@@ -149,7 +154,7 @@ func New(o Options) *Model {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Model{opts: o}
+	return &Model{opts: o, most: keptNumbers}
 }
 
 // Run folds what comes until ctx ends, so that no page has much left to fold.
@@ -232,7 +237,7 @@ func (m *Model) load(ctx context.Context, tip uint64) error {
 }
 
 func (m *Model) loadSeries(ctx context.Context) error {
-	m.ids, m.cells = map[cell]int64{}, make([]cell, 1)
+	m.ids, m.cells, m.slots, m.rows, m.held, m.windows = map[cell]int64{}, make([]cell, 1), nil, map[when]*row{}, 0, nil
 	rows, err := m.opts.Store.Read().QueryContext(ctx, "SELECT id, fact, tool, a, b, c FROM governance_series ORDER BY id")
 	if err != nil {
 		return fmt.Errorf("governance: %w", err)
@@ -267,7 +272,8 @@ func (m *Model) forget(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("governance: %w", err)
 	}
-	m.seq, m.ok, m.ids, m.cells, m.windows = 0, true, map[cell]int64{}, make([]cell, 1), nil
+	m.seq, m.ok, m.ids, m.cells = 0, true, map[cell]int64{}, make([]cell, 1)
+	m.slots, m.rows, m.held, m.windows = nil, map[when]*row{}, 0, nil
 	return nil
 }
 
@@ -306,6 +312,9 @@ func (m *Model) foldThese(ctx context.Context, after, through uint64, version in
 	}
 	for _, c := range fresh {
 		m.ids[c], m.cells = int64(len(m.cells)), append(m.cells, c)
+	}
+	for at := range sums {
+		m.drop(at)
 	}
 	m.seq, m.windows = through, nil
 	return nil
@@ -418,13 +427,15 @@ func addTo(tx *store.Tx, at when, add map[int64]int64) error {
 	if err := pairs(text, func(series, n int64) { add[series] += n }); err != nil {
 		return err
 	}
-	list := make([]int64, 0, 2*len(add))
-	for _, series := range slices.Sorted(maps.Keys(add)) {
-		list = append(list, series, add[series])
+	text = append(text[:0], '[')
+	for i, series := range slices.Sorted(maps.Keys(add)) {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(strconv.AppendInt(text, series, 10), ',')
+		text = strconv.AppendInt(text, add[series], 10)
 	}
-	if text, err = json.Marshal(list); err != nil {
-		return err
-	}
+	text = append(text, ']')
 	_, err = tx.Exec(
 		"INSERT INTO governance_time (grain, start, numbers) VALUES ($1, $2, $3) ON CONFLICT DO UPDATE SET numbers = excluded.numbers",
 		int(at.grain), at.start, string(text))

@@ -1,8 +1,8 @@
 package governance
 
 import (
-	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"time"
@@ -10,66 +10,159 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// window is the numbers of a span, by what they count. It does not change.
+// row is the numbers of one time, apart by their facts. It does not change.
+type row struct {
+	start int64
+	size  int
+	by    [len(facts) + 1]numbers // by slots
+}
+
+// numbers are what series count.
+type numbers struct {
+	series []int32
+	n      []int64
+}
+
+// slots say where the numbers of a fact stand in a row. Facts that are no more stand at 0.
+var slots = func() map[fact]uint8 {
+	all := map[fact]uint8{}
+	for i, f := range facts {
+		all[f] = uint8(i + 1)
+	}
+	return all
+}()
+
+// window is the rows of a span. It does not change.
 type window struct {
 	grain    Grain
 	from, to int64
-	by       map[fact][]point
+	rows     []*row
+	cells    []cell
 }
 
-// point is a number, what it counts and when.
-type point struct {
-	*cell
-	start int64
-	n     int64
-}
+// Bounds of what stays in memory.
+const (
+	kept        = 4         // windows: the views of a page ask for the same two
+	keptNumbers = 3_000_000 // of rows, 12 bytes each: nine months by the day on a large site
+)
 
-// kept is how many windows stay: the views of a page ask for the same two.
-const kept = 4
-
-// window reads the numbers of a span, or returns those that were read since packets were counted.
+// window reads the numbers of a span. A row stays until something is added to it, so that a page
+// reads again what changed since the last one, and no more.
 func (m *Model) window(ctx context.Context, s span) (*window, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	w := &window{grain: s.grain, from: s.from.Unix(), to: s.to.Unix(), by: map[fact][]point{}}
+	w := &window{grain: s.grain, from: s.from.Unix(), to: s.to.Unix(), cells: m.cells}
 	for _, had := range m.windows {
 		if had.grain == w.grain && had.from == w.from && had.to == w.to {
 			return had, nil
 		}
 	}
-	rows, err := m.opts.Store.Read().QueryContext(ctx,
-		"SELECT start, numbers FROM governance_time WHERE grain = $1 AND start >= $2 AND start < $3 ORDER BY start", int(w.grain), w.from, w.to)
+	starts, err := m.starts(ctx, w)
 	if err != nil {
 		return nil, fmt.Errorf("governance: %w", err)
+	}
+	missing := func(start int64) bool { return m.rows[when{w.grain, start}] == nil }
+	if first := slices.IndexFunc(starts, missing); first >= 0 {
+		last := len(starts) - 1
+		for !missing(starts[last]) {
+			last--
+		}
+		if err := m.readRows(ctx, w.grain, starts[first], starts[last]); err != nil {
+			return nil, fmt.Errorf("governance: %w", err)
+		}
+	}
+	for _, start := range starts {
+		w.rows = append(w.rows, m.rows[when{w.grain, start}])
+	}
+	if m.held > m.most { // those of this window stay
+		m.rows, m.held = map[when]*row{}, 0
+		for _, r := range w.rows {
+			m.keep(w.grain, r)
+		}
+	}
+	m.windows = append(m.windows[max(0, len(m.windows)-kept+1):], w)
+	return w, nil
+}
+
+// starts are the times of a window that have numbers.
+func (m *Model) starts(ctx context.Context, w *window) (all []int64, _ error) {
+	rows, err := m.opts.Store.Read().QueryContext(ctx,
+		"SELECT start FROM governance_time WHERE grain = $1 AND start >= $2 AND start < $3 ORDER BY start", int(w.grain), w.from, w.to)
+	if err != nil {
+		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var start int64
-		var text []byte
-		if err := rows.Scan(&start, &text); err != nil {
-			return nil, fmt.Errorf("governance: %w", err)
+		if err := rows.Scan(&start); err != nil {
+			return nil, err
 		}
-		unknown := int64(0)
-		err := pairs(text, func(series, n int64) {
-			if series <= 0 || series >= int64(len(m.cells)) {
-				unknown = series
-				return
-			}
-			c := &m.cells[series]
-			w.by[c.Fact] = append(w.by[c.Fact], point{c, start, n})
-		})
-		if err == nil && unknown != 0 {
-			err = fmt.Errorf("nothing says what series %d counts", unknown)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("governance: %w", err)
-		}
+		all = append(all, start)
 	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("governance: %w", err)
+	return all, rows.Err()
+}
+
+// readRows reads the rows of the times from first to last, and keeps them.
+func (m *Model) readRows(ctx context.Context, grain Grain, first, last int64) error {
+	for len(m.slots) < len(m.cells) {
+		m.slots = append(m.slots, slots[m.cells[len(m.slots)].Fact])
 	}
-	m.windows = append(m.windows[max(0, len(m.windows)-kept+1):], w)
-	return w, nil
+	rows, err := m.opts.Store.Read().QueryContext(ctx,
+		"SELECT start, numbers FROM governance_time WHERE grain = $1 AND start >= $2 AND start <= $3", int(grain), first, last)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	like := &row{}
+	for rows.Next() {
+		var text sql.RawBytes
+		r := &row{}
+		if err := rows.Scan(&r.start, &text); err != nil {
+			return err
+		}
+		if err := r.read(text, m.slots, like); err != nil {
+			return err
+		}
+		like = r
+		m.drop(when{grain, r.start})
+		m.keep(grain, r)
+	}
+	return rows.Err()
+}
+
+// read takes the numbers of a row in, which has about as many as another.
+func (r *row) read(text []byte, slots []uint8, like *row) error {
+	for i := range r.by {
+		n := len(like.by[i].n)
+		r.by[i] = numbers{make([]int32, 0, n), make([]int64, 0, n)}
+	}
+	unknown := int64(0)
+	err := pairs(text, func(series, n int64) {
+		if series <= 0 || series >= int64(len(slots)) {
+			unknown = series
+			return
+		}
+		to := &r.by[slots[series]]
+		to.series, to.n = append(to.series, int32(series)), append(to.n, n)
+		r.size++
+	})
+	if err == nil && unknown != 0 {
+		err = fmt.Errorf("nothing says what series %d counts", unknown)
+	}
+	return err
+}
+
+func (m *Model) keep(grain Grain, r *row) {
+	m.rows[when{grain, r.start}] = r
+	m.held += r.size
+}
+
+// drop forgets a row that is no more as it was.
+func (m *Model) drop(at when) {
+	if r := m.rows[at]; r != nil {
+		delete(m.rows, at)
+		m.held -= r.size
+	}
 }
 
 // column is what sums keep apart.
@@ -96,48 +189,113 @@ func (m *Model) sums(ctx context.Context, s span, f fact, apart ...column) ([]su
 	return m.sumsOf(ctx, s, f, func(*cell) bool { return true }, apart...)
 }
 
-// sumsOf does the same for those of the cells that are wanted.
+// sumsOf does the same for those of the cells that are wanted. It looks at a series once, however
+// many times have numbers of it.
 func (m *Model) sumsOf(ctx context.Context, s span, f fact, wanted func(*cell) bool, apart ...column) ([]sum, error) {
 	w, err := m.window(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	type key struct {
-		start int64
-		cell
+	g := groups{of: make([]int32, len(w.cells)), apart: apart, ids: map[cell]int32{}, wanted: func(c *cell) bool {
+		return (s.tool == "" || c.Tool == s.tool) && wanted(c)
+	}}
+	type entry struct {
+		row   int
+		group int32
+		n     int64
 	}
-	all := map[key]int64{}
-	for _, p := range w.by[f] {
-		if s.tool != "" && p.Tool != s.tool || !wanted(p.cell) {
-			continue
+	var entries []entry
+	var at []int // by groups: which entry is the last of it
+	first, times := 0, slices.Contains(apart, byTime)
+	for i, r := range w.rows {
+		if times {
+			first = len(entries)
 		}
-		var k key
-		for _, c := range apart {
-			switch c {
-			case byTime:
-				k.start = p.start
-			case byTool:
-				k.Tool = p.Tool
-			case byA:
-				k.A = p.A
-			case byB:
-				k.B = p.B
-			case byC:
-				k.C = p.C
+		part := &r.by[slots[f]]
+		for j, series := range part.series {
+			group := g.of[series]
+			if group == 0 {
+				group = g.find(series, &w.cells[series])
 			}
+			if group < 0 {
+				continue
+			}
+			for len(at) <= int(group) {
+				at = append(at, -1)
+			}
+			if at[group] < first {
+				at[group] = len(entries)
+				entries = append(entries, entry{i, group, 0})
+			}
+			entries[at[group]].n += part.n[j]
 		}
-		all[k] += p.n
 	}
-	list := make([]sum, 0, len(all))
-	for k, n := range all {
-		one := sum{tool: k.Tool, a: k.A, b: k.B, c: k.C, n: n}
-		if slices.Contains(apart, byTime) {
-			one.start = time.Unix(k.start, 0).UTC()
+	rank := g.ranks()
+	slices.SortFunc(entries, func(a, b entry) int {
+		if times && a.row != b.row {
+			return a.row - b.row
 		}
-		list = append(list, one)
-	}
-	slices.SortFunc(list, func(x, y sum) int {
-		return cmp.Or(x.start.Compare(y.start), cmp.Compare(x.tool, y.tool), cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b), cmp.Compare(x.c, y.c))
+		return int(rank[a.group] - rank[b.group])
 	})
+	list := make([]sum, len(entries))
+	for i, e := range entries {
+		c := &g.cells[e.group-1]
+		list[i] = sum{tool: c.Tool, a: c.A, b: c.B, c: c.C, n: e.n}
+		if times {
+			list[i].start = time.Unix(w.rows[e.row].start, 0).UTC()
+		}
+	}
 	return list, nil
+}
+
+// groups are what a sum keeps apart, but for times.
+type groups struct {
+	of     []int32 // by series: its group, from 1; 0: not looked at yet; below: not wanted
+	apart  []column
+	wanted func(*cell) bool
+	ids    map[cell]int32
+	cells  []cell // of the groups, from that of 1
+}
+
+// find looks at a series.
+func (g *groups) find(series int32, c *cell) int32 {
+	if !g.wanted(c) {
+		g.of[series] = -1
+		return -1
+	}
+	var key cell
+	for _, one := range g.apart {
+		switch one {
+		case byTool:
+			key.Tool = c.Tool
+		case byA:
+			key.A = c.A
+		case byB:
+			key.B = c.B
+		case byC:
+			key.C = c.C
+		}
+	}
+	id := g.ids[key]
+	if id == 0 {
+		g.cells = append(g.cells, key)
+		id = int32(len(g.cells))
+		g.ids[key] = id
+	}
+	g.of[series] = id
+	return id
+}
+
+// ranks returns the places of the groups in their order.
+func (g *groups) ranks() []int32 {
+	order := make([]int32, len(g.cells))
+	for i := range order {
+		order[i] = int32(i + 1)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return compare(g.cells[a-1], g.cells[b-1]) })
+	rank := make([]int32, len(order)+1)
+	for i, group := range order {
+		rank[group] = int32(i)
+	}
+	return rank
 }
