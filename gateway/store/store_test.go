@@ -302,7 +302,7 @@ func TestWALStartsOverUnderLoad(t *testing.T) {
 	for i := range times {
 		err := s.Write(t.Context(), func(tx *Tx) error {
 			_, err := tx.Exec("INSERT OR REPLACE INTO item (id, name, data) VALUES ($1, $2, $3)", 1, "x", bytes.Repeat([]byte{byte(i + 1)}, each))
-			s.copyBack(t.Context(), conn)
+			lite{s}.copyBack(t.Context(), conn)
 			return err
 		})
 		if err != nil {

@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"strconv"
-	"strings"
 )
 
 // Tx is the transaction a function of Write runs in. It is valid only inside
@@ -23,7 +21,7 @@ func (t *Tx) stmt(query string) (*sql.Stmt, error) {
 	if stmt, ok := t.s.stmts[query]; ok {
 		return stmt, nil
 	}
-	stmt, err := t.s.conn.PrepareContext(context.Background(), positional(query))
+	stmt, err := t.s.conn.PrepareContext(context.Background(), t.s.engine.text(query))
 	if err != nil {
 		return nil, t.note(err)
 	}
@@ -31,37 +29,8 @@ func (t *Tx) stmt(query string) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
-// positional turns $1, $2, … into plain question marks where each stands once
-// and in order, as they should. SQLite takes $n for names, and the driver looks
-// up the name of every parameter on every execution.
-func positional(query string) string {
-	var b strings.Builder
-	next, quoted := 1, false
-	for i := 0; i < len(query); i++ {
-		c := query[i]
-		if c == '\'' {
-			quoted = !quoted
-		}
-		if c != '$' || quoted {
-			b.WriteByte(c)
-			continue
-		}
-		end := i + 1
-		for end < len(query) && query[end] >= '0' && query[end] <= '9' {
-			end++
-		}
-		if n, err := strconv.Atoi(query[i+1 : end]); err != nil || n != next {
-			return query
-		}
-		next++
-		b.WriteByte('?')
-		i = end - 1
-	}
-	return b.String()
-}
-
 func (t *Tx) note(err error) error {
-	if err != nil && t.fault == nil && isFault(err) {
+	if err != nil && t.fault == nil && t.s.engine.faulty(err) {
 		t.fault = err
 	}
 	return err

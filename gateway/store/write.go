@@ -2,12 +2,9 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
-
-	"modernc.org/sqlite"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -187,39 +184,19 @@ func (s *Store) awaitIdle() {
 
 // runGroup returns every job of the group its result.
 func (s *Store) runGroup(group []*job) {
-	if s.walLarge.Load() && s.poison.Load() == nil {
-		s.walLarge.Store(false)
-		if err := s.exec("PRAGMA wal_checkpoint(PASSIVE)"); err != nil {
-			s.checkpointFailed(err)
-		}
+	if s.poison.Load() == nil {
+		group = s.engine.admit(group)
 	}
 	if p := s.poison.Load(); p != nil {
 		fail(group, p)
 		return
 	}
-	group = s.admit(group)
 	if len(group) == 0 {
 		return
 	}
-	err := s.commit(group)
-	if isDiskFull(err) {
-		// Ordinary writes fail now; what is terminal gets the reserve.
-		s.refused.Store(true)
-		terminal := group[:0:0]
-		for _, j := range group {
-			if j.terminal {
-				terminal = append(terminal, j)
-			} else {
-				j.err = unavailable(err)
-			}
-		}
-		s.log.Error("store.disk.full", "err", unavailable(err), "cause", err, "terminal", len(terminal))
-		if group = terminal; len(group) == 0 {
-			return
-		}
-		for isDiskFull(err) && s.reserve.spend() {
-			err = s.commit(group)
-		}
+	group, err := s.engine.settle(group, s.commit(group))
+	if len(group) == 0 {
+		return
 	}
 	if err != nil {
 		fail(group, s.judge(err))
@@ -247,27 +224,6 @@ func (s *Store) announce(j *job) {
 	}
 }
 
-// admit refuses ordinary jobs while the reserve is spent: the room it left
-// belongs to terminal packets.
-func (s *Store) admit(group []*job) []*job {
-	spent := s.reserve.spent.Load()
-	if s.reserve.restored() {
-		if spent {
-			s.refused.Store(false)
-		}
-		return group
-	}
-	admitted := group[:0:0]
-	for _, j := range group {
-		if j.terminal {
-			admitted = append(admitted, j)
-		} else {
-			j.err = capabilities.Errorf(capabilities.CodeLedgerUnavailable, "The gateway's disk is full.")
-		}
-	}
-	return admitted
-}
-
 // commit runs the group in one transaction. Jobs whose function failed have
 // their error and wrote nothing; a returned error means that none of the group
 // is recorded.
@@ -284,7 +240,7 @@ func (s *Store) commit(group []*job) error {
 // attempt reports again if, without savepoints, a function failed: nothing is
 // written then.
 func (s *Store) attempt(group []*job, savepoints bool) (err error, again bool) {
-	if err := s.exec("BEGIN IMMEDIATE"); err != nil {
+	if err := s.engine.begin(); err != nil {
 		s.epoch++
 		return err, false
 	}
@@ -299,6 +255,7 @@ func (s *Store) attempt(group []*job, savepoints bool) (err error, again bool) {
 		s.tx.job = j
 		s.runOne(j)
 		s.tx.job = nil
+		s.engine.ran(j)
 		if s.tx.fault != nil {
 			return s.rollback(s.tx.fault), false
 		}
@@ -327,10 +284,7 @@ func (s *Store) attempt(group []*job, savepoints bool) (err error, again bool) {
 		}
 		return nil, false
 	}
-	if err := s.exec("COMMIT"); err != nil {
-		if isFailedSync(err) {
-			s.judge(err) // before anything else touches the file
-		}
+	if err := s.engine.finish(); err != nil {
 		return s.rollback(err), false
 	}
 	return nil, false
@@ -364,7 +318,7 @@ func fail(group []*job, err error) {
 // judge turns a disk's answer into what callers get, and poisons the store when
 // nobody can know any more what the disk holds.
 func (s *Store) judge(err error) error {
-	if isFailedSync(err) && s.poison.CompareAndSwap(nil,
+	if s.engine.ruined(err) && s.poison.CompareAndSwap(nil,
 		capabilities.Wrap(capabilities.CodeLedgerUnavailable, err,
 			"The gateway's disk failed to keep what was written; the gateway has to be restarted.")) {
 		s.log.Error("store.poisoned", "err", err)
@@ -376,68 +330,6 @@ func (s *Store) judge(err error) error {
 	return unavailable(err)
 }
 
-// checkpointFailed is no loss by itself, for the WAL still holds everything;
-// unless a sync failed: trying again would then succeed without the pages that
-// the kernel dropped.
-func (s *Store) checkpointFailed(err error) {
-	if isFailedSync(err) {
-		s.judge(err)
-		return
-	}
-	s.log.Warn("store.checkpoint.failed", "err", err)
-}
-
 func unavailable(err error) error {
 	return capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
-}
-
-// SQLite's result codes that matter here (sqlite.org/rescode.html).
-const (
-	sqliteBusy    = 5
-	sqliteNoMem   = 7
-	sqliteIOErr   = 10
-	sqliteCorrupt = 11
-	sqliteFull    = 13
-	sqliteNotADB  = 26
-
-	ioErrWrite    = sqliteIOErr | 3<<8
-	ioErrFsync    = sqliteIOErr | 4<<8
-	ioErrDirFsync = sqliteIOErr | 5<<8
-	ioErrShmSize  = sqliteIOErr | 19<<8
-)
-
-func codeOf(err error) int {
-	var e *sqlite.Error
-	if errors.As(err, &e) {
-		return e.Code()
-	}
-	return 0
-}
-
-// isFault reports an error of the machine, after which the transaction cannot
-// go on, as opposed to one of the statement.
-func isFault(err error) bool {
-	switch codeOf(err) & 0xff {
-	case sqliteNoMem, sqliteIOErr, sqliteCorrupt, sqliteFull, sqliteNotADB:
-		return true
-	}
-	return false
-}
-
-// isDiskFull includes a quota or a limit on the file's size, which SQLite
-// reports as a failed write, and no room for the index of its log.
-func isDiskFull(err error) bool {
-	c := codeOf(err)
-	return c&0xff == sqliteFull || c == ioErrWrite || c == ioErrShmSize
-}
-
-// isFailedSync is what cannot be tried again: the kernel may have dropped the
-// pages that it failed to write. A database that is not one any more belongs
-// here too.
-func isFailedSync(err error) bool {
-	switch c := codeOf(err); {
-	case c == ioErrFsync, c == ioErrDirFsync, c&0xff == sqliteCorrupt, c&0xff == sqliteNotADB:
-		return true
-	}
-	return false
 }
