@@ -12,7 +12,7 @@ DATA    ?=
 PACKAGES ?=
 UP      := bin/handrail up --browser-sandbox auto $(if $(DATA),--data $(DATA))
 
-.PHONY: help setup build up demo test test-long test-race check format lint arch fuzz cross suite conformance clients clean \
+.PHONY: help setup build packages test-packages up demo test test-long test-race check format lint arch fuzz cross suite conformance clients clean \
 	bench bench-browser bench-desktop bench-policy bench-spawn bench-worker bench-plane bench-console bench-governance \
 	bench-media bench-tokens chaos-artifacts
 
@@ -25,6 +25,16 @@ setup: ## install what running needs (Go, a browser) and say so
 build: ## build bin/handrail
 	@.ci/setup build
 	.ci/build bin/handrail '$(VERSION)'
+
+# KEY=FILE names the PEM file with the Ed25519 key that signs; TARGETS=linux/amd64,… makes less.
+packages: ## what a release consists of, in dist/: archives, deb, rpm, apk, npm, images, manifests, SBOMs, checksums
+	@.ci/setup build
+	rm -rf dist
+	.ci/release/run all $(if $(KEY),-key '$(KEY)') $(if $(TARGETS),-targets '$(TARGETS)')
+
+test-packages: ## install, upgrade and remove the packages on systems that boot (needs root, debootstrap and systemd-nspawn)
+	@.ci/setup test
+	HANDRAIL_PACKAGES=all go test -count=1 -v -timeout 40m ./test/packages
 
 up: setup build ## start a gateway and a paired node here, do a first task, and stay up
 	@exec $(UP)

@@ -115,7 +115,7 @@ func newRootCmd() *cobra.Command {
 		workers.NewJobsCmd(), workers.NewMemoryCmd(), invoke.NewArtifactsCmd(), consent.NewGrantCmd(), consent.NewStopCmd(),
 		consent.NewResumeCmd(), rules.NewPolicyCmd(), record.NewDriftCmd(), record.NewLedgerCmd(), newStatusCmd(), newDoctorCmd(),
 		newBackupCmd(), newRestoreCmd(), newServiceCmd(), newLogsCmd())
-	root.AddCommand(newVersionCmd(), newCISiteCmd())
+	root.AddCommand(newVersionCmd(), newManCmd(), newCISiteCmd())
 	root.InitDefaultCompletionCmd("completion") // with a command's name it is made although none is called yet
 	wrapArgs(root)
 	completeFlags(root)
