@@ -68,6 +68,8 @@ const (
 	ActionShowSatellite   ActionKey = "show_satellite"   // Node
 	ActionRevokeSatellite ActionKey = "revoke_satellite" // Node
 
+	ActionRunWorker ActionKey = "run_worker" // have a worker take jobs
+
 	ActionListDrift      ActionKey = "list_drift"      // look what calls did without a grant
 	ActionReviewDrift    ActionKey = "review_drift"    // Tool; review its manifest after critical drift
 	ActionLiftQuarantine ActionKey = "lift_quarantine" // Name of the runner; let it take calls again
@@ -84,7 +86,7 @@ var actionKeys = []ActionKey{
 	ActionCreateToken, ActionSignIn, ActionSignInView, ActionAddUser, ActionSetPassword, ActionManageUsers, ActionApproveOwn,
 	ActionRevokeGrant, ActionAcknowledge, ActionSetSecret, ActionReleaseSecret, ActionCheckProvider, ActionShowProvider, ActionRemoveProvider,
 	ActionApproveProvider, ActionReviewTool, ActionListSatellites, ActionAddSatellite, ActionRunSatellite, ActionShowSatellite,
-	ActionRevokeSatellite, ActionListDrift, ActionReviewDrift, ActionLiftQuarantine, ActionNameGateway, ActionServeHTTPS,
+	ActionRevokeSatellite, ActionRunWorker, ActionListDrift, ActionReviewDrift, ActionLiftQuarantine, ActionNameGateway, ActionServeHTTPS,
 }
 
 // ActionKeys returns every key, in the order of the list; for surfaces' tests.

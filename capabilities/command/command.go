@@ -146,6 +146,10 @@ var sayings = map[capabilities.ActionKey]func(a capabilities.Action) []any{
 		return []any{Here("satellite", "revoke", or(a.Node, "ID")), " puts it out."}
 	},
 
+	capabilities.ActionRunWorker: func(capabilities.Action) []any {
+		return []any{Here("worker", "--offline"), ", or the same with a model's name and endpoint, starts one."}
+	},
+
 	capabilities.ActionPairNode: func(capabilities.Action) []any {
 		return []any{Here("pair"), " prints a code, and ", There("node", "join"), " on the device takes it."}
 	},

@@ -91,7 +91,8 @@ type Jobs struct {
 	aead    cipher.AEAD
 	opened  time.Time
 	mu      sync.Mutex
-	changed chan struct{} // closed at the next put
+	changed chan struct{}       // closed at the next put
+	asked   map[asker]time.Time // when a worker asked last
 }
 
 // Open makes it over a store; Run sweeps.
@@ -109,7 +110,7 @@ func Open(o Options) (*Jobs, error) {
 	if err != nil {
 		return nil, errors.New("job: Options.Key has 32 bytes")
 	}
-	return &Jobs{opts: o, aead: aead, opened: o.Now(), changed: make(chan struct{})}, nil
+	return &Jobs{opts: o, aead: aead, opened: o.Now(), changed: make(chan struct{}), asked: map[asker]time.Time{}}, nil
 }
 
 // check returns when a job is due.

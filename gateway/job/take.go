@@ -25,6 +25,7 @@ func (j *Jobs) Take(ctx context.Context, p capabilities.PrincipalID, ask api.Tak
 	if err := capabilities.ValidateName("worker", worker, maxName); err != nil {
 		return Job{}, err
 	}
+	j.attends(p, ask.Under)
 	var one Job
 	found := false
 	err := j.opts.Store.Write(ctx, func(tx *store.Tx) error {
@@ -128,6 +129,9 @@ func (j *Jobs) Tell(ctx context.Context, p capabilities.PrincipalID, id, claim s
 		one.Calls, one.Stage, one.Until = counted(calls), stage, j.opts.Now().Add(Lease).UTC()
 		return j.saveIn(tx, &one, false)
 	})
+	if err == nil {
+		j.attends(p, "") // it asks again when the job is done
+	}
 	return one, err
 }
 

@@ -27,6 +27,7 @@ type Jobs interface {
 	Held(ctx context.Context, p capabilities.PrincipalID, id, claim string) (api.Job, error)
 	Cancel(ctx context.Context, p, by capabilities.PrincipalID, id string) (api.Job, error)
 	Changed() <-chan struct{}
+	Attended(p capabilities.PrincipalID, under capabilities.LaneID) bool
 }
 
 // Desk knows the calls of sub-agents that are under way. Its methods are safe for concurrent use.
@@ -153,9 +154,13 @@ func (d *Desk) await(ctx context.Context, jobs Jobs, o registry.Order, id string
 		case one.State == job.Running && !one.Until.After(time.Now()):
 			return one, capabilities.Errorf(capabilities.CodeUnknownOutcome, "the sub-agent's worker is gone").
 				WithHint("The calls inside this one say what it did.")
+		case one.State == job.Queued && !jobs.Attended(o.Caller.Principal, o.Caller.Lane):
+			return one, capabilities.Errorf(capabilities.CodeExecutionFailed, "no worker of %s takes jobs, so nobody does the task",
+				capabilities.Printable(string(o.Caller.Principal))).
+				WithAction(capabilities.Action{Key: capabilities.ActionRunWorker}, "Start a worker of the principal that makes the call.")
 		case one.State == job.Queued && time.Since(began) > awaited:
 			return one, capabilities.Errorf(capabilities.CodeExecutionFailed, "no worker took the task within %s", awaited).
-				WithHint("A worker of " + capabilities.Printable(string(o.Caller.Principal)) + ", who made the call, has to run.")
+				WithAction(capabilities.Action{Key: capabilities.ActionRunWorker}, "Its workers are at other jobs: wait, or start one more.")
 		}
 		if one.Calls != calls {
 			calls = one.Calls

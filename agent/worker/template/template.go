@@ -107,10 +107,8 @@ func wanted(name intent.Name, message string) ([]worker.ToolCall, string) {
 		return nil, "Which page? Write its address."
 	case intent.LookupSearch, intent.OneShotDiscovery:
 		return []worker.ToolCall{call("tool.web.search", "query", capabilities.Clip(message, maxQuery))}, ""
-	case intent.ScreenObserve:
-		return []worker.ToolCall{call("tool.desktop.snapshot")}, ""
-	case intent.DesktopTask:
-		return []worker.ToolCall{call("tool.desktop.snapshot")}, ""
+	case intent.ScreenObserve, intent.DesktopTask:
+		return []worker.ToolCall{{Tool: "tool.desktop.snapshot", Args: json.RawMessage(`{"outline":true}`)}}, ""
 	case intent.BrowserTask:
 		if url := named.Page(message); url != "" {
 			return []worker.ToolCall{call("tool.browser.navigate", "url", url), call("tool.browser.snapshot")}, ""
@@ -323,25 +321,4 @@ func matches(o output) string {
 		lines = append(lines, "(more)")
 	}
 	return strings.Join(lines, "\n")
-}
-
-// about returns the lines of an outline that have a word of the message, or all of it.
-func about(message, outline string) string {
-	var words []string
-	for _, w := range strings.Fields(strings.ToLower(message)) {
-		if w = strings.Trim(w, ".,;:!?\"'"); len(w) > 4 {
-			words = append(words, w)
-		}
-	}
-	var hits []string
-	for line := range strings.SplitSeq(outline, "\n") {
-		low := strings.ToLower(line)
-		if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(low, w) }) {
-			hits = append(hits, strings.TrimSpace(line))
-		}
-	}
-	if len(hits) == 0 {
-		return outline
-	}
-	return strings.Join(hits, "\n")
 }

@@ -32,7 +32,8 @@ func TestPlans(t *testing.T) {
 		{intent.FileTask, "do something", ""},
 		{intent.SystemTask, `run "make test"`, `tool.fs.bash{"command":"make test"}`},
 		{intent.SystemTask, "run the tests", ""},
-		{intent.ScreenObserve, "what is on my screen?", `tool.desktop.snapshot{}`},
+		{intent.ScreenObserve, "what is on my screen?", `tool.desktop.snapshot{"outline":true}`},
+		{intent.DesktopTask, "find the setting for dark mode", `tool.desktop.snapshot{"outline":true}`},
 		{intent.BrowserTask, "fill in the form on example.org", `tool.browser.navigate{"url":"https://example.org"}`},
 		{intent.LookupSearch, "weather", ""},
 		{intent.MemoryWrite, "remember", ""},
@@ -86,6 +87,28 @@ func TestTellsWhatCallsReturned(t *testing.T) {
 		got := told(t, c.message, c.tool, c.status, c.output)
 		if !strings.Contains(got, c.want) || strings.Contains(got, "\x1b") {
 			t.Errorf("%q", capabilities.Clip(got, 200))
+		}
+	}
+}
+
+// TestFindsOnTheDesktop holds what is shown of an outline: what the message names, with what it is
+// inside of.
+func TestFindsOnTheDesktop(t *testing.T) {
+	const outline = `- application "Settings" [ref=e1]
+  - window "Appearance" [ref=e2]
+    - checkbox "Dark mode" [ref=e3] [checked]
+    - slider "Text size" [ref=e4]: "12"
+  - window "Power" [ref=e5]
+    - checkbox "Dark screen when idle" [ref=e6]`
+	for message, want := range map[string]string{
+		"Where is the setting for dark mode?":         `application "Settings" › window "Appearance" › checkbox "Dark mode" [checked]`,
+		`find "text size"`:                            `application "Settings" › window "Appearance" › slider "Text size": "12"`,
+		"Such die Einstellung Power auf dem Desktop.": `application "Settings" › window "Power"`,
+		"What is on my screen?":                       outline,
+		"find the setting for bluetooth":              "Nothing that is shown has the words bluetooth. This is shown:\n" + outline,
+	} {
+		if got := about(message, outline); got != want {
+			t.Errorf("%q:\n%s\nwant\n%s", message, got, want)
 		}
 	}
 }

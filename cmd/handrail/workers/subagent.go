@@ -24,16 +24,15 @@ func (g *workerGateway) serve(ctx context.Context, lane capabilities.LaneID) (en
 	o := g.opts
 	o.wait, o.lane, o.session, o.requests, o.told = false, "", "", nil, nil
 	s := &jobService{cmd: g.cmd, opts: o, gateway: g.remote, name: "sub-agent-" + uuid.NewString(), under: lane, quiet: true}
+	first, err := s.take(ctx, true) // before the call, which ends at once where no worker is
 	go func() {
 		defer close(done)
-		for ctx.Err() == nil {
-			one, err := s.take(ctx, false)
-			if err != nil {
-				return // the call ends without it, or by another worker
-			}
+		one := first
+		for ctx.Err() == nil && err == nil { // else the call ends without it, or by another worker
 			if one != nil && s.do(ctx, one) != nil {
 				return
 			}
+			one, err = s.take(ctx, false)
 		}
 	}()
 	return func() { cancel(); <-done }

@@ -73,6 +73,7 @@ var tells = map[capabilities.ActionKey]string{
 	capabilities.ActionRunSatellite:    admin,
 	capabilities.ActionShowSatellite:   admin,
 	capabilities.ActionRevokeSatellite: admin,
+	capabilities.ActionRunWorker:       admin,
 	capabilities.ActionNameGateway:     admin,
 	capabilities.ActionServeHTTPS:      admin,
 }
