@@ -62,7 +62,7 @@ func runCode(c *call) (capabilities.Output, error) {
 	o.Ends = capabilities.EndsParent
 	res, err := script.Run(c.ctx, o)
 	if err != nil {
-		return capabilities.Output{}, c.scriptEnded(err, res.Log, seen, last)
+		return capabilities.Output{}, c.scriptEnded(err, res, seen, last)
 	}
 	effect, evidence := seen.sum()
 	given.Result = struct {
@@ -99,8 +99,9 @@ func passOn(to *capabilities.Output, step capabilities.Output) error {
 const maxFailureLog = 3 << 10
 
 // scriptEnded tells with a script's failure what it had done until then: its steps
-// stay done, and its log may say why it failed.
-func (c *call) scriptEnded(err error, log []string, seen effects, last string) error {
+// stay done, its log may say why it failed, and what it kept is there.
+func (c *call) scriptEnded(err error, res script.Result, seen effects, last string) error {
+	log := res.Log
 	var e *capabilities.Error
 	switch {
 	case seen.steps > 0 && errors.Is(c.ctx.Err(), context.DeadlineExceeded):
@@ -110,12 +111,13 @@ func (c *call) scriptEnded(err error, log []string, seen effects, last string) e
 		e = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The script did not finish in time; it had taken no step.")
 	case c.ctx.Err() == nil && capabilities.EndsParent(err):
 		e = endedAt(err, last, seen)
-	case seen.steps+len(log) == 0 || c.ctx.Err() != nil || !errors.As(err, &e):
+	case seen.steps+len(log)+len(res.Kept) == 0 || c.ctx.Err() != nil || !errors.As(err, &e):
 		return err
 	default:
 		e = capabilities.Wrap(e.Code, e, sentence(e.PublicMessage())+" "+seen.before()).WithHint(e.PublicHint())
 	}
-	from, size := len(log), 0 // its end tells the most
+	kept := keptOf(res.Kept)
+	from, size := len(log), len(kept) // its end tells the most
 	for ; from > 0; from-- {
 		log[from-1] = clipText(log[from-1], 1000)
 		line, _ := json.Marshal(log[from-1])
@@ -129,7 +131,33 @@ func (c *call) scriptEnded(err error, log []string, seen effects, last string) e
 		Log     []string `json:"log,omitempty"`
 		Omitted int      `json:"log_omitted,omitempty"` // its first entries
 		Waits   *waiting `json:"waits,omitempty"`
-	}{seen.done, seen.acted, log[from:], from, waitsFor(err, last)})
+
+		Kept json.RawMessage `json:"kept,omitempty"`
+	}{seen.done, seen.acted, log[from:], from, waitsFor(err, last), kept})
+}
+
+// keptOf is what a script kept, as one JSON object in its order; what would be too much is left
+// out, and says so in its place.
+func keptOf(list []script.Kept) json.RawMessage {
+	if len(list) == 0 {
+		return nil
+	}
+	all := []byte("{")
+	for _, k := range list {
+		name, err := json.Marshal(k.Name)
+		if err != nil {
+			continue
+		}
+		value := k.Value
+		if len(all)+len(name)+len(value) > maxFailureLog {
+			value = json.RawMessage(`"(left out: too long)"`)
+		}
+		if len(all) > 1 {
+			all = append(all, ',')
+		}
+		all = append(append(append(all, name...), ':'), value...)
+	}
+	return append(all, '}')
 }
 
 // waiting is the step that a person has to answer about.

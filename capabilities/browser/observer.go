@@ -29,6 +29,7 @@ type observer struct {
 var reads = []capabilities.CapabilityID{
 	"tyrum.browser.launch", "tyrum.browser.snapshot", "tyrum.browser.screenshot", "tyrum.browser.wait-for", "tyrum.browser.upload-file",
 	"tyrum.browser.console-messages", "tyrum.browser.network-requests", "tyrum.browser.resize", "tyrum.browser.close", "tyrum.browser.read",
+	"tyrum.browser.cookies", "tyrum.browser.storage", "tyrum.browser.pdf",
 }
 
 func newObserver(inv *capabilities.Invocation) *observer {

@@ -275,7 +275,9 @@ var usual = []lesson{
 	{
 		tool: "run-code",
 		says: "For many steps without a look between them. `page` has every tool of the browser but launch, close, upload-file and run-code, in camel case; each returns its tool's answer with `effect` beside it, " +
-			"or throws an Error with `code`, `message` and `hint`. The script runs apart from the page, in a process that has no files and no network of its own; for the page's own variables use `page.evaluate`.",
+			"or throws an Error with `code`, `message` and `hint`. `page.ref(name, role)` is the ref of the one element of that name, so that a form of ten fields costs one call: " +
+			"`page.fillForm({fields: [{ref: page.ref('Name'), value: 'Ada'}, …]})`. `page.expect(ok, what)` ends the script where `ok` does not hold, and says what was expected. " +
+			"`page.keep(name, value)` keeps a value: an error's details have it under `kept`, with `done`, the number of steps that stay done. The script runs apart from the page, in a process that has no files and no network of its own; for the page's own variables use `page.evaluate`.",
 		rows: []row{{"code", "the body of an async function, or a function of `page`; `console.log` adds to `log`, which comes in an error's details too"}},
 		at:   "/", args: `{"code": "page.click({ref: '{ref Add bolt}'}); page.click({ref: '{ref Order}'}); console.log(page.tabs().tabs.length, 'tab'); return page.evaluate('document.title')"}`,
 		bad: []wrong{{at: "/", args: `{"code": "page.click({ref: 'e999'})"}`}, {at: "/", args: `{"code": "while (true) {}", "timeout_ms": 500}`}},

@@ -15,4 +15,39 @@ var requested = []lesson{
 		at: "/", args: `{}`,
 		bad: []wrong{{at: "/", args: `{"selector": "#nothing"}`}},
 	},
+	{
+		tool: "cookies",
+		says: "They are the conversation's own. The value of a cookie is withheld where its server keeps it from the page's scripts (`http_only`), or its name speaks of a session, a token or a sign-in. " +
+			"Setting one asks a person by shipped policy; in a person's own Chrome nothing is read or changed.",
+		rows: []row{
+			{"action", "`list`, `set` or `delete`"}, {"origin", "whose; default that of the page"},
+			{"name", "the one of that name; `delete` without deletes all of the origin"},
+			{"value, path, secure, http_only, same_site", "of the cookie that is set; the path is `/` unless given"},
+			{"lasts_s", "seconds that it lasts; without, it ends with the browser"},
+		},
+		at: "/", args: `{"action": "list"}`,
+		bad: []wrong{{at: "/", args: `{"action": "list", "origin": "file:///etc"}`}},
+	},
+	{
+		tool: "storage",
+		says: "Values are cut after 200 characters in a list; with `key` one is whole, up to 32 KiB.",
+		rows: []row{
+			{"action", "`list`, `set` or `delete`"}, {"kind", "`local` (default), or `session`, which is of this tab's page only"},
+			{"origin", "whose; default that of the page. Another's is read in an empty page of it, which asks its server nothing"},
+			{"key", "the one of that key; `delete` without deletes all"}, {"value", "of the entry that is set"},
+		},
+		at: "/", args: `{"action": "set", "key": "basket", "value": "1 bolt"}`,
+		bad: []wrong{{at: "/", args: `{"action": "list", "kind": "session", "origin": "https://other.example"}`}},
+	},
+	{
+		tool: "pdf",
+		rows: []row{
+			{"keep_as", "the name of the [artifact](artifacts.md); default `page.pdf`"},
+			{"paper, landscape, css_page_size", "`a4` (default), `letter` and others; `css_page_size` takes what the page's style names"},
+			{"background", "colours and pictures behind the text, too; default `true`"},
+			{"scale", "of what is on it, 0.1 to 2"}, {"pages", "only these, such as `1-3, 5`"},
+		},
+		at: "/", args: `{"keep_as": "shop.pdf"}`,
+		bad: []wrong{{at: "/", args: `{"pages": "900"}`}},
+	},
 }

@@ -24,6 +24,9 @@ import (
 //	page.navigate(url), page.evaluate(expression or function), page.pressKey(key),
 //	page.click(selector) and others that take a selector: short for the one field.
 //	page.evaluate       returns the value itself.
+//	page.ref(name, role) the ref of the one element of that name; the role may be left out.
+//	page.expect(ok, what) ends the script where ok is not true, and says what was expected.
+//	page.keep(name, value) keeps a value that the error of a script that fails later has.
 //	console.log(…)      adds a line to the log.
 //	setTimeout, clearTimeout
 //
@@ -78,6 +81,7 @@ func (p *process) globals(tools []string) (drive quickjs.Value, err error) {
 	}
 	for name, f := range map[string]quickjs.HostFunc{
 		"handrailStep": p.step, "handrailLog": p.log, "handrailSleep": p.sleep, "handrailTell": p.tell,
+		"handrailKeep": p.keep,
 	} {
 		if err := p.vm.RegisterHostFunc(name, f); err != nil {
 			return drive, err
@@ -137,6 +141,11 @@ func (p *process) ask(c Call) (*answer, error) {
 func (p *process) log(args []any) (any, error) {
 	text := capabilities.Clip(textAt(args, 0), maxLogEntry)
 	return nil, p.say(toHost{Log: &text})
+}
+
+// keep takes a value, as JSON, that the script keeps under a name.
+func (p *process) keep(args []any) (any, error) {
+	return nil, p.say(toHost{Keep: &Kept{Name: textAt(args, 0), Value: json.RawMessage(textAt(args, 1))}})
 }
 
 func (p *process) sleep(args []any) (any, error) {

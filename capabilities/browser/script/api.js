@@ -2,11 +2,11 @@
 // it uses is taken here, before the script could change it: a script that changes
 // Object.prototype harms only what it computes itself.
 //
-// step, log, sleep and tell are the host's; they are gone before the script runs.
+// step, log, sleep, tell and hold are the host's; they are gone before the script runs.
 (function (config) {
 	'use strict';
-	const { handrailStep: step, handrailLog: log, handrailSleep: sleep, handrailTell: tell } = globalThis;
-	for (const name of ['handrailStep', 'handrailLog', 'handrailSleep', 'handrailTell']) delete globalThis[name];
+	const { handrailStep: step, handrailLog: log, handrailSleep: sleep, handrailTell: tell, handrailKeep: hold } = globalThis;
+	for (const name of ['handrailStep', 'handrailLog', 'handrailSleep', 'handrailTell', 'handrailKeep']) delete globalThis[name];
 
 	const { tools, maxLogs, maxLogEntry, maxLine, maxMessage, maxTimers } = JSON.parse(config);
 	const { apply } = Reflect, { parse, stringify } = JSON, { assign, defineProperty } = Object, { isArray } = Array;
@@ -57,17 +57,69 @@
 		return value;
 	}
 
+	// take carries a step out and returns its answer.
+	let seen = null; // the lines of the page with their refs, until a step may have changed it
+	function take(tool, text) {
+		if (tool !== 'snapshot') seen = null;
+		const { value, failure } = parse(step(tool, text));
+		if (failure) {
+			const e = new Failure(failure.message);
+			set(e, 'code', failure.code, true);
+			set(e, 'hint', failure.hint, true);
+			set(e, 'call', failure.call, true);
+			throw e;
+		}
+		return value;
+	}
+
+	const exec = RegExp.prototype.exec, cut = String.prototype.split, has = String.prototype.includes, lower = String.prototype.toLowerCase;
+	const named = /^ *- ([a-z]+) ("(?:[^"\\]|\\.)*")(.*)$/, reffed = / \[ref=([a-z0-9]+)\]/;
+	// look lists the elements with a name and a ref.
+	function look(more) {
+		const found = [], lines = apply(cut, take('snapshot', stringify({ __proto__: null, max_chars: 200000, ...more })).snapshot, ['\n']);
+		for (let i = 0; i < lines.length; i++) {
+			const line = apply(exec, named, [lines[i]]), ref = line && apply(exec, reffed, [line[3]]);
+			if (ref) found[found.length] = { __proto__: null, role: line[1], name: parse(line[2]), ref: ref[1] };
+		}
+		return found;
+	}
+	// choose lists those that are called so, or, if none is, those whose name holds it.
+	function choose(all, name, role) {
+		const exact = [], near = [], want = apply(lower, name, []);
+		for (let i = 0; i < all.length; i++) {
+			const x = all[i];
+			if (role !== undefined && x.role !== role) continue;
+			if (x.name === name) exact[exact.length] = x;
+			else if (apply(has, apply(lower, x.name, []), [want])) near[near.length] = x;
+		}
+		return exact.length > 0 ? exact : near;
+	}
+
 	const page = {}, console = {};
+	set(page, 'ref', function (name, role) {
+		if (typeof name !== 'string' || name === '') throw new WrongType('page.ref takes the name of an element, and its role if you like');
+		seen = seen || look({ interactive_only: true });
+		let found = choose(seen, name, role);
+		if (found.length === 0) found = choose(look({ search: name }), name, role);
+		if (found.length === 1) return found[0].ref;
+		const called = stringify(name) + (role === undefined ? '' : ' as ' + role);
+		if (found.length === 0) throw new Failure('page.ref: nothing is called ' + called);
+		let list = '';
+		for (let i = 0; i < found.length && i < 8; i++) list += (i > 0 ? ', ' : '') + found[i].role + ' ' + stringify(clip(found[i].name, 60));
+		throw new Failure('page.ref: ' + found.length + ' elements are called ' + called + ': ' + list);
+	}, true);
+	set(page, 'expect', function (ok, what) {
+		if (!ok) throw new Failure('expected: ' + clip(Text(what), maxMessage));
+	}, true);
+	set(page, 'keep', function (name, value) {
+		const text = stringify(value === undefined ? null : value);
+		if (typeof text !== 'string') throw new WrongType('page.keep takes a name and a value that JSON has');
+		hold(Text(name) || 'value', text);
+		return value;
+	}, true);
 	for (const [tool, name] of tools) {
 		set(page, name, function (...given) {
-			const { value, failure } = parse(step(tool, textOf(tool, name, given)));
-			if (failure) {
-				const e = new Failure(failure.message);
-				set(e, 'code', failure.code, true);
-				set(e, 'hint', failure.hint, true);
-				set(e, 'call', failure.call, true);
-				throw e;
-			}
+			const value = take(tool, textOf(tool, name, given));
 			return tool === 'evaluate' && value !== null && typeof value === 'object' ? value.result : chain(value);
 		}, true);
 	}

@@ -41,6 +41,7 @@ type Options struct {
 type Result struct {
 	Value json.RawMessage // null where it returned nothing
 	Log   []string
+	Kept  []Kept // what it had found, the latest of each name, in order
 	Steps int
 }
 
@@ -51,6 +52,8 @@ const (
 	maxLogs     = 200
 	maxLogEntry = 4 << 10
 	maxLogBytes = 64 << 10
+	maxKept     = 64
+	maxKeptName = 100
 	maxMemory   = 192 << 20
 	maxMessage  = 500
 )
@@ -144,6 +147,8 @@ func (g *guest) run(ctx context.Context) error {
 		switch {
 		case m.Log != nil:
 			g.log(*m.Log)
+		case m.Keep != nil:
+			g.keep(*m.Keep)
 		case m.Done != nil:
 			return g.done(m.Done)
 		default:
@@ -253,6 +258,20 @@ func (g *guest) died(err error) error {
 	return capabilities.Wrap(capabilities.CodeExecutionFailed, errors.Join(err, errors.New(g.proc.Output())),
 		"The script's process ended unexpectedly.").
 		WithHint(hint)
+}
+
+// keep takes a value in; the latest of a name counts.
+func (g *guest) keep(k Kept) {
+	k = Kept{capabilities.Clip(k.Name, maxKeptName), append(json.RawMessage(nil), k.Value...)}
+	for i := range g.result.Kept {
+		if g.result.Kept[i].Name == k.Name {
+			g.result.Kept[i] = k
+			return
+		}
+	}
+	if len(g.result.Kept) < maxKept && len(k.Value) <= maxLogBytes {
+		g.result.Kept = append(g.result.Kept, k)
+	}
 }
 
 func (g *guest) log(text string) {

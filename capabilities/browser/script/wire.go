@@ -17,6 +17,7 @@ import (
 //	guest → host   {"call":{"id":1,"tool":"click","args":{…}}}        then it waits
 //	host  → guest  {"answer":{"id":1,"value":…}} or {"answer":{"id":1,"failure":{…}}}
 //	guest → host   {"log":"…"}
+//	guest → host   {"keep":{"name":"…","value":…}}
 //	guest → host   {"done":{"value":…}} or {"done":{"failure":{…}}}   last
 //
 // A line is at most maxLine bytes.
@@ -46,6 +47,12 @@ type answer struct {
 	Failure *failure        `json:"failure,omitempty"`
 }
 
+// Kept is a value that the script kept under a name, whether it comes to its end or not.
+type Kept struct {
+	Name  string          `json:"name"`
+	Value json.RawMessage `json:"value"`
+}
+
 type done struct {
 	Value   json.RawMessage `json:"value,omitempty"`
 	Failure *failure        `json:"failure,omitempty"`
@@ -72,6 +79,7 @@ type toGuest struct {
 type toHost struct {
 	Call *Call   `json:"call,omitempty"`
 	Log  *string `json:"log,omitempty"`
+	Keep *Kept   `json:"keep,omitempty"`
 	Done *done   `json:"done,omitempty"`
 }
 
@@ -89,6 +97,12 @@ func (m toHost) valid() bool {
 	}
 	if m.Log != nil {
 		n++
+	}
+	if m.Keep != nil {
+		n++
+		if m.Keep.Name == "" || len(m.Keep.Value) == 0 {
+			return false
+		}
 	}
 	if m.Done != nil {
 		n++
