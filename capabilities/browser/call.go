@@ -88,6 +88,7 @@ func (c *call) carryOut(run tool) (capabilities.Output, error) {
 	if err == nil {
 		if !c.script {
 			c.tellNews(&out)
+			c.tellRules(&out)
 		}
 		c.hide(&out)
 		return out, nil

@@ -186,7 +186,7 @@ func (t *tab) adoptWorker(under *devtools.Session, id string) {
 		case method == "Target.detachedFromTarget":
 			t.chrome.conn.Forget(e.SessionID)
 		case method == "Fetch.requestPaused":
-			t.chrome.heedGateway(worker, params)
+			t.paused(worker, params)
 		}
 	})
 	t.chrome.h.wg.Go(func() {
@@ -194,6 +194,7 @@ func (t *tab) adoptWorker(under *devtools.Session, id string) {
 			AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: ptr(true), Filter: target.Filter{{Type: "worker"}, {Exclude: true}},
 		})
 		t.chrome.guardGateway(t.life, worker)
+		t.lane.askByRules(t.life, worker)
 		t.chrome.h.holdIfPaused(t.life, worker)
 		devtools.Start(t.life, worker, runtime.RunIfWaitingForDebugger, cdp.Empty{})
 	})
@@ -225,6 +226,7 @@ func (t *tab) setUpFrame(f *frameSession) {
 	}
 	steps = append(steps, watchConsole(ctx, f.Session)...)
 	steps = append(steps, t.chrome.guardGateway(ctx, f.Session)...)
+	steps = append(steps, t.lane.askByRules(ctx, f.Session)...)
 	steps = append(steps, t.lane.emulate(ctx, f.Session, false)...)
 	t.chrome.h.holdIfPaused(ctx, f.Session)
 	steps = append(steps, devtools.Start(ctx, f.Session, runtime.RunIfWaitingForDebugger, cdp.Empty{}).Pending)
@@ -246,7 +248,7 @@ func (t *tab) onFrameEvent(f *frameSession, method string, params []byte) {
 	case method == "Inspector.targetReloadedAfterCrash":
 		t.frameCrashed(f, false)
 	case method == "Fetch.requestPaused":
-		t.chrome.heedGateway(f.Session, params)
+		t.paused(f.Session, params)
 	case strings.HasPrefix(method, "Page.javascriptDialog"):
 		// The page's own session reports dialogs, whatever frame opened them.
 	case strings.HasPrefix(method, "Network."):

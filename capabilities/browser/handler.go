@@ -199,6 +199,7 @@ func tools() capabilities.Tools[tool] {
 		{Capability: "tyrum.browser.run-code", Run: runCode},
 		// Listed on request.
 		{Capability: "tyrum.browser.read", Run: read},
+		{Capability: "tyrum.browser.network-rules", Run: networkRules},
 		{Capability: "tyrum.browser.cookies", Run: cookies},
 		{Capability: "tyrum.browser.storage", Run: storage},
 		{Capability: "tyrum.browser.pdf", Run: pdf},

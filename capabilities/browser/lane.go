@@ -52,7 +52,8 @@ type lane struct {
 	unseen   [][2]string // what happened while no call was there to be told
 
 	downloads downloads
-	emulated  emulated // what the lane's pages see; outlives Chrome
+	rules     laneRules // of its network; outlive Chrome
+	emulated  emulated  // what the lane's pages see; outlives Chrome
 }
 
 func newLane(h *Handler, id capabilities.LaneID) *lane {

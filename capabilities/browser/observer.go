@@ -30,6 +30,7 @@ var reads = []capabilities.CapabilityID{
 	"tyrum.browser.launch", "tyrum.browser.snapshot", "tyrum.browser.screenshot", "tyrum.browser.wait-for", "tyrum.browser.upload-file",
 	"tyrum.browser.console-messages", "tyrum.browser.network-requests", "tyrum.browser.resize", "tyrum.browser.close", "tyrum.browser.read",
 	"tyrum.browser.cookies", "tyrum.browser.storage", "tyrum.browser.pdf",
+	"tyrum.browser.network-rules",
 }
 
 func newObserver(inv *capabilities.Invocation) *observer {

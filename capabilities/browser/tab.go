@@ -174,6 +174,7 @@ func (t *tab) setUp() {
 	}
 	steps = append(steps, watchConsole(ctx, t.s)...)
 	steps = append(steps, t.chrome.guardGateway(ctx, t.s)...)
+	steps = append(steps, t.lane.askByRules(ctx, t.s)...)
 	steps = append(steps, t.lane.emulate(ctx, t.s, true)...)
 	t.chrome.h.holdIfPaused(ctx, t.s)
 	steps = append(steps, devtools.Start(ctx, t.s, runtime.RunIfWaitingForDebugger, none).Pending)
@@ -330,7 +331,7 @@ func (t *tab) onEvent(method string, params []byte) {
 	}
 	switch method {
 	case "Fetch.requestPaused":
-		t.chrome.heedGateway(t.s, params)
+		t.paused(t.s, params)
 	case "Page.frameStartedNavigating":
 		var e struct {
 			FrameID        target.ID    `json:"frameId"`

@@ -136,6 +136,7 @@ var rooms = []room{
 	{dir: "capabilities/egress", may: []string{"capabilities", "capabilities/address", "platform"}, std: true,
 		why: "what decides where pages and programs may connect is small, and read by auditors; it knows nothing of either"},
 	{dir: "capabilities/browser/page", std: true, why: "the script inside pages is text with names; how a document is reached is the handler's matter"},
+	{dir: "capabilities/browser/traffic", std: true, why: "what a rule matches and a recording holds knows neither Chrome nor calls"},
 	{dir: "capabilities/browser/devtools", why: "what carries the protocol knows no tab, lane or call"},
 	{dir: "capabilities/browser/outline", may: []string{"capabilities"}, std: true, why: "text in, text out: what is cut, compared and remembered knows neither pages nor Chrome"},
 	{dir: "capabilities/browser/**", may: []string{"capabilities", "capabilities/address", "capabilities/browser/**", "capabilities/egress", "capabilities/markdown", "platform"}, tests: []string{"platform/**", "capabilities/catalog"},

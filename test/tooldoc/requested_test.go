@@ -50,4 +50,22 @@ var requested = []lesson{
 		at: "/", args: `{"keep_as": "shop.pdf"}`,
 		bad: []wrong{{at: "/", args: `{"pages": "900"}`}},
 	},
+	{
+		tool: "network-rules",
+		says: "The latest rule that matches counts. They hold in frames and workers, too, and a page's service worker is passed by meanwhile. A mock's answer has the header `X-Handrail-Rule`; " +
+			"every call's `evidence` says how many requests rules answered, blocked, delayed or changed since the call before. Shipped policy lets an agent block, delay and record, and asks a person about " +
+			"`mock`, `headers` and `replay`, which need the key `network.browser.mock`. In a person's own Chrome there are none.",
+		rows: []row{
+			{"action", "`add` one, `list`, `remove` (one by `id`, or all), `record` the tab's requests as a HAR 1.2 file, `replay` the answers of one"},
+			{"id", "of the rule to remove"},
+			{"kind", "`block`; `mock`: answer in the server's place; `delay`; `headers`: add these to requests for one origin, and to no redirect elsewhere"},
+			{"match", "whole addresses; `*` stands for any characters"}, {"method", "only requests of it"},
+			{"status, content_type, body", "of a mock's answer; `200` unless said"}, {"headers", "of the mock's answer, or of the requests"},
+			{"delay_ms", "how long to wait; of a mock, too"}, {"har", "for `replay`: the file's text; at most 200 requests"},
+			{"bodies", "for `record`: the answers' bodies too, 16 MiB together; headers with secrets are without their values"},
+			{"keep_as", "for `record`: the name of the [artifact](artifacts.md); default `requests.har`"},
+		},
+		at: "/", args: `{"action": "add", "kind": "block", "match": "https://ads.example/*"}`,
+		bad: []wrong{{at: "/", args: `{"action": "add", "kind": "headers", "match": "*", "headers": {"X-Test": "1"}}`}},
+	},
 }
