@@ -114,7 +114,7 @@ bench-console: ## the console in a real Chrome, over a long ledger and with many
 	@.ci/setup test
 	go test -count=1 -timeout 30m -run TestFigures ./test/console -args -figures $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
 
-bench-governance: ## a fold beside reading alone, and its pages over the numbers of ten million packets (FIGURES=docs/benchmarks/governance.md)
+bench-governance: ## a fold beside reading alone, and pages over ten million packets (FIGURES=docs/benchmarks/governance.md)
 	@.ci/setup test
 	go test -run xxx -bench Fold -benchtime 3x ./gateway/governance
 	go test -count=1 -timeout 30m -v -run TestGovernanceFigures ./test/console -args -figures $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))

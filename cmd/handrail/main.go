@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"math"
 	"os"
 	"os/signal"
@@ -15,8 +16,10 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities/browser/script"
 	"github.com/handrail-dev/handrail/cmd/handrail/access"
+	"github.com/handrail-dev/handrail/cmd/handrail/backup"
 	"github.com/handrail-dev/handrail/cmd/handrail/consent"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/health"
 	"github.com/handrail-dev/handrail/cmd/handrail/invoke"
 	"github.com/handrail-dev/handrail/cmd/handrail/lane"
 	"github.com/handrail-dev/handrail/cmd/handrail/provider"
@@ -24,6 +27,7 @@ import (
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/roster"
 	"github.com/handrail-dev/handrail/cmd/handrail/rules"
+	"github.com/handrail-dev/handrail/cmd/handrail/service"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/cmd/handrail/tools"
 	"github.com/handrail-dev/handrail/cmd/handrail/workers"
@@ -113,8 +117,10 @@ func newRootCmd() *cobra.Command {
 		roster.NewSatelliteCmd(newSatelliteJoinCmd(), newSatelliteRunCmd()), consent.NewApprovalsCmd(), consent.NewApproveCmd(),
 		consent.NewDenyCmd(), consent.NewTUICmd(), consent.NewTasksCmd(), record.NewCallsCmd(), workers.NewTurnsCmd(),
 		workers.NewJobsCmd(), workers.NewMemoryCmd(), invoke.NewArtifactsCmd(), consent.NewGrantCmd(), consent.NewStopCmd(),
-		consent.NewResumeCmd(), rules.NewPolicyCmd(), record.NewDriftCmd(), record.NewLedgerCmd(), newStatusCmd(), newDoctorCmd(),
-		newBackupCmd(), newRestoreCmd(), newServiceCmd(), newLogsCmd())
+		consent.NewResumeCmd(), rules.NewPolicyCmd(), record.NewDriftCmd(), record.NewLedgerCmd(), health.NewStatusCmd(programVersion()),
+		newDoctorCmd(), backup.NewBackupCmd(programVersion()),
+		backup.NewRestoreCmd(func(cmd *cobra.Command) *slog.Logger { return newLog(cmd, false) }),
+		service.NewServiceCmd(service.Runs{Gateway: newGatewayCmd, Node: newNodeCmd}), service.NewLogsCmd())
 	root.AddCommand(newVersionCmd(), newManCmd(), newCISiteCmd())
 	root.InitDefaultCompletionCmd("completion") // with a command's name it is made although none is called yet
 	wrapArgs(root)

@@ -1,4 +1,4 @@
-package main
+package health
 
 import (
 	"fmt"
@@ -52,7 +52,8 @@ type peer struct {
 	LastUsed  time.Time `json:"last_used,omitzero"`
 }
 
-func newStatusCmd() *cobra.Command {
+// NewStatusCmd returns the command that says how things stand; version is the one of this program.
+func NewStatusCmd(version string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Say on one screen how things stand",
@@ -60,7 +61,7 @@ func newStatusCmd() *cobra.Command {
 			"and the versions. Ends with 4 if no gateway runs. 'handrail doctor' says how to mend what does not work.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := readStatus(cmd)
+			s, err := readStatus(cmd, version)
 			if terminal.FlagsOf(cmd).JSON {
 				if printed := terminal.PrintJSON(cmd.OutOrStdout(), s); printed != nil {
 					return printed
@@ -80,8 +81,8 @@ func newStatusCmd() *cobra.Command {
 }
 
 // readStatus asks the gateway. The error says that none answers.
-func readStatus(cmd *cobra.Command) (statusView, error) {
-	s := statusView{Version: programVersion(), Devices: []deviceView{}, Clients: []peer{}}
+func readStatus(cmd *cobra.Command, version string) (statusView, error) {
+	s := statusView{Version: version, Devices: []deviceView{}, Clients: []peer{}}
 	c, err := remote.Find(cmd)
 	var status struct {
 		Site    string    `json:"site_id"`

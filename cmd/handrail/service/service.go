@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"errors"
@@ -14,74 +14,79 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
-	"github.com/handrail-dev/handrail/platform/service"
+	system "github.com/handrail-dev/handrail/platform/service"
 )
 
-// serviceFlags say which service is meant.
-type serviceFlags struct {
+// which say which service is meant.
+type which struct {
 	gateway, node  bool
 	account, root  string
 	always, dryRun bool
 }
 
-func newServiceCmd() *cobra.Command {
+// Runs makes the commands that services run: a service that ends at once is found out late, so that
+// their flags are checked before.
+type Runs struct{ Gateway, Node func() *cobra.Command }
+
+// NewServiceCmd returns the command that has the system keep runs.
+func NewServiceCmd(runs Runs) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "service",
 		Short: "Have the system keep the gateway or this device's node running",
 		Long: "The gateway becomes a service of the machine, under an account of its own and with the rights that it needs. The node becomes\n" +
 			"one of your own session, for there are your desktop and your browser.",
 	}
-	cmd.AddCommand(newServiceInstallCmd(), newServiceUninstallCmd(), newServiceStatusCmd())
+	cmd.AddCommand(newInstallCmd(runs), newUninstallCmd(), newStatusCmd())
 	return cmd
 }
 
-func (f *serviceFlags) add(cmd *cobra.Command) {
+func (f *which) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.gateway, "gateway", false, "the gateway, as a service of this machine")
 	cmd.Flags().BoolVar(&f.node, "node", false, "the node, as a service of your session")
 	cmd.Flags().StringVar(&f.root, "root", "", "folder with the files of a system that does not run, such as an image (Linux)")
 }
 
 // plan returns what the flags ask for.
-func (f *serviceFlags) plan(cmd *cobra.Command, args []string) (service.Plan, error) {
+func (f *which) plan(cmd *cobra.Command, args []string) (system.Plan, error) {
 	if f.gateway == f.node {
-		return service.Plan{}, terminal.UsageHint("Give --gateway or --node.", "one of the two services has to be named")
+		return system.Plan{}, terminal.UsageHint("Give --gateway or --node.", "one of the two services has to be named")
 	}
 	program, err := os.Executable()
 	if err != nil {
-		return service.Plan{}, err
+		return system.Plan{}, err
 	}
-	s := service.Spec{Role: service.Gateway, Program: program, Args: args, Account: f.account, Root: f.root, Always: f.always}
+	s := system.Spec{Role: system.Gateway, Program: program, Args: args, Account: f.account, Root: f.root, Always: f.always}
 	if f.root != "" {
 		if runtime.GOOS != "linux" || f.node {
-			return service.Plan{}, terminal.UsageError("--root is for a gateway on Linux")
+			return system.Plan{}, terminal.UsageError("--root is for a gateway on Linux")
 		}
 		if s.Root, err = filepath.Abs(f.root); err != nil {
-			return service.Plan{}, err
+			return system.Plan{}, err
 		}
 	}
 	if s.Home, err = os.UserHomeDir(); err != nil && f.node {
-		return service.Plan{}, err
+		return system.Plan{}, err
 	}
 	if f.node {
-		s.Role = service.Node
+		s.Role = system.Node
 		if os.Geteuid() == 0 && !f.dryRun {
-			return service.Plan{}, capabilities.Errorf(capabilities.CodeForbidden, "A node runs in a person's session, and this is root.").
+			return system.Plan{}, capabilities.Errorf(capabilities.CodeForbidden, "A node runs in a person's session, and this is root.").
 				WithHint("Do it as the person whose device this is, without sudo.")
 		}
 	}
 	data, err := datadir.Of(cmd)
 	if err != nil {
-		return service.Plan{}, err
+		return system.Plan{}, err
 	}
 	s.Data = string(data)
 	if f.gateway && terminal.FlagsOf(cmd).Data == "" && os.Getenv("HANDRAIL_DATA") == "" {
-		s.Data = serviceData(runtime.GOOS)
+		s.Data = dataOf(runtime.GOOS)
 	}
-	return service.For(runtime.GOOS, s)
+	return system.For(runtime.GOOS, s)
 }
 
-// serviceData is where a gateway that is a service of the machine keeps its state.
-func serviceData(goos string) string {
+// dataOf is where a gateway that is a service of the machine keeps its state.
+func dataOf(goos string) string {
 	switch goos {
 	case "darwin":
 		return "/Library/Application Support/handrail"
@@ -91,8 +96,8 @@ func serviceData(goos string) string {
 	return "/var/lib/handrail"
 }
 
-func newServiceInstallCmd() *cobra.Command {
-	f := &serviceFlags{}
+func newInstallCmd(runs Runs) *cobra.Command {
+	f := &which{}
 	cmd := &cobra.Command{
 		Use:   "install --gateway|--node [-- FLAGS]",
 		Short: "Make the service and start it",
@@ -114,7 +119,7 @@ func newServiceInstallCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := takesFlags(cmd, f.gateway, args); err != nil {
+		if err := runs.takeFlags(cmd, f.gateway, args); err != nil {
 			return err
 		}
 		unseen := capabilities.Errorf(capabilities.CodeInvalidRequest,
@@ -132,17 +137,16 @@ func newServiceInstallCmd() *cobra.Command {
 		if err := p.Install(cmd.Context()); err != nil {
 			return err
 		}
-		return sayService(cmd, p, "installed")
+		return say(cmd, p, "installed")
 	}
 	return cmd
 }
 
-// takesFlags checks the flags of the command that the service runs: a service that ends at once
-// is found out late.
-func takesFlags(cmd *cobra.Command, gateway bool, args []string) error {
-	runs := newNodeCmd()
+// takeFlags checks the flags of the command that the service runs.
+func (r Runs) takeFlags(cmd *cobra.Command, gateway bool, args []string) error {
+	runs := r.Node()
 	if gateway {
-		runs = newGatewayCmd()
+		runs = r.Gateway()
 	}
 	runs.PersistentFlags().AddFlagSet(cmd.Root().PersistentFlags())
 	if err := runs.ParseFlags(args); err != nil {
@@ -155,7 +159,7 @@ func takesFlags(cmd *cobra.Command, gateway bool, args []string) error {
 	return nil
 }
 
-func printPlan(cmd *cobra.Command, p service.Plan) error {
+func printPlan(cmd *cobra.Command, p system.Plan) error {
 	out := cmd.OutOrStdout()
 	if terminal.FlagsOf(cmd).JSON {
 		files := map[string]string{}
@@ -175,7 +179,7 @@ func printPlan(cmd *cobra.Command, p service.Plan) error {
 	return nil
 }
 
-func sayService(cmd *cobra.Command, p service.Plan, done string) error {
+func say(cmd *cobra.Command, p system.Plan, done string) error {
 	if terminal.FlagsOf(cmd).JSON {
 		return terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"name": p.Name, "state": done})
 	}
@@ -183,8 +187,8 @@ func sayService(cmd *cobra.Command, p service.Plan, done string) error {
 	return err
 }
 
-func newServiceUninstallCmd() *cobra.Command {
-	f := &serviceFlags{}
+func newUninstallCmd() *cobra.Command {
+	f := &which{}
 	cmd := &cobra.Command{
 		Use:   "uninstall --gateway|--node",
 		Short: "Stop the service and remove it; its data directory stays",
@@ -199,13 +203,13 @@ func newServiceUninstallCmd() *cobra.Command {
 		if err := p.Uninstall(cmd.Context()); err != nil {
 			return err
 		}
-		return sayService(cmd, p, "removed")
+		return say(cmd, p, "removed")
 	}
 	return cmd
 }
 
-func newServiceStatusCmd() *cobra.Command {
-	f := &serviceFlags{}
+func newStatusCmd() *cobra.Command {
+	f := &which{}
 	cmd := &cobra.Command{
 		Use:   "status --gateway|--node",
 		Short: "Say whether the service is installed and runs",
@@ -222,17 +226,18 @@ func newServiceStatusCmd() *cobra.Command {
 		state := "not installed"
 		switch {
 		case p.Runs(cmd.Context()):
-			return sayService(cmd, p, "running")
+			return say(cmd, p, "running")
 		case p.Installed(cmd.Context()):
 			state = "installed, not running"
 		}
-		return errors.Join(sayService(cmd, p, state), &terminal.ExitError{Code: terminal.ExitUnreachable, Silent: true})
+		return errors.Join(say(cmd, p, state), &terminal.ExitError{Code: terminal.ExitUnreachable, Silent: true})
 	}
 	return cmd
 }
 
-func newLogsCmd() *cobra.Command {
-	f := &serviceFlags{}
+// NewLogsCmd returns the command that prints what a service logged.
+func NewLogsCmd() *cobra.Command {
+	f := &which{}
 	cmd := &cobra.Command{
 		Use:   "logs --gateway|--node",
 		Short: "Print what the service logged, from where the system keeps it",

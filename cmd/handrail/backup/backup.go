@@ -1,4 +1,4 @@
-package main
+package backup
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,12 +18,13 @@ import (
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway"
-	"github.com/handrail-dev/handrail/gateway/backup"
+	sealed "github.com/handrail-dev/handrail/gateway/backup"
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
-func newBackupCmd() *cobra.Command {
+// NewBackupCmd returns the command that writes a backup; version is the one of this program.
+func NewBackupCmd(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write everything that the site keeps to a sealed file, while the gateway works",
@@ -47,12 +49,12 @@ func newBackupCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		o := backup.Options{Dir: data.Gateway(), Lock: lock, Version: programVersion(), Artifacts: !*bare, Now: time.Now()}
+		o := sealed.Options{Dir: data.Gateway(), Lock: lock, Version: version, Artifacts: !*bare, Now: time.Now()}
 		if args[0] == "-" {
 			if terminal.Interactive(cmd.OutOrStdout()) {
 				return terminal.UsageHint("Name a file, or send it to another program.", "a backup is not for a terminal")
 			}
-			_, err := backup.Make(cmd.Context(), cmd.OutOrStdout(), o)
+			_, err := sealed.Make(cmd.Context(), cmd.OutOrStdout(), o)
 			return err
 		}
 		m, size, err := writeBackup(cmd.Context(), args[0], o)
@@ -70,7 +72,7 @@ func newBackupCmd() *cobra.Command {
 			terminal.Plain(args[0]), m.Site, m.MadeAt.Format(time.RFC3339), fileSize(size), terminal.Plain(args[0]), key)
 		return err
 	}
-	cmd.AddCommand(newBackupKeyCmd())
+	cmd.AddCommand(newKeyCmd())
 	return cmd
 }
 
@@ -86,7 +88,7 @@ func free(file string) error {
 }
 
 // writeBackup writes the file whole or not at all.
-func writeBackup(ctx context.Context, file string, o backup.Options) (m backup.Manifest, size int64, err error) {
+func writeBackup(ctx context.Context, file string, o sealed.Options) (m sealed.Manifest, size int64, err error) {
 	part := file + ".part"
 	f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -97,7 +99,7 @@ func writeBackup(ctx context.Context, file string, o backup.Options) (m backup.M
 			_ = os.Remove(part)
 		}
 	}()
-	if m, err = backup.Make(ctx, f, o); err == nil {
+	if m, err = sealed.Make(ctx, f, o); err == nil {
 		err = f.Sync()
 	}
 	if size, _ = f.Seek(0, io.SeekEnd); err != nil {
@@ -112,7 +114,7 @@ func writeBackup(ctx context.Context, file string, o backup.Options) (m backup.M
 	return m, size, os.Rename(part, file)
 }
 
-func newBackupKeyCmd() *cobra.Command {
+func newKeyCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "key FILE",
 		Short: "Make a key for backups: FILE opens them, and what is printed seals them",
@@ -123,7 +125,7 @@ func newBackupKeyCmd() *cobra.Command {
 			if err := free(args[0]); err != nil {
 				return err
 			}
-			text, public, err := backup.NewKey()
+			text, public, err := sealed.NewKey()
 			if err != nil {
 				return err
 			}
@@ -139,7 +141,9 @@ func newBackupKeyCmd() *cobra.Command {
 	}
 }
 
-func newRestoreCmd() *cobra.Command {
+// NewRestoreCmd returns the command that makes a data directory of a backup; logOf returns the log
+// for raising it to this program's schema.
+func NewRestoreCmd(logOf func(*cobra.Command) *slog.Logger) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make a data directory of a backup: the site goes on there",
@@ -174,14 +178,14 @@ func newRestoreCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		a, err := backup.Open(f, opens)
+		a, err := sealed.Open(f, opens)
 		if err != nil {
 			return err
 		}
 		if *check {
 			return checkBackup(cmd, args[0], a)
 		}
-		return restore(cmd, data, a)
+		return restore(cmd, data, a, logOf(cmd))
 	}
 	return cmd
 }
@@ -199,7 +203,7 @@ func vacant(data datadir.Dir) error {
 		WithHint("Name another data directory with --data, or move that one away: nothing is written over it.")
 }
 
-func checkBackup(cmd *cobra.Command, name string, a *backup.Archive) error {
+func checkBackup(cmd *cobra.Command, name string, a *sealed.Archive) error {
 	files, size, err := a.Check(cmd.Context())
 	if err != nil {
 		return err
@@ -217,7 +221,7 @@ func checkBackup(cmd *cobra.Command, name string, a *backup.Archive) error {
 }
 
 // restore unpacks beside the gateway's place and takes it in one step, at the end.
-func restore(cmd *cobra.Command, data datadir.Dir, a *backup.Archive) error {
+func restore(cmd *cobra.Command, data datadir.Dir, a *sealed.Archive, log *slog.Logger) error {
 	if err := gateway.SchemaKnown(a); err != nil {
 		return err
 	}
@@ -233,7 +237,7 @@ func restore(cmd *cobra.Command, data datadir.Dir, a *backup.Archive) error {
 	}
 	raised, err := uint64(0), a.Unpack(cmd.Context(), temp)
 	if err == nil {
-		raised, err = gateway.Restored(cmd.Context(), temp, a.Manifest, newLog(cmd, false))
+		raised, err = gateway.Restored(cmd.Context(), temp, a.Manifest, log)
 	}
 	if err == nil {
 		if err = vacant(data); err == nil {
@@ -282,45 +286,45 @@ func firstLine(text string) string {
 	return strings.TrimSuffix(text, "\r")
 }
 
-func lockOf(cmd *cobra.Command, file string, to []string) (backup.Lock, error) {
+func lockOf(cmd *cobra.Command, file string, to []string) (sealed.Lock, error) {
 	if len(to) > 0 {
 		if file != "" {
-			return backup.Lock{}, terminal.UsageError("a backup is sealed to keys or with a passphrase: --to or --passphrase-file")
+			return sealed.Lock{}, terminal.UsageError("a backup is sealed to keys or with a passphrase: --to or --passphrase-file")
 		}
-		return backup.ByKeys(to...)
+		return sealed.ByKeys(to...)
 	}
 	text, err := passphraseOf(cmd, file, "Passphrase of the backup: ")
 	if err != nil {
-		return backup.Lock{}, err
+		return sealed.Lock{}, err
 	}
 	if file == "" && terminal.Interactive(cmd.InOrStdin()) {
 		again, err := passphraseOf(cmd, "", "Again: ")
 		if err != nil {
-			return backup.Lock{}, err
+			return sealed.Lock{}, err
 		}
 		if again != text {
-			return backup.Lock{}, terminal.UsageHint("Type the same one twice.", "the two passphrases differ")
+			return sealed.Lock{}, terminal.UsageHint("Type the same one twice.", "the two passphrases differ")
 		}
 	}
-	return backup.ByPassphrase(text)
+	return sealed.ByPassphrase(text)
 }
 
-func keyOf(cmd *cobra.Command, file, key string) (backup.Key, error) {
+func keyOf(cmd *cobra.Command, file, key string) (sealed.Key, error) {
 	if key == "" {
 		text, err := passphraseOf(cmd, file, "Passphrase of the backup: ")
 		if err != nil {
-			return backup.Key{}, err
+			return sealed.Key{}, err
 		}
-		return backup.OfPassphrase(text)
+		return sealed.OfPassphrase(text)
 	}
 	if file != "" {
-		return backup.Key{}, terminal.UsageError("a backup opens by a key or a passphrase: --key or --passphrase-file")
+		return sealed.Key{}, terminal.UsageError("a backup opens by a key or a passphrase: --key or --passphrase-file")
 	}
 	text, err := os.ReadFile(filepath.Clean(key))
 	if err != nil {
-		return backup.Key{}, err
+		return sealed.Key{}, err
 	}
-	return backup.OfKeyFile(string(text))
+	return sealed.OfKeyFile(string(text))
 }
 
 // fileSize words a number of bytes.
