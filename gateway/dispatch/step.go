@@ -46,6 +46,7 @@ type steps struct {
 	ends  []stepEnd        // not durable yet
 	flush *time.Timer
 	off   bool // no end is taken any more
+	void  bool // a step did what is critical
 }
 
 // step is one of them under way, and what it holds.
@@ -73,7 +74,27 @@ func (d *Dispatcher) conduct(ctx context.Context, c *committed,
 	t.Steps = true
 	answer, blobs, err := d.opts.Nodes.Conduct(ctx, s.parent.node.ID, t, progress, s.order, s.ended)
 	s.close()
+	if err == nil && answer.Status == capabilities.StatusOK && s.voided() {
+		answer, blobs = voided(answer), nil
+	}
 	return answer, blobs, err
+}
+
+// voided makes the end of a call whose step did what is critical. A node ends such a call itself;
+// one that lies goes on, and has its result taken away (S1-51).
+func voided(a wire.Answer) wire.Answer {
+	return wire.Answer{
+		Status: capabilities.StatusError, Code: capabilities.CodeDriftCritical,
+		Message:   "A step of the call did something that it was never granted. The call's result is void.",
+		Isolation: a.Isolation, Observed: a.Observed, Lost: a.Lost, DurationUS: a.DurationUS,
+	}
+}
+
+// voided reports whether a step did what is critical: the call takes no more steps.
+func (s *steps) voided() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.void
 }
 
 // order carries one step through the hops, up to its ticket.
@@ -142,6 +163,8 @@ func (s *steps) fits(q *resolved) *capabilities.Error {
 		return capabilities.Errorf(capabilities.CodeInvalidArguments, "node_id: the steps of a call run where it runs").WithHint("Leave it out.")
 	case s.left() <= 0:
 		return &capabilities.Error{Code: capabilities.CodeDeadlineExceeded}
+	case s.voided():
+		return &capabilities.Error{Code: capabilities.CodeDriftCritical}
 	}
 	q.args.NodeID = p.args.NodeID // as the parent was asked for
 	q.args.Timeout = min(q.args.Timeout, s.left())
@@ -269,6 +292,7 @@ func (s *steps) ended(m *wire.StepEnd) {
 	one.held.release()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.void = s.void || r.Code == capabilities.CodeDriftCritical
 	s.ends = append(s.ends, stepEnd{c, r, c.draft(terminalKind(body.Status), body)})
 	if s.flush == nil && !s.off {
 		s.flush = time.AfterFunc(endsWait, s.writeEnds)

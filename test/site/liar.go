@@ -12,6 +12,11 @@ import (
 // node was, and answers each ticket as it is told to. It is what a gateway has to expect of a
 // device that somebody took over.
 func (n *Node) Lie(answer func(*wire.Ticket) wire.Answer) {
+	n.LieBy(func(_ context.Context, t *wire.Ticket, s link.Sink) { s.Answer(answer(t), nil) })
+}
+
+// LieBy is Lie for a program that does more in a call than to answer it, such as taking steps.
+func (n *Node) LieBy(serve func(context.Context, *wire.Ticket, link.Sink)) {
 	n.site.T.Helper()
 	var ready []capabilities.Readiness
 	for _, one := range n.site.Gateway.Nodes.Snapshot() {
@@ -25,7 +30,7 @@ func (n *Node) Lie(answer func(*wire.Ticket) wire.Answer) {
 	n.AwaitGone()
 	l, err := link.New(link.Options{
 		Dir: n.Dir, Addrs: []string{n.site.quic},
-		Serve:     func(_ context.Context, t *wire.Ticket, s link.Sink) { s.Answer(answer(t), nil) },
+		Serve:     serve,
 		Journal:   func(context.Context, []capabilities.CallID) []wire.JournalState { return nil },
 		Hello:     func() wire.Hello { return wire.Hello{Agent: "liar", Platform: "linux", Arch: "amd64"} },
 		Readiness: func(context.Context) []capabilities.Readiness { return ready },

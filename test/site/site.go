@@ -93,12 +93,16 @@ func (s *Site) driftless() {
 	if s.Drifts || s.T.Failed() || s.Gateway == nil {
 		return
 	}
-	packets, err := s.Gateway.Ledger.Packets(context.Background(), ledger.Query{Kind: "gateway.drift.event"})
-	if err != nil { // the test broke the store
-		return
-	}
-	for _, p := range packets {
-		s.T.Errorf("drift of %s: %s", p.Tool, p.Body)
+	for _, kind := range []ledger.Kind{
+		ledger.KindDrift, ledger.KindDriftUncounted, ledger.KindQuarantined, ledger.KindRestricted,
+	} {
+		packets, err := s.Gateway.Ledger.Packets(context.Background(), ledger.Query{Kind: kind})
+		if err != nil { // the test broke the store
+			return
+		}
+		for _, p := range packets {
+			s.T.Errorf("%s of %s: %s", kind, p.Tool, p.Body)
+		}
 	}
 }
 
