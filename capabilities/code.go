@@ -116,6 +116,7 @@ const (
 	CodeBackupDamaged  Code = "backup_damaged"
 	CodeDiskFull       Code = "disk_full"
 	CodeSiteSuperseded Code = "site_superseded"
+	CodeUpdateRefused  Code = "update_refused"
 
 	CodeToolRestricted    Code = "tool_restricted"
 	CodeRunnerQuarantined Code = "runner_quarantined"
@@ -238,6 +239,7 @@ var codeTable = map[Code]CodeInfo{
 	CodeBackupDamaged:  {"The backup is damaged or was cut short, so nothing of it was used.", "Fetch it again from where it was made, or use another one.", false, 422, StatusError, ""},
 	CodeDiskFull:       {"There is no room left on the disk, so nothing was kept.", "Free some, and do it again.", true, 507, StatusError, ""},
 	CodeSiteSuperseded: {"A later copy of this site was restored, and this gateway is the older one.", "Leave this one stopped and use the later one. Where that one is lost, restore a backup here: it becomes the latest.", false, 409, StatusError, ""},
+	CodeUpdateRefused:  {"An update was not taken: it is not what the publisher signed, or it does not work here.", "The message says why. The program that was there is in its place.", false, 422, StatusError, ""},
 
 	CodeToolRestricted:    {"A call of this tool did something privileged that it was never granted, and nobody has reviewed the tool since.", "An admin reviews its manifest and lets it be called again.", false, 403, StatusDenied, ActionReviewDrift},
 	CodeRunnerQuarantined: {"The runner of this call did again and again what it was not granted, and takes no calls.", "An admin looks at the drift events and lifts the quarantine.", false, 403, StatusDenied, ActionListDrift},

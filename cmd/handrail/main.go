@@ -120,7 +120,8 @@ func newRootCmd() *cobra.Command {
 		consent.NewResumeCmd(), rules.NewPolicyCmd(), record.NewDriftCmd(), record.NewLedgerCmd(), health.NewStatusCmd(programVersion()),
 		newDoctorCmd(), backup.NewBackupCmd(programVersion()),
 		backup.NewRestoreCmd(func(cmd *cobra.Command) *slog.Logger { return newLog(cmd, false) }),
-		service.NewServiceCmd(service.Runs{Gateway: newGatewayCmd, Node: newNodeCmd}), service.NewLogsCmd())
+		service.NewServiceCmd(service.Runs{Gateway: newGatewayCmd, Node: newNodeCmd}), service.NewLogsCmd(),
+		newUpdateCmd())
 	root.AddCommand(newVersionCmd(), newManCmd(), newCISiteCmd())
 	root.InitDefaultCompletionCmd("completion") // with a command's name it is made although none is called yet
 	wrapArgs(root)

@@ -60,6 +60,8 @@ var rooms = []room{
 		why: "what lets in is a client of the REST surface"},
 	{dir: "cmd/handrail/access", may: []string{"capabilities", "cmd/handrail/datadir", "cmd/handrail/remote", "cmd/handrail/terminal", "gateway/api"},
 		why: "what manages who gets in is a client of the REST surface"},
+	{dir: "cmd/handrail/update", may: []string{"capabilities"},
+		why: "what replaces the program knows a release, and nothing that runs"},
 	{dir: "cmd/handrail/invoke", may: []string{"capabilities", "capabilities/command", "cmd/handrail/datadir", "cmd/handrail/remote", "cmd/handrail/terminal", "gateway/api"},
 		why: "what makes calls is a client of the REST surface"},
 	{dir: "cmd/handrail/provider", may: []string{"agent/provider/openapi", "capabilities", "capabilities/catalog/tools", "capabilities/command", "cmd/handrail/remote",

@@ -38,7 +38,7 @@ var groups = map[capabilities.Code]string{
 	capabilities.CodeLocationUnavailable: "Position",
 	capabilities.CodeArtifactUnavailable: "Files",
 	capabilities.CodePushUnavailable:     "Notices",
-	capabilities.CodeBackupLocked:        "Backups",
+	capabilities.CodeBackupLocked:        "Backups and updates",
 	capabilities.CodeToolRestricted:      "Drift",
 	capabilities.CodeLedgerCorrupt:       "The rest",
 }

@@ -80,13 +80,13 @@ func (f *which) plan(cmd *cobra.Command, args []string) (system.Plan, error) {
 	}
 	s.Data = string(data)
 	if f.gateway && terminal.FlagsOf(cmd).Data == "" && os.Getenv("HANDRAIL_DATA") == "" {
-		s.Data = dataOf(runtime.GOOS)
+		s.Data = DataOf(runtime.GOOS)
 	}
 	return system.For(runtime.GOOS, s)
 }
 
-// dataOf is where a gateway that is a service of the machine keeps its state.
-func dataOf(goos string) string {
+// DataOf is where a gateway that is a service of the machine keeps its state.
+func DataOf(goos string) string {
 	switch goos {
 	case "darwin":
 		return "/Library/Application Support/handrail"
