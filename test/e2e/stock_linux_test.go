@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // stock answers as a web server, a repository of git's, a registry of npm's and an index of pip's.
@@ -60,4 +61,9 @@ func TestStockClients(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d programs are here", tried, len(clients))
+	var list api.DriftList // what was granted, or asked about and granted, is none
+	b.admin.ok(http.MethodGet, "/v1/drift", "", &list)
+	if len(list.Events) != 0 {
+		t.Errorf("stock programs drift: %+v", list.Events)
+	}
 }
