@@ -114,7 +114,23 @@ func Migrations() []store.Migration {
 			SELECT ROW_NUMBER() OVER (ORDER BY fact, tool, a, b, c), fact, tool, a, b, c FROM (SELECT DISTINCT fact, tool, a, b, c FROM governance_cell);
 		INSERT INTO governance_time (grain, start, numbers)
 			SELECT n.grain, n.start, '[' || group_concat(s.id || ',' || n.n) || ']' FROM governance_cell n JOIN governance_series s USING (fact, tool, a, b, c) GROUP BY n.grain, n.start;
-		DROP TABLE governance_cell`}, {Room: "governance", Version: 3, SQL: `
+		DROP TABLE governance_cell`, Postgres: `
+		CREATE TABLE governance_series (
+			id   BIGINT PRIMARY KEY,
+			fact TEXT COLLATE "C" NOT NULL,
+			tool TEXT COLLATE "C" NOT NULL,
+			a    TEXT COLLATE "C" NOT NULL,
+			b    TEXT COLLATE "C" NOT NULL,
+			c    TEXT COLLATE "C" NOT NULL,
+			UNIQUE (fact, tool, a, b, c)
+		);
+		CREATE TABLE governance_time (
+			grain   BIGINT NOT NULL,
+			start   BIGINT NOT NULL,
+			numbers TEXT COLLATE "C" NOT NULL,
+			PRIMARY KEY (grain, start)
+		);
+		DROP TABLE governance_cell -- none was filled there`}, {Room: "governance", Version: 3, SQL: `
 		UPDATE governance_series SET fact = 'none' WHERE fact = 'used' AND a = 'grant' -- it was never a key`}}
 }
 
@@ -302,7 +318,7 @@ func (m *Model) foldThese(ctx context.Context, after, through uint64, version in
 				return err
 			}
 		}
-		_, err := tx.Exec("INSERT INTO governance_state (one, version, seq) VALUES (1, $1, $2) ON CONFLICT DO UPDATE SET version = "+
+		_, err := tx.Exec("INSERT INTO governance_state (one, version, seq) VALUES (1, $1, $2) ON CONFLICT (one) DO UPDATE SET version = "+
 			"excluded.version, seq = excluded.seq",
 			version, int64(through))
 		return err
@@ -437,7 +453,8 @@ func addTo(tx *store.Tx, at when, add map[int64]int64) error {
 	}
 	text = append(text, ']')
 	_, err = tx.Exec(
-		"INSERT INTO governance_time (grain, start, numbers) VALUES ($1, $2, $3) ON CONFLICT DO UPDATE SET numbers = excluded.numbers",
+		"INSERT INTO governance_time (grain, start, numbers) VALUES ($1, $2, $3) "+
+			"ON CONFLICT (grain, start) DO UPDATE SET numbers = excluded.numbers",
 		int(at.grain), at.start, string(text))
 	return err
 }

@@ -95,7 +95,7 @@ func Migrations() []store.Migration {
 		CREATE TRIGGER knowledge_facts_update AFTER UPDATE ON knowledge_facts BEGIN
 			INSERT INTO knowledge_words (knowledge_words, rowid, principal, text, subject, attribute) VALUES ('delete', old.fact, old.principal, old.text, old.subject, old.attribute);
 			INSERT INTO knowledge_words (rowid, principal, text, subject, attribute) VALUES (new.fact, new.principal, new.text, new.subject, new.attribute);
-		END`}}
+		END`, Postgres: factsOnPostgres}}
 }
 
 // Options of New.
@@ -306,9 +306,13 @@ const newest = 64
 
 // having returns the newest facts of a principal with a term.
 func (k *Facts) having(ctx context.Context, p capabilities.PrincipalID, term string) (found []int64, err error) {
-	rows, err := k.opts.Store.Read().QueryContext(ctx,
-		`SELECT rowid FROM knowledge_words WHERE knowledge_words MATCH $1 ORDER BY rowid DESC LIMIT $2`,
-		`principal : "`+strings.ReplaceAll(string(p), `"`, `""`)+`" AND {text subject attribute} : `+term, newest)
+	query, args := `SELECT rowid FROM knowledge_words WHERE knowledge_words MATCH $1 ORDER BY rowid DESC LIMIT $2`,
+		[]any{`principal : "` + strings.ReplaceAll(string(p), `"`, `""`) + `" AND {text subject attribute} : ` + term, newest}
+	if k.opts.Store.OnPostgres() {
+		query, args = `SELECT fact FROM knowledge_facts WHERE principal = $1 AND words LIKE $2 ORDER BY fact DESC LIMIT $3`,
+			[]any{string(p), like(term), newest}
+	}
+	rows, err := k.opts.Store.Read().QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ CREATE TABLE ledger_node_head (
 	key     BLOB NOT NULL,
 	sig     BLOB NOT NULL
 );
-`}, {Room: "ledger", Version: 2, SQL: `
+`, Postgres: packetsOnPostgres}, {Room: "ledger", Version: 2, SQL: `
 CREATE INDEX packet_store_parent ON packet_store (` + parentOf + `) WHERE ` + hasParent + `;`}}
 
 // Options of Open.

@@ -57,7 +57,7 @@ func Migrations() []store.Migration {
 		CREATE INDEX node_invite ON node (invite_id);
 	`}, {Room: "nodes", Version: 2, SQL: `
 		UPDATE invite SET withdrawn = 1, proof_key = randomblob(64) WHERE length(proof_key) <> 64 -- of earlier versions: who reads it could join
-	`}, {Room: "nodes", Version: 3, SQL: `ALTER TABLE node ADD COLUMN owner TEXT`}}
+	`, Postgres: `UPDATE invite SET withdrawn = 1 WHERE length(proof_key) <> 64`}, {Room: "nodes", Version: 3, SQL: `ALTER TABLE node ADD COLUMN owner TEXT`}}
 }
 
 // record is one row of the roster.

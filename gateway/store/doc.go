@@ -1,4 +1,4 @@
-// Package store is the gateway's one database: it opens SQLite, brings every
+// Package store is the gateway's one database: it opens SQLite or PostgreSQL, brings every
 // room's tables up to date, and owns the single group-commit writer through
 // which all changes pass.
 //
@@ -9,8 +9,12 @@
 // writers are, so it stays small, unless a reader holds on to an old state; disk
 // for terminal packets is kept in reserve, and with it a store
 // opens on a disk without a free byte. SQL is written
-// with $1 … $n in order, so that the same text can serve PostgreSQL.
+// with $1 … $n in order, and the same text serves PostgreSQL.
+//
+// On PostgreSQL one gateway writes a schema, under a lock and an epoch. While the server is away
+// ordinary writes are refused, terminal ones wait, and a commit whose answer was lost is looked up
+// before anybody is told. A server without fsync is refused.
 //
 // It must never import another room of the gateway: rooms hand in their
-// migrations and their functions. No other package may import SQLite.
+// migrations and their functions. No other package may import SQLite or pgx.
 package store

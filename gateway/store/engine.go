@@ -22,6 +22,6 @@ type engine interface {
 	// settle is given the group and how its commit ended. It may write it, or a part of it, again. It
 	// returns what is still without an answer, and what that is.
 	settle(group []*job, err error) ([]*job, error)
-	faulty(err error) bool // an error of the machine, after which the transaction cannot go on
-	ruined(err error) bool // nobody knows any more what the database holds
+	faulty(err error) bool   // an error of the machine, after which the transaction cannot go on
+	ruined(err error) string // why nobody knows any more what the database holds; "": somebody does
 }

@@ -57,7 +57,12 @@ func (s lite) ran(*job) {}
 
 func (s lite) faulty(err error) bool { return isFault(err) }
 
-func (s lite) ruined(err error) bool { return isFailedSync(err) }
+func (s lite) ruined(err error) string {
+	if isFailedSync(err) {
+		return "The gateway's disk failed to keep what was written; the gateway has to be restarted."
+	}
+	return ""
+}
 
 // admit refuses ordinary jobs while the reserve is spent: the room it left
 // belongs to terminal packets.

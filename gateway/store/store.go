@@ -22,11 +22,17 @@ type Migration struct {
 	Room    string // the package that owns the tables, such as "ledger"
 	Version int    // 1, 2, … without gaps
 	SQL     string // one or more statements that run in one transaction
+
+	// Postgres is the step's text for PostgreSQL where no rule makes it of SQL. It may change: no
+	// digest is kept of it.
+	Postgres string
 }
 
 // Options of Open.
 type Options struct {
-	Path         string       // required: the database file; its folder must exist
+	Path         string       // the database file; its folder must exist
+	URL          string       // or the PostgreSQL database that the store lies in
+	Site         string       // with URL, optional: whose store it is; another site's is refused
 	Migrations   []Migration  // every room's steps
 	Log          *slog.Logger // default: discards
 	ReserveBytes int64        // disk kept for WriteTerminal; default 8 MiB, negative for none
@@ -74,8 +80,8 @@ const (
 // goroutine of its own; writing works at once, but the WAL is only brought back
 // into the database while Run runs.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	if o.Path == "" {
-		return nil, errors.New("store: Path is required")
+	if (o.Path == "") == (o.URL == "") {
+		return nil, errors.New("store: Path or URL is required")
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -97,6 +103,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.tx.s = s
 	s.engine = lite{s}
+	if o.URL != "" {
+		config, schema, err := parseURL(o.URL)
+		if err != nil {
+			return nil, err
+		}
+		s.engine = &postgres{Store: s, config: config, schema: schema, site: o.Site}
+	}
 	if err := s.open(ctx, o.Migrations); err != nil {
 		s.release()
 		return nil, err
@@ -190,6 +203,9 @@ func (s *Store) migrateOne(ctx context.Context, m Migration, digest string) erro
 // Full reports that the disk is full: only what WriteTerminal takes is written, or the
 // last ordinary write found no room.
 func (s *Store) Full() bool { return s.reserve.spent.Load() || s.refused.Load() }
+
+// OnPostgres reports that the store lies in PostgreSQL: for the query that no common text says.
+func (s *Store) OnPostgres() bool { _, ok := s.engine.(*postgres); return ok }
 
 // Read is a pool of connections that cannot write (query_only). It sees what
 // Write has committed as soon as Write returns.

@@ -315,12 +315,11 @@ func fail(group []*job, err error) {
 	}
 }
 
-// judge turns a disk's answer into what callers get, and poisons the store when
-// nobody can know any more what the disk holds.
+// judge turns a database's answer into what callers get, and poisons the store when nobody can know
+// any more what the database holds.
 func (s *Store) judge(err error) error {
-	if s.engine.ruined(err) && s.poison.CompareAndSwap(nil,
-		capabilities.Wrap(capabilities.CodeLedgerUnavailable, err,
-			"The gateway's disk failed to keep what was written; the gateway has to be restarted.")) {
+	if why := s.engine.ruined(err); why != "" &&
+		s.poison.CompareAndSwap(nil, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, why)) {
 		s.log.Error("store.poisoned", "err", err)
 		close(s.fault)
 	}

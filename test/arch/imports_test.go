@@ -191,6 +191,7 @@ var fences = []struct {
 	{"github.com/cedar-policy/cedar-go", []string{"capabilities/policy"}, "there is one evaluator, used by gateway and node"},
 	{"github.com/chromedp", []string{"capabilities/browser", "capabilities/browser/devtools"}, "only the browser handler drives Chrome"},
 	{"modernc.org/quickjs", []string{"capabilities/browser/script"}, "foreign scripts run in the guest process only"},
+	{"github.com/jackc", []string{"gateway/store"}, "one writer, one place that knows what a lost connection means"},
 	{"modernc.org/sqlite", []string{"gateway/store"}, "one writer, one place where pragmas and failed fsyncs are handled"},
 	{"github.com/fxamacker/cbor/v2", []string{"capabilities/wire", "pairing", "agent/journal", "gateway/passkey"}, "byte layouts live beside their decoders"},
 	{"github.com/go-webauthn", []string{"gateway/passkey"}, "one room verifies passkeys"},
