@@ -3,7 +3,7 @@
 // the program that they brought.
 //
 // Promises: this machine's own files and packages stay as they are: packages are installed in a
-// mount namespace over this system's files, or on a system that boots in a container.
+// mount namespace over this system's files.
 //
 // It must never import the program's rooms: it knows a release by its files.
 package packages
