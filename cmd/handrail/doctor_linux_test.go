@@ -15,6 +15,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/desktop"
+	"github.com/handrail-dev/handrail/cmd/handrail/health"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
@@ -90,18 +91,18 @@ func (a ailing) tells(tool capabilities.ToolID, part string, reason capabilities
 		})
 	})
 	text, code := a.run("doctor", "--json")
-	var all []finding
+	var all []health.Finding
 	for line := range strings.Lines(text) {
-		var f finding
+		var f health.Finding
 		if err := json.Unmarshal([]byte(line), &f); err != nil {
 			a.t.Fatalf("%v: %s", err, line)
 		}
 		all = append(all, f)
 	}
-	host := slices.ContainsFunc(all, func(f finding) bool {
+	host := slices.ContainsFunc(all, func(f health.Finding) bool {
 		return f.Part == "host" && f.Name == part && f.Code == string(reason) && f.OK == inOrder && strings.Contains(f.Detail+f.Fix, word) && f.Fix != ""
 	})
-	node := slices.ContainsFunc(all, func(f finding) bool {
+	node := slices.ContainsFunc(all, func(f health.Finding) bool {
 		return f.Part == "node" && f.Code == string(reason) && strings.Contains(f.Fix, word)
 	})
 	if !host || !node || !inOrder && code != terminal.ExitFailed {

@@ -118,7 +118,7 @@ func newRootCmd() *cobra.Command {
 		consent.NewDenyCmd(), consent.NewTUICmd(), consent.NewTasksCmd(), record.NewCallsCmd(), workers.NewTurnsCmd(),
 		workers.NewJobsCmd(), workers.NewMemoryCmd(), invoke.NewArtifactsCmd(), consent.NewGrantCmd(), consent.NewStopCmd(),
 		consent.NewResumeCmd(), rules.NewPolicyCmd(), record.NewDriftCmd(), record.NewLedgerCmd(), health.NewStatusCmd(programVersion()),
-		newDoctorCmd(), backup.NewBackupCmd(programVersion()),
+		health.NewDoctorCmd(localHost()), backup.NewBackupCmd(programVersion()),
 		backup.NewRestoreCmd(func(cmd *cobra.Command) *slog.Logger { return newLog(cmd, false) }),
 		service.NewServiceCmd(service.Runs{Gateway: newGatewayCmd, Node: newNodeCmd}), service.NewLogsCmd(),
 		newUpdateCmd())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/health"
 	"github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/test/desk"
 )
@@ -108,7 +109,7 @@ func TestUpWithoutTheSandboxIsRecorded(t *testing.T) {
 	doctor, _ := program.program(data, "doctor").Output()
 	var sandbox, node bool
 	for line := range strings.Lines(string(doctor)) {
-		var f finding
+		var f health.Finding
 		if json.Unmarshal([]byte(line), &f) != nil {
 			continue
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/browser"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/health"
 	"github.com/handrail-dev/handrail/pairing"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/chrome"
@@ -392,4 +393,20 @@ func ownerHosts(data datadir.Dir, c *browserConfig) error {
 		c.AllowDomains = slices.Clone(f.Domains.Only)
 	}
 	return nil
+}
+
+// localBrowser finds the browser of this host.
+func localBrowser() platform.BrowserFinder { return chrome.New(chrome.Options{}) }
+
+// localHost is this host as the doctor looks at it.
+func localHost() health.Host {
+	silent := slog.New(slog.DiscardHandler)
+	return health.Host{
+		Version: programVersion(), Browser: localBrowser(), Unboxed: upNoSandboxRules,
+		Desktop: func() platform.DesktopOpener { return localDesktop(silent) },
+		Notices: func() platform.Notifier { return localNotices(desktopConfig{Notices: true}, silent) },
+		Walls: func(ctx context.Context) []sandbox.Standing {
+			return sandbox.New(procguard.New(procguard.Options{})).Walls(ctx)
+		},
+	}
 }

@@ -1,4 +1,4 @@
-package main
+package health
 
 import (
 	"fmt"
@@ -15,8 +15,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
-// finding is one line of the doctor's report.
-type finding struct {
+// Finding is one line of the doctor's report.
+type Finding struct {
 	Part string `json:"part"` // host, gateway or node
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
@@ -26,7 +26,8 @@ type finding struct {
 	Fix    string `json:"fix,omitempty"`
 }
 
-func newDoctorCmd() *cobra.Command {
+// NewDoctorCmd returns the command that looks at a host, its gateway and its nodes.
+func NewDoctorCmd(h Host) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what works here, what does not, and how to mend it",
@@ -39,7 +40,7 @@ func newDoctorCmd() *cobra.Command {
 				return err
 			}
 			stop := terminal.ShowWaiting(cmd, "looking")
-			findings := append(hostFindings(cmd.Context(), localBrowser(), data), gatewayFindings(cmd)...)
+			findings := append(h.findings(cmd.Context(), data), gatewayFindings(cmd, h.Version)...)
 			stop()
 			if terminal.FlagsOf(cmd).JSON {
 				if err := terminal.PrintItems(cmd.OutOrStdout(), findings); err != nil {
@@ -60,7 +61,7 @@ func newDoctorCmd() *cobra.Command {
 	}
 }
 
-func printFindings(cmd *cobra.Command, findings []finding) {
+func printFindings(cmd *cobra.Command, findings []Finding) {
 	out := cmd.OutOrStdout()
 	t := terminal.NewTable(out, "PART", "WHAT", "STATE", "DETAIL")
 	for _, f := range findings {
@@ -105,10 +106,10 @@ func printFindings(cmd *cobra.Command, findings []finding) {
 
 // gatewayFindings asks the gateway of the data directory. None running is not a
 // fault: a node's device has none.
-func gatewayFindings(cmd *cobra.Command) []finding {
+func gatewayFindings(cmd *cobra.Command, version string) []Finding {
 	c, err := remote.Find(cmd)
 	if err != nil {
-		return []finding{problem("gateway", "gateway", err, terminal.ExitCode(err) == terminal.ExitUnreachable)}
+		return []Finding{problem("gateway", "gateway", err, terminal.ExitCode(err) == terminal.ExitUnreachable)}
 	}
 	var status struct {
 		Site    string `json:"site_id"`
@@ -117,17 +118,17 @@ func gatewayFindings(cmd *cobra.Command) []finding {
 		QUIC    string `json:"quic_addr"`
 	}
 	if err := c.Get(cmd.Context(), remote.Path("status"), &status); err != nil {
-		return []finding{problem("gateway", "gateway", err, false)}
+		return []Finding{problem("gateway", "gateway", err, false)}
 	}
-	findings := []finding{{Part: "gateway", Name: "gateway", OK: true,
+	findings := []Finding{{Part: "gateway", Name: "gateway", OK: true,
 		Detail: fmt.Sprintf("site %s, version %s, HTTP %s, QUIC %s", status.Site, status.Version, status.HTTP, status.QUIC)}}
-	if status.Version != "" && status.Version != programVersion() {
-		findings = append(findings, finding{Part: "gateway", Name: "version", OK: true,
-			Detail: fmt.Sprintf("the gateway is %s, this program %s", status.Version, programVersion())})
+	if status.Version != "" && status.Version != version {
+		findings = append(findings, Finding{Part: "gateway", Name: "version", OK: true,
+			Detail: fmt.Sprintf("the gateway is %s, this program %s", status.Version, version)})
 	}
 	if text := remote.StoppedNow(cmd, c); text != "" {
 		findings = append(findings,
-			finding{Part: "gateway", Name: "stop switch", Code: string(capabilities.CodeStopped), Detail: text, Fix: remote.ResumeFix})
+			Finding{Part: "gateway", Name: "stop switch", Code: string(capabilities.CodeStopped), Detail: text, Fix: remote.ResumeFix})
 	}
 	var answer struct {
 		Nodes []remote.Node `json:"nodes"`
@@ -136,7 +137,7 @@ func gatewayFindings(cmd *cobra.Command) []finding {
 		return append(findings, problem("node", "nodes", err, false))
 	}
 	if len(answer.Nodes) == 0 {
-		findings = append(findings, finding{Part: "node", Name: "nodes", OK: false, Detail: "none is paired",
+		findings = append(findings, Finding{Part: "node", Name: "nodes", OK: false, Detail: "none is paired",
 			Fix: "Run 'handrail pair' here and 'handrail node join' on the device."})
 	}
 	for _, n := range answer.Nodes {
@@ -145,12 +146,12 @@ func gatewayFindings(cmd *cobra.Command) []finding {
 	return findings
 }
 
-func problem(part, name string, err error, fine bool) finding {
+func problem(part, name string, err error, fine bool) Finding {
 	coded := capabilities.AsError(err)
-	return finding{Part: part, Name: name, OK: fine, Code: string(coded.Code), Detail: coded.PublicMessage(), Fix: command.OfError(err)}
+	return Finding{Part: part, Name: name, OK: fine, Code: string(coded.Code), Detail: coded.PublicMessage(), Fix: command.OfError(err)}
 }
 
-func nodeFindings(n remote.Node) []finding {
+func nodeFindings(n remote.Node) []Finding {
 	name := string(n.ID)
 	if n.Label != "" {
 		name += " (" + n.Label + ")"
@@ -159,15 +160,15 @@ func nodeFindings(n remote.Node) []finding {
 	case n.State == "revoked" || n.State == "denied":
 		return nil // a person decided that; nothing to mend
 	case n.State == "pending":
-		return []finding{{Part: "node", Name: name, OK: false, Detail: "waits for a decision",
+		return []Finding{{Part: "node", Name: name, OK: false, Detail: "waits for a decision",
 			Fix: "Run 'handrail node approve " + string(n.ID) + "' or 'handrail node deny " + string(n.ID) + "'."}}
 	case !n.Connected:
-		return []finding{{Part: "node", Name: name, OK: false, Detail: "not connected",
+		return []Finding{{Part: "node", Name: name, OK: false, Detail: "not connected",
 			Fix: "Start 'handrail node' on the device and see that it reaches the gateway's QUIC address (UDP)."}}
 	}
-	findings := []finding{{Part: "node", Name: name, OK: true, Detail: n.Ready() + " capabilities ready"}}
+	findings := []Finding{{Part: "node", Name: name, OK: true, Detail: n.Ready() + " capabilities ready"}}
 	for _, p := range n.Pools {
-		findings = append(findings, finding{Part: "node", Name: name + " calls of class " + string(p.Class), OK: true,
+		findings = append(findings, Finding{Part: "node", Name: name + " calls of class " + string(p.Class), OK: true,
 			Detail: fmt.Sprintf("%d of %d run, %d of %d wait, %d were refused; %d runners stand ready, which %d programs found and %d did not",
 				p.Running, p.Most, p.Waiting, p.Queue, p.Refused, p.Ready, p.Warm, p.Cold)})
 	}
@@ -179,9 +180,9 @@ func nodeFindings(n remote.Node) []finding {
 			// offers the rest. A browser is what every device is expected to have.
 			fine := c.Reason == capabilities.ReasonBackendMissing && c.Capability.Tool().
 				Family() != "browser" || c.Reason == capabilities.ReasonDeviceMissing
-			findings = append(findings, finding{Part: "node", Name: what, OK: fine, Code: string(c.Reason), Detail: string(c.Reason), Fix: c.Fix})
+			findings = append(findings, Finding{Part: "node", Name: what, OK: fine, Code: string(c.Reason), Detail: string(c.Reason), Fix: c.Fix})
 		case c.Degraded != "":
-			findings = append(findings, finding{Part: "node", Name: what, OK: true, Detail: "works without " + c.Degraded, Fix: c.Fix})
+			findings = append(findings, Finding{Part: "node", Name: what, OK: true, Detail: "works without " + c.Degraded, Fix: c.Fix})
 		}
 	}
 	return findings

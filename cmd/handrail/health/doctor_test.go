@@ -1,8 +1,9 @@
-package main
+package health
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/fake"
+	"github.com/handrail-dev/handrail/platform/notify"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
@@ -24,15 +26,20 @@ func (o instead) Open(ctx context.Context) (*platform.Desktop, error) {
 	return d, err
 }
 
+// notices are those of the session that the test runs in.
+func notices() platform.Notifier {
+	return notify.New(notify.Options{Log: slog.New(slog.DiscardHandler)})
+}
+
 // A part that is done in another way than usual works, and is named with the reason.
 func TestDoctorNamesWhatStandsIn(t *testing.T) {
 	f := fake.New()
-	usual := desktopFindings(t.Context(), f)
-	is := func(f finding) bool { return f.Name == "desktop screen" }
+	usual := desktopFindings(t.Context(), f, notices())
+	is := func(f Finding) bool { return f.Name == "desktop screen" }
 	if slices.ContainsFunc(usual, is) {
 		t.Errorf("of the usual way it says %+v", usual)
 	}
-	found := desktopFindings(t.Context(), instead{fake.New()})
+	found := desktopFindings(t.Context(), instead{fake.New()}, notices())
 	i := slices.IndexFunc(found, is)
 	if i < 0 || !found[i].OK || found[i].Detail != "read by another, since ours did not open" {
 		t.Errorf("it says %+v", found)
@@ -41,11 +48,11 @@ func TestDoctorNamesWhatStandsIn(t *testing.T) {
 
 // A remedy that mends several findings is told once, in the fuller words.
 func TestDoctorTellsEachFixOnce(t *testing.T) {
-	cmd := newDoctorCmd()
+	cmd := NewDoctorCmd(Host{})
 	var out strings.Builder
 	cmd.SetOut(&out)
 	const fix = "Set DISPLAY."
-	printFindings(cmd, []finding{
+	printFindings(cmd, []Finding{
 		{Part: "host", Name: "desktop", OK: true, Code: "backend_missing", Detail: "There is none.", Fix: fix},
 		{Part: "node", Name: "n1 camera", OK: true, Code: "device_missing", Fix: "Connect one."},
 		{Part: "node", Name: "n1 desktop", OK: true, Code: "backend_missing", Fix: "There is none. " + fix},

@@ -1,11 +1,10 @@
-package main
+package health
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,39 +17,49 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/desktop"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/platform"
-	"github.com/handrail-dev/handrail/platform/chrome"
-	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
-// hostFindings looks at this host, without changing it: the browser, its
-// sandbox, the desktop, and the data directory.
-func hostFindings(ctx context.Context, finder platform.BrowserFinder, data datadir.Dir) []finding {
-	found := append(browserFindings(ctx, finder, data), desktopFindings(ctx, localDesktop(slog.New(slog.DiscardHandler)))...)
-	found = append(found, wallFindings(sandbox.New(procguard.New(procguard.Options{})).Walls(ctx))...)
+// Host is how this program sees the host it runs on. All fields are required.
+type Host struct {
+	Version string // of this program
+	Browser platform.BrowserFinder
+	Desktop func() platform.DesktopOpener
+	Notices func() platform.Notifier
+	Walls   func(context.Context) []sandbox.Standing
+	// Unboxed is the name of the rule in the policy folder that accepts a browser without its sandbox.
+	Unboxed string
+}
+
+// findings looks at this host, without changing it: the browser, its sandbox, the desktop, the
+// walls, and the data directory.
+func (h Host) findings(ctx context.Context, data datadir.Dir) []Finding {
+	found := append(browserFindings(ctx, h.Browser, filepath.Join(data.PolicyDir(), h.Unboxed)),
+		desktopFindings(ctx, h.Desktop(), h.Notices())...)
+	found = append(found, wallFindings(h.Walls(ctx))...)
 	return append(found, dataFindings(data)...)
 }
 
 // wallFindings says of each isolation class whether its walls stand here, and of each that does not
 // why. A host without them is no fault of its own: what needs the class is refused, and says so.
-func wallFindings(walls []sandbox.Standing) []finding {
-	var found []finding
+func wallFindings(walls []sandbox.Standing) []Finding {
+	var found []Finding
 	for _, class := range sandbox.Classes {
-		f := finding{Part: "host", Name: "isolation " + string(class), OK: true}
+		f := Finding{Part: "host", Name: "isolation " + string(class), OK: true}
 		var stand []string
-		var deeper []finding
+		var deeper []Finding
 		for _, w := range walls {
 			switch {
 			case w.Class != class:
 			case w.Deeper:
-				d := finding{Part: "host", Name: "isolation " + string(class) + ", " + string(w.Wall), OK: true, Detail: w.By, Fix: w.Fix}
+				d := Finding{Part: "host", Name: "isolation " + string(class) + ", " + string(w.Wall), OK: true, Detail: w.By, Fix: w.Fix}
 				if w.Err != nil {
 					d.Detail = "not here, and nothing rests on it: " + w.Err.Error()
 				}
 				deeper = append(deeper, d)
 			case w.Err != nil:
 				f.Code = string(capabilities.ReasonIsolationMissing)
-				found = append(found, finding{
+				found = append(found, Finding{
 					Part: "host", Name: "isolation " + string(class) + ", " + string(w.Wall), OK: true, Code: string(capabilities.ReasonIsolationMissing),
 					Detail: "missing: " + w.Err.Error(), Fix: w.Fix,
 				})
@@ -72,7 +81,7 @@ const desktopTime = 20 * time.Second
 
 // desktopFindings opens the session's desktop and says what of it is missing.
 // None at all is no fault: a server has none.
-func desktopFindings(ctx context.Context, opener platform.DesktopOpener) []finding {
+func desktopFindings(ctx context.Context, opener platform.DesktopOpener, shown platform.Notifier) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, desktopTime)
 	defer cancel()
 	defer func() { _ = opener.Close() }()
@@ -80,27 +89,27 @@ func desktopFindings(ctx context.Context, opener platform.DesktopOpener) []findi
 	var missing *platform.MissingError
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return []finding{{
+		return []Finding{{
 			Part: "host", Name: "desktop", Code: string(capabilities.ReasonBackendFailing), Detail: "it did not open within " + desktopTime.String(),
 		}}
 	case errors.As(err, &missing):
-		return []finding{lack("desktop", missing, !missing.Permission)}
+		return []Finding{lack("desktop", missing, !missing.Permission)}
 	case err != nil:
-		return []finding{
+		return []Finding{
 			{Part: "host", Name: "desktop", Code: string(capabilities.ReasonBackendFailing), Detail: "it could not be opened: " + err.Error()},
 		}
 	}
-	found := []finding{{Part: "host", Name: "desktop", OK: true, Detail: d.Name}}
+	found := []Finding{{Part: "host", Name: "desktop", OK: true, Detail: d.Name}}
 	for _, part := range slices.Sorted(maps.Keys(d.Missing)) {
 		found = append(found, lack("desktop "+string(part), d.Missing[part], false))
 	}
 	for _, part := range slices.Sorted(maps.Keys(d.Instead)) {
-		found = append(found, finding{Part: "host", Name: "desktop " + string(part), OK: true, Detail: d.Instead[part]})
+		found = append(found, Finding{Part: "host", Name: "desktop " + string(part), OK: true, Detail: d.Instead[part]})
 	}
-	notices := noticeFinding(ctx)
+	notices := noticeFinding(ctx, shown)
 	found = append(found, notices, answerFinding(ctx, d, notices))
 	if locked := opener.Locked(ctx); locked != "" {
-		found = append(found, finding{
+		found = append(found, Finding{
 			Part: "host", Name: "desktop session", Code: string(capabilities.ReasonSessionLocked), Detail: locked,
 			Fix: "Ask the person to unlock it.",
 		})
@@ -110,10 +119,9 @@ func desktopFindings(ctx context.Context, opener platform.DesktopOpener) []findi
 
 // noticeFinding says whether the session shows its person that calls use the device. Where
 // it shows nothing the rest works: 'handrail node status' and the console say it, too.
-func noticeFinding(ctx context.Context) finding {
-	n := localNotices(desktopConfig{Notices: true}, slog.New(slog.DiscardHandler))
+func noticeFinding(ctx context.Context, n platform.Notifier) Finding {
 	defer func() { _ = n.Close() }()
-	f := finding{Part: "host", Name: "desktop notices", OK: true, Detail: "the session shows when calls use this device"}
+	f := Finding{Part: "host", Name: "desktop notices", OK: true, Detail: "the session shows when calls use this device"}
 	asked, can := n.(interface{ Ready(context.Context) error })
 	if !can {
 		return f
@@ -127,70 +135,67 @@ func noticeFinding(ctx context.Context) finding {
 
 // answerFinding says whether the person here can answer questions by keys while an agent
 // has the mouse and the keyboard. Where it cannot be told who presses a key, they cannot.
-func answerFinding(ctx context.Context, d *platform.Desktop, notices finding) finding {
+func answerFinding(ctx context.Context, d *platform.Desktop, notices Finding) Finding {
 	const name = "answers by keys"
 	if err := desktop.TellsKeys(ctx, d); err != nil {
 		var missing *platform.MissingError
 		if errors.As(err, &missing) {
 			return lack(name, missing, true)
 		}
-		return finding{Part: "host", Name: name, OK: true, Code: string(capabilities.ReasonBackendMissing), Detail: err.Error()}
+		return Finding{Part: "host", Name: name, OK: true, Code: string(capabilities.ReasonBackendMissing), Detail: err.Error()}
 	}
 	if notices.Code != "" {
-		return finding{
+		return Finding{
 			Part: "host", Name: name, OK: true, Code: notices.Code, Detail: "Questions cannot be shown, as the session shows no notices.",
 			Fix: notices.Fix,
 		}
 	}
-	return finding{
+	return Finding{
 		Part: "host", Name: name, OK: true,
 		Detail: "the person's own keys are told from a program's; a keyboard that a program makes (uinput) does not count",
 	}
 }
 
 // lack says what is missing, by the word that the list of nodes has for it.
-func lack(name string, m *platform.MissingError, fine bool) finding {
+func lack(name string, m *platform.MissingError, fine bool) Finding {
 	code := capabilities.ReasonBackendMissing
 	if m.Permission {
 		code = capabilities.ReasonPermission
 	}
-	return finding{Part: "host", Name: name, OK: fine, Code: string(code), Detail: m.What, Fix: m.Fix}
+	return Finding{Part: "host", Name: name, OK: fine, Code: string(code), Detail: m.What, Fix: m.Fix}
 }
 
-func localBrowser() platform.BrowserFinder { return chrome.New(chrome.Options{}) }
-
-func browserFindings(ctx context.Context, finder platform.BrowserFinder, data datadir.Dir) []finding {
+func browserFindings(ctx context.Context, finder platform.BrowserFinder, rule string) []Finding {
 	b, err := finder.Find(ctx)
 	var missing *platform.MissingError
 	switch {
 	case errors.As(err, &missing):
-		return []finding{lack("browser", missing, false)}
+		return []Finding{lack("browser", missing, false)}
 	case err != nil:
-		return []finding{{Part: "host", Name: "browser", Detail: err.Error()}}
+		return []Finding{{Part: "host", Name: "browser", Detail: err.Error()}}
 	}
-	found := []finding{
+	found := []Finding{
 		{Part: "host", Name: "browser", OK: true, Detail: strings.TrimSpace(fmt.Sprintf("%s %s, %s", b.Product, b.Version, b.Path))},
 	}
 	if b.Version == "" {
 		found[0].OK, found[0].Fix = false, "It is there but does not tell its version; run it by hand to see why."
 	}
-	found = append(found, sandboxFinding(b, data))
+	found = append(found, sandboxFinding(b, rule))
 	if b.SmallShm {
 		found = append(found,
-			finding{Part: "host", Name: "shared memory", OK: true, Detail: "/dev/shm is small; the browser uses files instead, a little slower"})
+			Finding{Part: "host", Name: "shared memory", OK: true, Detail: "/dev/shm is small; the browser uses files instead, a little slower"})
 	}
 	return found
 }
 
-// sandboxFinding says whether Chrome runs in its sandbox here, and if not, by which rule of
-// the policy folder that is accepted.
-func sandboxFinding(b platform.Browser, data datadir.Dir) finding {
-	f := finding{Part: "host", Name: "browser sandbox"}
+// sandboxFinding says whether Chrome runs in its sandbox here, and if not, whether the file rule of
+// the policy folder accepts that.
+func sandboxFinding(b platform.Browser, rule string) Finding {
+	f := Finding{Part: "host", Name: "browser sandbox"}
 	_, barred := browser.SandboxRequired.Without(b)
 	if barred != nil {
 		f.Detail, f.Fix = barred.What, barred.Fix
 	}
-	rule := filepath.Join(data.PolicyDir(), upNoSandboxRules)
 	switch text, err := os.ReadFile(rule); {
 	case err == nil:
 		why, _, _ := strings.Cut(strings.TrimPrefix(string(text), "// "), "\n")
@@ -209,13 +214,13 @@ func sandboxFinding(b platform.Browser, data datadir.Dir) finding {
 
 // dataFindings checks that nobody else can read the keys. A data directory that
 // is not there yet is made with its first use.
-func dataFindings(data datadir.Dir) []finding {
-	var found []finding
+func dataFindings(data datadir.Dir) []Finding {
+	var found []Finding
 	for _, dir := range []string{data.Gateway(), data.Node()} {
 		if _, err := os.Stat(dir); err != nil {
 			continue
 		}
-		f := finding{Part: "host", Name: "data directory", OK: true, Detail: dir}
+		f := Finding{Part: "host", Name: "data directory", OK: true, Detail: dir}
 		if err := datadir.Private(dir); err != nil {
 			f.OK, f.Detail, f.Fix = false, err.Error(), "The keys inside belong to you alone."
 		}
