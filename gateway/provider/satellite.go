@@ -116,9 +116,7 @@ func (b *Book) rehost(ctx context.Context, before *Provider, id capabilities.Nod
 	if len(in) > 0 && !slices.Contains(in, p.Host) { // the one that it was is revoked
 		p.Host = id
 	}
-	if err := b.register(&p, nil); err != nil {
-		return err
-	}
+	b.opts.Registry.Rehosted(p.Name, b.hostsOf(&p))
 	if p.Host == before.Host {
 		return nil
 	}

@@ -131,6 +131,22 @@ func (r *Registry) Hosted(provider string, hosts []capabilities.NodeID, offered,
 	return r.backed(provider, hosts, nil, offered, withheld)
 }
 
+// Rehosted has the tools of a provider carried out by other nodes, while the tools stay: policy has
+// nothing to judge anew. A provider without callable tools is left as it is.
+func (r *Registry) Rehosted(provider string, hosts []capabilities.NodeID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now.Load()
+	if before, ok := now.hosts[provider]; !ok || slices.Equal(before, hosts) {
+		return
+	}
+	next := now.draft()
+	next.hosts[provider] = slices.Clone(hosts)
+	r.now.Store(next.finish())
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
 // Composed is Hosted for tools that the gateway makes of calls of others; by carries out those
 // that are offered.
 func (r *Registry) Composed(provider string, by Provider, offered, withheld []*catalog.Descriptor) error {

@@ -324,3 +324,29 @@ func TestRegisteredToolsAreTheRegistrysOwn(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// Another satellite of a service changes who carries its tools out, and nothing that policy judges.
+func TestOtherHostsAreNoNewTools(t *testing.T) {
+	r := New(embedded(t), quiet())
+	d := echo("harbor.say")
+	d.Provider, d.Routing.Implicit = "harbor", []capabilities.SelectionMode{capabilities.SelectHost}
+	if err := r.Hosted("harbor", []capabilities.NodeID{"one"}, []*catalog.Descriptor{d}, nil); err != nil {
+		t.Fatal(err)
+	}
+	judged := 0
+	r.Accept(func(*View) error { judged++; return nil })
+	before := r.Now()
+	r.Rehosted("harbor", []capabilities.NodeID{"one"})
+	r.Rehosted("nobody", []capabilities.NodeID{"two"})
+	if r.Now() != before {
+		t.Error("what changes nothing is a change")
+	}
+	r.Rehosted("harbor", []capabilities.NodeID{"one", "two"})
+	now := r.Now()
+	if judged != 0 || now.Version() == before.Version() || !slices.Equal(now.Hosts("harbor"), []capabilities.NodeID{"one", "two"}) {
+		t.Errorf("judged %d times, version %d after %d, hosts %v", judged, now.Version(), before.Version(), now.Hosts("harbor"))
+	}
+	if _, ok := r.Get("tool.harbor.say"); !ok || slices.Equal(before.Hosts("harbor"), now.Hosts("harbor")) {
+		t.Error("the tool went, or the View before changed")
+	}
+}
