@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +27,6 @@ import (
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/satellite"
-	"github.com/handrail-dev/handrail/test/bench/figures"
 	"github.com/handrail-dev/handrail/test/site"
 )
 
@@ -142,11 +140,13 @@ const (
 var services = []string{"bakery", "harbor", "violin", "meadow", "cobalt", "jigsaw", "thunder", "pepper", "walnut", "quilt"}
 
 // BenchmarkPlaneBeats is what the heartbeats of a thousand satellites in another process cost their
-// gateway: of a core, and of memory over what the gateway has without them.
+// gateway: of a core, and of memory over what the gateway has without them; and what as many
+// speakers cost a bare NATS server.
 func BenchmarkPlaneBeats(b *testing.B) {
+	barePercent, bareMemory := bare(b)
 	h := start(b, nil)
 	alone := resident()
-	idle := busy(b, watched/3)
+	idle := settled(b, watched/3)
 	// The first satellite of each service is approved, so that others may stand beside it.
 	start := func(members int) {
 		type member struct{ Service, Paste string }
@@ -179,15 +179,17 @@ func BenchmarkPlaneBeats(b *testing.B) {
 			}
 		}
 	}
-	busy(b, 10*time.Second) // what joining left to do
+	settled(b, 10*time.Second) // what joining left to do
 	for b.Loop() {
-		least := busy(b, watched)
+		least := settled(b, watched)
 		for range rounds - 1 {
-			least = min(least, busy(b, watched))
+			least = min(least, settled(b, watched))
 		}
 		b.ReportMetric(least, "busy-percent")
 	}
 	b.ReportMetric(idle, "idle-percent")
+	b.ReportMetric(barePercent, "bare-percent")
+	b.ReportMetric(bareMemory, "barely-MB")
 	b.ReportMetric(resident()-alone, "memory-MB")
 	b.ReportMetric(alone, "alone-MB")
 	if refused := h.Gateway.Bus.Refused(); len(refused) > 0 {
@@ -195,20 +197,11 @@ func BenchmarkPlaneBeats(b *testing.B) {
 	}
 }
 
-// busy is how much of a core this process takes for a while, in percent.
-func busy(b *testing.B, d time.Duration) float64 {
+// settled is busy after a collection of what came before.
+func settled(b *testing.B, d time.Duration) float64 {
 	b.Helper()
 	runtime.GC()
-	before, began := site.ProcessorTime(), time.Now()
-	time.Sleep(d)
-	return 100 * float64(site.ProcessorTime()-before) / float64(time.Since(began))
-}
-
-// resident is the memory of this process, in MB.
-func resident() float64 {
-	runtime.GC()
-	debug.FreeOSMemory()
-	return float64(figures.Resident(os.Getpid())) / 1e6
+	return busy(d)
 }
 
 // crowd is all the members of a file, each a satellite of its own.

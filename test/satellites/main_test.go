@@ -23,6 +23,10 @@ func TestMain(m *testing.M) {
 		serve(os.Getenv("SATELLITES_SERVER"))
 	case os.Getenv("SATELLITES_CHILD") != "":
 		child()
+	case os.Getenv("SATELLITES_BARE") != "":
+		bareServer(os.Getenv("SATELLITES_BARE"))
+	case os.Getenv("SATELLITES_BARE_CROWD") != "":
+		bareCrowd(os.Getenv("SATELLITES_BARE_CROWD"))
 	case os.Getenv("SATELLITES_CROWD") != "":
 		crowd(os.Getenv("SATELLITES_CROWD"))
 	default:

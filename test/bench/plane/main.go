@@ -91,10 +91,12 @@ var rows = []row{
 	{
 		what: "1,000 heartbeating satellites, of a core", bench: beats, value: "PlaneBeats/busy", floors: []string{"PlaneBeats/idle"},
 		limit: 3, unit: "%", floorIs: "the gateway without them",
+		beside: []beside{{"PlaneBeats/bare", "%", "a bare NATS server with as many who say as much"}},
 	},
 	{
 		what: "1,000 heartbeating satellites, memory over the gateway's", bench: beats, value: "PlaneBeats/memory",
 		floors: []string{"PlaneBeats/alone"}, limit: 60, unit: "MB", floorIs: "the gateway without them",
+		beside: []beside{{"PlaneBeats/barely", "MB", "the bare server's"}},
 	},
 	{
 		what: "10,000 tools of 20 providers: start of the gateway, over none", bench: start, value: "StartTenThousand/start",
