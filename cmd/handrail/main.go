@@ -30,6 +30,7 @@ import (
 	"github.com/handrail-dev/handrail/cmd/handrail/service"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/cmd/handrail/tools"
+	"github.com/handrail-dev/handrail/cmd/handrail/trial"
 	"github.com/handrail-dev/handrail/cmd/handrail/workers"
 	"github.com/handrail-dev/handrail/platform/confine"
 	"github.com/handrail-dev/handrail/platform/procguard"
@@ -111,7 +112,7 @@ func newRootCmd() *cobra.Command {
 	}
 	add(groupRun, newUpCmd(), newGatewayCmd(), newNodeCmd())
 	add(groupUse, invoke.NewCallCmd(), workers.NewRunCmd(), workers.NewChatCmd(), workers.NewWorkerCmd(), tools.NewToolsCmd(),
-		tools.NewSkillsCmd(), newMCPCmd(), newConnectCmd(), newSuiteCmd(), newCICmd())
+		tools.NewSkillsCmd(), newMCPCmd(), newConnectCmd(), trial.NewSuiteCmd(trialHost()), trial.NewCICmd(trialHost()))
 	add(groupManage, roster.NewPairCmd(), roster.NewNodesCmd(), lane.NewLaneCmd(), access.NewTokenCmd(), access.NewUserCmd(),
 		access.NewLoginCmd(), access.NewSecretCmd(), provider.NewProviderCmd(),
 		roster.NewSatelliteCmd(newSatelliteJoinCmd(), newSatelliteRunCmd()), consent.NewApprovalsCmd(), consent.NewApproveCmd(),

@@ -28,21 +28,21 @@ func (f *sandboxFlag) Set(text string) error {
 }
 
 // addSandboxFlag returns cmd --browser-sandbox; otherwise says what holds without it.
-func addSandboxFlag(cmd *cobra.Command, otherwise string) *sandboxFlag {
-	f := new(sandboxFlag)
-	cmd.Flags().Var(f, "browser-sandbox",
+func addSandboxFlag(cmd *cobra.Command, otherwise string) *browser.Sandbox {
+	f := new(browser.Sandbox)
+	cmd.Flags().Var((*sandboxFlag)(f), "browser-sandbox",
 		"Chrome's own sandbox: required, or no browser; auto, without it where the host has none; off, never used (default: "+otherwise+")")
 	return f
 }
 
-// withoutOwn reports whether a Chrome that this command itself starts, as the account it runs
+// withoutSandbox reports whether a Chrome that this command itself starts, as the account it runs
 // under, has to do without its sandbox.
-func (f sandboxFlag) withoutOwn(ctx context.Context) bool {
+func withoutSandbox(ctx context.Context, mode browser.Sandbox) bool {
 	b, err := chrome.New(chrome.Options{}).Locate(ctx)
 	if err == nil && b.RunAs != nil {
 		b.NoSandbox = "Chrome's sandbox refuses root."
 	}
-	without, _ := browser.Sandbox(f).Without(b)
+	without, _ := mode.Without(b)
 	return without
 }
 

@@ -115,7 +115,7 @@ func up(cmd *cobra.Command, data datadir.Dir, o upOptions) error {
 	if err != nil {
 		return err
 	}
-	*o.flags.sandbox, o.bare = sandboxFlag(mode), bare
+	*o.flags.sandbox, o.bare = mode, bare
 	var page *demoPage
 	if !o.plain {
 		if page, err = serveDemo(); err != nil {

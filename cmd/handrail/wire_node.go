@@ -22,6 +22,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/cmd/handrail/health"
+	"github.com/handrail-dev/handrail/cmd/handrail/trial"
 	"github.com/handrail-dev/handrail/pairing"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/chrome"
@@ -156,7 +157,7 @@ func (f nodeFlags) hostsProviders(cmd *cobra.Command) {
 // browserFlags are those of the browser family.
 type browserFlags struct {
 	path      *string
-	sandbox   *sandboxFlag
+	sandbox   *browser.Sandbox
 	origins   *[]string
 	allow     *[]string
 	block     *[]string
@@ -200,7 +201,7 @@ func (f browserFlags) over(c browserConfig) browserConfig {
 		c.Path = *f.path
 	}
 	if *f.sandbox != "" {
-		c.Sandbox = browser.Sandbox(*f.sandbox)
+		c.Sandbox = *f.sandbox
 	}
 	for _, list := range []struct {
 		have *[]string
@@ -409,4 +410,9 @@ func localHost() health.Host {
 			return sandbox.New(procguard.New(procguard.Options{})).Walls(ctx)
 		},
 	}
+}
+
+// trialHost is what the commands that try a site are given.
+func trialHost() trial.Host {
+	return trial.Host{Sandbox: addSandboxFlag, Bare: withoutSandbox, Unboxed: upNoSandboxRules}
 }

@@ -1,4 +1,4 @@
-package main
+package trial
 
 import (
 	"errors"
@@ -27,19 +27,20 @@ import (
 // Where the suite serves its pages and where its files are, unless flags say
 // otherwise; 'handrail ci' says by the environment.
 const (
-	defaultSuitePages = "127.0.0.1:7490,localhost:7491"
-	suitePagesEnv     = "HANDRAIL_SUITE_PAGES"
-	suiteUploadsEnv   = "HANDRAIL_SUITE_UPLOADS"
+	defaultPages = "127.0.0.1:7490,localhost:7491"
+	pagesEnv     = "HANDRAIL_SUITE_PAGES"
+	uploadsEnv   = "HANDRAIL_SUITE_UPLOADS"
 )
 
-func newSuiteCmd() *cobra.Command {
+// NewSuiteCmd returns the command that tries what an installed node can do.
+func NewSuiteCmd(host Host) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "suite",
 		Short: "Try what an installed node can do, with real tools and pages",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBrowserSuiteCmd(), newDesktopSuiteCmd())
+	cmd.AddCommand(newBrowserSuiteCmd(), newDesktopSuiteCmd(host))
 	return cmd
 }
 
@@ -68,7 +69,7 @@ func newBrowserSuiteCmd() *cobra.Command {
 	f.StringVar(&o.run, "run", "", "only behaviours whose ID matches this regular expression")
 	f.StringVar(&o.url, "url", "", "the gateway's MCP address (default: as every client command finds it)")
 	f.StringVar(&o.tokenFile, "token-file", "", "file with the token for --url (default: HANDRAIL_TOKEN)")
-	f.StringVar(&o.pages, "pages", "", "two addresses HOST:PORT, by which the node reaches the suite's pages (default: "+defaultSuitePages+")")
+	f.StringVar(&o.pages, "pages", "", "two addresses HOST:PORT, by which the node reaches the suite's pages (default: "+defaultPages+")")
 	f.StringVar(&o.uploads, "uploads",
 		"", "folder that the node may upload from and that this command may write to; without it, uploads are not tried")
 	f.IntVar(&o.lanes, "lanes", 0, "how many behaviours run side by side (default: twice the processors)")
@@ -82,7 +83,7 @@ func runSuite(cmd *cobra.Command, o suiteOptions) error {
 	if err != nil {
 		return err
 	}
-	say := suiteSayer{out: cmd.OutOrStdout(), json: terminal.FlagsOf(cmd).JSON, total: len(behaviours)}
+	say := sayer{out: cmd.OutOrStdout(), json: terminal.FlagsOf(cmd).JSON, total: len(behaviours)}
 	if o.list {
 		for _, b := range behaviours {
 			say.listed(b)
@@ -108,7 +109,7 @@ func runSuite(cmd *cobra.Command, o suiteOptions) error {
 }
 
 // told writes and says what came of a run, and returns how the command ends. err is the run's own.
-func (o suiteOptions) told(cmd *cobra.Command, say *suiteSayer, report *suite.Report, err error) error {
+func (o suiteOptions) told(cmd *cobra.Command, say *sayer, report *suite.Report, err error) error {
 	if err != nil && (report == nil || cmd.Context().Err() == nil) {
 		return err
 	}
@@ -164,23 +165,23 @@ func (o suiteOptions) target(cmd *cobra.Command) (browser.Options, error) {
 	c := browser.Options{Lanes: lanes, Uploads: o.uploads}
 	c.Name = fmt.Sprintf("suite-%d", os.Getpid()%32)
 	if c.Uploads == "" {
-		c.Uploads = os.Getenv(suiteUploadsEnv)
+		c.Uploads = os.Getenv(uploadsEnv)
 	}
 	pages := o.pages
 	if pages == "" {
-		pages = os.Getenv(suitePagesEnv)
+		pages = os.Getenv(pagesEnv)
 	}
 	if pages == "" {
-		pages = defaultSuitePages
+		pages = defaultPages
 	}
 	for i, page := range strings.Split(pages, ",") {
 		if _, _, err := net.SplitHostPort(page); err != nil || i > 1 {
-			return c, terminal.UsageError("--pages %q: want two addresses such as %s", pages, defaultSuitePages)
+			return c, terminal.UsageError("--pages %q: want two addresses such as %s", pages, defaultPages)
 		}
 		c.Pages[i] = page
 	}
 	if c.Pages[1] == "" {
-		return c, terminal.UsageError("--pages %q: want two addresses such as %s", pages, defaultSuitePages)
+		return c, terminal.UsageError("--pages %q: want two addresses such as %s", pages, defaultPages)
 	}
 	if o.url != "" {
 		base, err := client.ParseAddress(strings.TrimSuffix(strings.TrimRight(o.url, "/"), "/mcp"))
@@ -253,15 +254,15 @@ func blockedPages(cmd *cobra.Command, b *browser.BlockedError) error {
 		WithHint("Allow the two addresses as described above, or give others with --pages.")}
 }
 
-// suiteSayer tells how the suite goes.
-type suiteSayer struct {
+// sayer tells how the suite goes.
+type sayer struct {
 	out    io.Writer
 	json   bool
 	total  int
 	number int
 }
 
-func (s *suiteSayer) listed(b *suite.Behaviour) {
+func (s *sayer) listed(b *suite.Behaviour) {
 	if s.json {
 		_ = terminal.PrintJSON(s.out, map[string]any{"id": b.ID, "title": b.Title, "proves": b.Proves})
 		return
@@ -269,7 +270,7 @@ func (s *suiteSayer) listed(b *suite.Behaviour) {
 	fmt.Fprintf(s.out, "%-34s %s: %s\n", b.ID, b.Title, b.Proves)
 }
 
-func (s *suiteSayer) done(o suite.Outcome) {
+func (s *sayer) done(o suite.Outcome) {
 	s.number++
 	if s.json {
 		v := o.View()
@@ -292,7 +293,7 @@ func (s *suiteSayer) done(o suite.Outcome) {
 	}
 }
 
-func (s *suiteSayer) end(r *suite.Report, dir string) {
+func (s *sayer) end(r *suite.Report, dir string) {
 	if s.json {
 		_ = terminal.PrintJSON(s.out, map[string]any{
 			"event": "report", r.BehindName(): r.Behind, "node_id": r.Node, "total": len(r.Outcomes), "passed": r.Count(suite.Passed),

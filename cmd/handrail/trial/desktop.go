@@ -1,4 +1,4 @@
-package main
+package trial
 
 import (
 	"bufio"
@@ -10,13 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
-	"github.com/handrail-dev/handrail/gateway"
-	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/suite/desktop"
 )
 
-func newDesktopSuiteCmd() *cobra.Command {
+func newDesktopSuiteCmd(host Host) *cobra.Command {
 	var o suiteOptions
 	var person bool
 	cmd := &cobra.Command{
@@ -36,18 +35,18 @@ func newDesktopSuiteCmd() *cobra.Command {
 	f.StringVar(&o.url, "url", "", "the gateway's MCP address (default: as every client command finds it)")
 	f.StringVar(&o.tokenFile, "token-file", "", "file with the token for --url (default: HANDRAIL_TOKEN)")
 	f.BoolVar(&o.list, "list", false, "list the behaviours and run none")
-	sandbox := addSandboxFlag(cmd, "required")
+	sandbox := host.Sandbox(cmd, "required")
 	f.BoolVar(&person, "person", false, "try what happens when a person takes over, and ask you to move the mouse for it")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runDesktopSuite(cmd, o, *sandbox, person) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runDesktopSuite(cmd, o, host, *sandbox, person) }
 	return cmd
 }
 
-func runDesktopSuite(cmd *cobra.Command, o suiteOptions, sandbox sandboxFlag, person bool) error {
+func runDesktopSuite(cmd *cobra.Command, o suiteOptions, host Host, sandbox browser.Sandbox, person bool) error {
 	behaviours, err := o.chosen(desktop.All())
 	if err != nil {
 		return err
 	}
-	say := suiteSayer{out: cmd.OutOrStdout(), json: terminal.FlagsOf(cmd).JSON, total: len(behaviours)}
+	say := sayer{out: cmd.OutOrStdout(), json: terminal.FlagsOf(cmd).JSON, total: len(behaviours)}
 	if o.list {
 		for _, b := range behaviours {
 			say.listed(b)
@@ -59,7 +58,7 @@ func runDesktopSuite(cmd *cobra.Command, o suiteOptions, sandbox sandboxFlag, pe
 		return err
 	}
 	target.Behaviours, target.Done = behaviours, say.done
-	options := desktop.Options{Options: target.Options, NoSandbox: sandbox.withoutOwn(cmd.Context())}
+	options := desktop.Options{Options: target.Options, NoSandbox: host.Bare(cmd.Context(), sandbox)}
 	if person {
 		options.Person = func(ctx context.Context) error {
 			// Only the mouse itself tells that it was moved: the call that runs ends by it.
@@ -76,20 +75,4 @@ func runDesktopSuite(cmd *cobra.Command, o suiteOptions, sandbox sandboxFlag, pe
 				"  handrail ci --desktop -- handrail suite desktop\n\n")
 	}
 	return o.told(cmd, &say, report, err)
-}
-
-// desktopTools are those that 'handrail ci --desktop' grants.
-var desktopTools = []string{
-	"tool.desktop.screenshot", "tool.desktop.snapshot", "tool.desktop.query", "tool.desktop.act", "tool.desktop.mouse",
-	"tool.desktop.keyboard", "tool.desktop.wait-for",
-}
-
-// grantDesktop grants the agent the node's desktop, for who started this on it
-// and said so.
-func grantDesktop(ctx context.Context, g *gateway.Gateway, node capabilities.NodeID) error {
-	_, err := g.Consent.Grant(ctx, consent.Spec{
-		Principal: "agent", Tools: desktopTools, Node: node, AnyLane: true, For: consent.MaxLease, Approver: "admin",
-		Reason: "handrail ci --desktop",
-	})
-	return err
 }

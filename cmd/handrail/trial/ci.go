@@ -1,7 +1,6 @@
-package main
+package trial
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/cmd/handrail/ci"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
@@ -22,17 +22,21 @@ import (
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
 
+// SiteCommand is the name of the program's command that runs the site of ci. It is not for people.
+const SiteCommand = "ci-site"
+
 // ciOptions is what the flags of ci say.
 type ciOptions struct {
 	origins []string
 	uploads []string
 	browser string
-	sandbox *sandboxFlag
+	sandbox *browser.Sandbox
 	desktop bool
 	verbose bool
 }
 
-func newCICmd() *cobra.Command {
+// NewCICmd returns the command that runs another beside a gateway and a node of its own.
+func NewCICmd(host Host) *cobra.Command {
 	var o ciOptions
 	cmd := &cobra.Command{
 		Use:   "ci -- COMMAND [ARG…]",
@@ -57,15 +61,15 @@ func newCICmd() *cobra.Command {
 	})
 	f.StringSliceVar(&o.uploads, "upload-root", nil, "folder whose files may be handed to pages; repeatable")
 	f.StringVar(&o.browser, "browser", "", "path of Chrome or Chromium (default: found)")
-	o.sandbox = addSandboxFlag(cmd, "required")
+	o.sandbox = host.Sandbox(cmd, "required")
 	f.BoolVar(&o.desktop, "desktop", false,
 		"grant COMMAND the desktop that this is started on: screen, windows, mouse and keyboard, without asking")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every call and connection to standard error")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runCI(cmd, args, o) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runCI(cmd, args, host, o) }
 	return cmd
 }
 
-func runCI(cmd *cobra.Command, args []string, o ciOptions) error {
+func runCI(cmd *cobra.Command, args []string, host Host, o ciOptions) error {
 	signals, stop := ci.Signals()
 	defer stop()
 	for _, origin := range o.origins {
@@ -121,7 +125,7 @@ func runCI(cmd *cobra.Command, args []string, o ciOptions) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(datadir.Dir(data).PolicyDir(), upNoSandboxRules)); err == nil {
+	if _, err := os.Stat(filepath.Join(datadir.Dir(data).PolicyDir(), host.Unboxed)); err == nil {
 		fmt.Fprintln(cmd.ErrOrStderr(), "handrail ci: Chrome runs without its sandbox here; 'handrail doctor' says why")
 	}
 	child := exec.Command(args[0], args[1:]...)
@@ -131,7 +135,7 @@ func runCI(cmd *cobra.Command, args []string, o ciOptions) error {
 		child.Path, child.Err = program, nil
 	}
 	child.Env = append(os.Environ(), "HANDRAIL_MCP_URL="+site.MCP, "HANDRAIL_URL="+site.HTTP, "HANDRAIL_TOKEN="+token,
-		"HANDRAIL_DATA="+data, suitePagesEnv+"="+strings.Join(pages.Addresses[:], ","), suiteUploadsEnv+"="+own, "PATH="+path)
+		"HANDRAIL_DATA="+data, pagesEnv+"="+strings.Join(pages.Addresses[:], ","), uploadsEnv+"="+own, "PATH="+path)
 	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), terminal.Bare(cmd.OutOrStdout()).(io.Writer), cmd.ErrOrStderr()
 	pages.Release()
 	return ciExit(ci.Run(child, signals, terminal.Interactive(cmd.InOrStdin())))
@@ -156,14 +160,14 @@ func ciExit(err error) error {
 // siteArgs are the arguments of the process that runs the site.
 func (o ciOptions) siteArgs(data string, kept, json bool, origins, uploads []string) []string {
 	args := []string{
-		"ci-site", "--data", data, fmt.Sprintf("--keep=%t", kept), fmt.Sprintf("--verbose=%t", o.verbose),
+		SiteCommand, "--data", data, fmt.Sprintf("--keep=%t", kept), fmt.Sprintf("--verbose=%t", o.verbose),
 		fmt.Sprintf("--grant-desktop=%t", o.desktop),
 	}
 	if json {
 		args = append(args, "--json")
 	}
 	if *o.sandbox != "" {
-		args = append(args, "--browser-sandbox", o.sandbox.String())
+		args = append(args, "--browser-sandbox", string(*o.sandbox))
 	}
 	if o.browser != "" {
 		args = append(args, "--browser", o.browser)
@@ -179,54 +183,3 @@ func (o ciOptions) siteArgs(data string, kept, json bool, origins, uploads []str
 
 // uploadsOf is the folder that the suite uploads from.
 func uploadsOf(d datadir.Dir) string { return filepath.Join(string(d), "uploads") }
-
-// newCISiteCmd makes the second process of ci. It is not for people.
-func newCISiteCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "ci-site", Short: "The gateway and node of 'handrail ci'", Hidden: true, Args: cobra.NoArgs}
-	o := upOptions{flags: addNodeFlags(cmd), http: "127.0.0.1:0", quic: "127.0.0.1:0", plain: true, alone: true, uploads: true}
-	keep := cmd.Flags().Bool("keep", false, "leave the data directory")
-	verbose := addVerbose(cmd)
-	cmd.Flags().BoolVar(&o.grantDesktop, "grant-desktop", false, "who starts this grants the desktop family")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		o.verbose = *verbose
-		return ciSite(cmd, o, *keep)
-	}
-	return cmd
-}
-
-// ciSite runs a gateway and a node until standard input ends.
-func ciSite(cmd *cobra.Command, o upOptions, keep bool) error {
-	return ci.Serve(cmd.Context(), cmd.InOrStdin(), func(ctx context.Context) error {
-		data, err := datadir.Of(cmd)
-		if err != nil {
-			return err
-		}
-		if !keep {
-			defer ci.Remove(string(data))
-		}
-		if !o.grantDesktop {
-			*o.flags.use = "off"
-		}
-		cmd.SetContext(ctx)
-		// The output of up is for the other process; an error is for the person.
-		asked := fmt.Sprint(terminal.FlagsOf(cmd).JSON)
-		if err := cmd.Flags().Set("json", "true"); err != nil {
-			return err
-		}
-		defer func() { _ = cmd.Flags().Set("json", asked) }()
-		return up(cmd, data, o)
-	})
-}
-
-// ciUploads lets files go to web pages without asking. The node reads none but those below its
-// upload roots.
-const ciUploads = `// Added by 'handrail ci': nobody can be asked in a job, and the node hands out
-// files of the folders named by --upload-root only.
-@id("ci-uploads")
-permit (
-  principal,
-  action == Action::"tool.browser.upload-file",
-  resource
-)
-when { context.given != "session" };
-`
