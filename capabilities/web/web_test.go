@@ -149,7 +149,7 @@ func TestAPageIsMarkdown(t *testing.T) {
 			t.Errorf("%q in %s", never, got.Content)
 		}
 	}
-	if len(got.Links) != 1 || got.Links[0] != (markdown.Link{"more", r.site.URL + "/fences/more?a=1#b"}) {
+	if len(got.Links) != 1 || got.Links[0] != (markdown.Link{Text: "more", URL: r.site.URL + "/fences/more?a=1#b"}) {
 		t.Errorf("%+v", got.Links)
 	}
 	if want := "network.egress.http " + strings.TrimPrefix(r.site.URL, "http://"); !slices.Contains(r.seen, want) {
