@@ -27,6 +27,7 @@ import (
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/roster"
 	"github.com/handrail-dev/handrail/cmd/handrail/rules"
+	"github.com/handrail-dev/handrail/cmd/handrail/satellites"
 	"github.com/handrail-dev/handrail/cmd/handrail/service"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/cmd/handrail/tools"
@@ -115,7 +116,8 @@ func newRootCmd() *cobra.Command {
 		tools.NewSkillsCmd(), newMCPCmd(), newConnectCmd(), trial.NewSuiteCmd(trialHost()), trial.NewCICmd(trialHost()))
 	add(groupManage, roster.NewPairCmd(), roster.NewNodesCmd(), lane.NewLaneCmd(), access.NewTokenCmd(), access.NewUserCmd(),
 		access.NewLoginCmd(), access.NewSecretCmd(), provider.NewProviderCmd(),
-		roster.NewSatelliteCmd(newSatelliteJoinCmd(), newSatelliteRunCmd()), consent.NewApprovalsCmd(), consent.NewApproveCmd(),
+		roster.NewSatelliteCmd(satellites.NewJoinCmd(satelliteHost()), satellites.NewRunCmd(satelliteHost())),
+		consent.NewApprovalsCmd(), consent.NewApproveCmd(),
 		consent.NewDenyCmd(), consent.NewTUICmd(), consent.NewTasksCmd(), record.NewCallsCmd(), workers.NewTurnsCmd(),
 		workers.NewJobsCmd(), workers.NewMemoryCmd(), invoke.NewArtifactsCmd(), consent.NewGrantCmd(), consent.NewStopCmd(),
 		consent.NewResumeCmd(), rules.NewPolicyCmd(), record.NewDriftCmd(), record.NewLedgerCmd(), health.NewStatusCmd(programVersion()),

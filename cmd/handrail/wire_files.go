@@ -40,24 +40,13 @@ func apart(d datadir.Dir, workspace string) error {
 	if err != nil {
 		return err
 	}
-	for _, kept := range foldersOf(d) {
+	for _, kept := range d.Folders() {
 		if folder.Meet(full, kept) {
 			return terminal.UsageHint("Name another folder with --workspace, or another place for the data with --data.",
 				"the workspace %s holds the data directory %s or lies in it", workspace, d)
 		}
 	}
 	return nil
-}
-
-// foldersOf are where this program keeps its data; a link may have put gateway and node elsewhere.
-func foldersOf(d datadir.Dir) []string {
-	var all []string
-	for _, dir := range []string{string(d), d.Gateway(), d.Node()} {
-		if full, err := filepath.Abs(dir); err == nil {
-			all = append(all, full)
-		}
-	}
-	return all
 }
 
 // filesOffered lists the families of files and of the web, for a device that is about to join.

@@ -2,12 +2,17 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
+
+	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/agent/provider"
 	"github.com/handrail-dev/handrail/agent/walls"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/satellites"
+	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 	"github.com/handrail-dev/handrail/platform/wasm"
 )
@@ -22,7 +27,7 @@ func openProviders(data datadir.Dir, allowed bool, owner ownerFolders, box *sand
 	news := make(chan struct{}, 1)
 	host, err = provider.New(provider.Options{
 		Dir: data.Node("providers"), Catalog: cat, Start: walls.Starter{Box: box}, Modules: modules{wasm.New()}, Allowed: allowed, Log: log,
-		Forbidden: foldersOf(data), Check: owner.whole,
+		Forbidden: data.Folders(), Check: owner.whole,
 		Changed: func() {
 			select {
 			case news <- struct{}{}:
@@ -45,4 +50,15 @@ func (m modules) Start(ctx context.Context, code []byte, args, keys []string) (p
 		return nil, err
 	}
 	return p, nil
+}
+
+// satelliteHost is what the commands of a satellite are given.
+func satelliteHost() satellites.Host {
+	return satellites.Host{
+		Version: programVersion(), Log: newEventLog,
+		Bus: func(cmd *cobra.Command) func() (*tls.Config, error) { return addBusFlags(cmd).config },
+		Start: func(log *slog.Logger) provider.Starter {
+			return walls.Starter{Box: sandbox.New(procguard.New(procguard.Options{Log: log}))}
+		},
+	}
 }

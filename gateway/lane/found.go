@@ -106,30 +106,3 @@ func front(have, tools []capabilities.ToolID) []capabilities.ToolID {
 	}
 	return next
 }
-
-// loadFoundLocked reads what the lanes found.
-func (l *Lanes) loadFoundLocked(ctx context.Context) error {
-	rows, err := l.opts.Store.Read().QueryContext(ctx, `SELECT lane, tool FROM lane_tool ORDER BY lane, place`)
-	if err != nil {
-		return capabilities.Wrap(capabilities.CodeInternal, err, "")
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var (
-			name capabilities.LaneID
-			tool capabilities.ToolID
-		)
-		if err := rows.Scan(&name, &tool); err != nil {
-			return capabilities.Wrap(capabilities.CodeInternal, err, "")
-		}
-		if s := l.byName[name]; s != nil {
-			s.working.tools = append(s.working.tools, tool)
-			s.working.version = 1
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return capabilities.Wrap(capabilities.CodeInternal, err, "")
-	}
-	l.turns = 1
-	return nil
-}

@@ -142,27 +142,45 @@ func (l *Lanes) Load(ctx context.Context) error {
 	if err := rows.Err(); err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
-	attached, err := l.opts.Store.Read().QueryContext(ctx, `SELECT lane, node FROM lane_node ORDER BY lane, node`)
+	err = l.eachLocked(ctx, `SELECT lane, node FROM lane_node ORDER BY lane, node`, func(s *state, node string) {
+		s.nodes = append(s.nodes, capabilities.NodeID(node))
+	})
+	if err != nil {
+		return err
+	}
+	err = l.eachLocked(ctx, `SELECT lane, tool FROM lane_tool ORDER BY lane, place`, func(s *state, tool string) {
+		s.working.tools, s.working.version = append(s.working.tools, capabilities.ToolID(tool)), 1
+	})
+	if err != nil {
+		return err
+	}
+	l.turns = 1
+	return nil
+}
+
+// eachLocked reads rows of a lane and something that it has, and leaves out those of no lane.
+func (l *Lanes) eachLocked(ctx context.Context, query string, add func(s *state, has string)) error {
+	rows, err := l.opts.Store.Read().QueryContext(ctx, query)
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
-	defer attached.Close()
-	for attached.Next() {
+	defer rows.Close()
+	for rows.Next() {
 		var (
 			name capabilities.LaneID
-			node capabilities.NodeID
+			has  string
 		)
-		if err := attached.Scan(&name, &node); err != nil {
+		if err := rows.Scan(&name, &has); err != nil {
 			return capabilities.Wrap(capabilities.CodeInternal, err, "")
 		}
 		if s := l.byName[name]; s != nil {
-			s.nodes = append(s.nodes, node)
+			add(s, has)
 		}
 	}
-	if err := attached.Err(); err != nil {
+	if err := rows.Err(); err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
-	return l.loadFoundLocked(ctx)
+	return nil
 }
 
 // Enter admits a caller to a lane and notes that it is used. A lane nobody has

@@ -43,6 +43,17 @@ func (d Dir) StorePath() string   { return d.Gateway("store.db") }
 func (d Dir) TokenPath() string   { return d.Gateway("admin.token") }
 func (d Dir) RunningPath() string { return d.Gateway("gateway.json") }
 
+// Folders are where this program keeps its data; a link may have put gateway and node elsewhere.
+func (d Dir) Folders() []string {
+	var all []string
+	for _, dir := range []string{string(d), d.Gateway(), d.Node()} {
+		if full, err := filepath.Abs(dir); err == nil {
+			all = append(all, full)
+		}
+	}
+	return all
+}
+
 // Make creates dir (below the data directory) with every missing parent, each
 // open to its owner only, and refuses one that others can enter.
 func (d Dir) Make(dir string) error {

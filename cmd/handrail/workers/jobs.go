@@ -2,6 +2,7 @@ package workers
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -14,9 +15,6 @@ import (
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
-// maxJobs is how many jobs the gateway lists at once.
-const maxJobs = 500
-
 // NewJobsCmd returns the command that queues and shows jobs.
 func NewJobsCmd() *cobra.Command {
 	cmd := &cobra.Command{
@@ -28,27 +26,8 @@ func NewJobsCmd() *cobra.Command {
 		Example: "  handrail jobs add 'read https://example.com/'\n  handrail jobs add --schedule '0 7 * * 1-5' 'list the folder inbox'",
 		Args:    cobra.NoArgs,
 	}
-	limit := cmd.Flags().Int("limit", 50, fmt.Sprintf("how many at most, up to %d", maxJobs))
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if *limit < 1 || *limit > maxJobs {
-			return terminal.UsageError("--limit must be from 1 to %d", maxJobs)
-		}
-		c, err := remote.Find(cmd)
-		if err != nil {
-			return err
-		}
-		list, err := c.Jobs(cmd.Context(), *limit)
-		if err != nil {
-			return c.Told(err)
-		}
-		if terminal.FlagsOf(cmd).JSON {
-			return terminal.PrintItems(cmd.OutOrStdout(), list)
-		}
-		if len(list) == 0 {
-			fmt.Fprintln(cmd.OutOrStdout(), "No job is queued.")
-			return nil
-		}
-		t := terminal.NewTable(cmd.OutOrStdout(), "JOB", "STATE", "DUE", "WHOSE", "PRIORITY", "CALLS", "TASK")
+	listsNewest(cmd, "No job is queued.", (*remote.Gateway).Jobs, func(out io.Writer, list []api.Job) error {
+		t := terminal.NewTable(out, "JOB", "STATE", "DUE", "WHOSE", "PRIORITY", "CALLS", "TASK")
 		for _, j := range list {
 			state := j.State
 			if j.Cancel && state == api.JobRunning {
@@ -60,7 +39,7 @@ func NewJobsCmd() *cobra.Command {
 		}
 		t.Flush()
 		return nil
-	}
+	})
 	cmd.AddCommand(newJobsAddCmd(), newJobsShowCmd(), newJobsCancelCmd())
 	return cmd
 }

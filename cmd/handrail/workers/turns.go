@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,9 +17,6 @@ import (
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
-// maxTurns is how many turns the gateway lists at once.
-const maxTurns = 500
-
 // NewTurnsCmd returns the command that lists what workers did.
 func NewTurnsCmd() *cobra.Command {
 	cmd := &cobra.Command{
@@ -29,27 +27,8 @@ func NewTurnsCmd() *cobra.Command {
 			"A turn is what its worker says of itself; 'handrail calls' lists what the gateway saw.",
 		Args: cobra.NoArgs,
 	}
-	limit := cmd.Flags().Int("limit", 50, fmt.Sprintf("how many at most, up to %d", maxTurns))
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if *limit < 1 || *limit > maxTurns {
-			return terminal.UsageError("--limit must be from 1 to %d", maxTurns)
-		}
-		c, err := remote.Find(cmd)
-		if err != nil {
-			return err
-		}
-		list, err := c.Turns(cmd.Context(), *limit)
-		if err != nil {
-			return c.Told(err)
-		}
-		if terminal.FlagsOf(cmd).JSON {
-			return terminal.PrintItems(cmd.OutOrStdout(), list)
-		}
-		if len(list) == 0 {
-			fmt.Fprintln(cmd.OutOrStdout(), "No worker has done anything yet.")
-			return nil
-		}
-		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	listsNewest(cmd, "No worker has done anything yet.", (*remote.Gateway).Turns, func(out io.Writer, list []api.Turn) error {
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "TURN\tWHEN\tWHOSE\tINTENT\tCALLS\tTOOK")
 		for _, t := range list {
 			s := t.Summary()
@@ -58,7 +37,7 @@ func NewTurnsCmd() *cobra.Command {
 				tookWords(t.Ended.Sub(t.Started)))
 		}
 		return w.Flush()
-	}
+	})
 	cmd.AddCommand(newTurnsShowCmd())
 	return cmd
 }

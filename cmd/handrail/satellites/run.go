@@ -1,4 +1,4 @@
-package main
+package satellites
 
 import (
 	"context"
@@ -13,69 +13,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/agent/provider"
-	"github.com/handrail-dev/handrail/agent/walls"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
 	"github.com/handrail-dev/handrail/capabilities/folder"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
-	"github.com/handrail-dev/handrail/platform/procguard"
-	"github.com/handrail-dev/handrail/platform/sandbox"
 	"github.com/handrail-dev/handrail/satellite"
 )
 
-// satellitesDir is where the identities of this machine's satellites are.
-func satellitesDir(d datadir.Dir) string { return filepath.Join(string(d), "satellites") }
-
-func newSatelliteJoinCmd() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "join NAME",
-		Short: "Join a gateway as a satellite, with the code from 'handrail satellite add'",
-		Long: "Asks for the code, or reads it from standard input, proves it to the gateway and waits until the admin confirms.\n" +
-			"Compare the key it shows with what the admin sees. Then 'handrail satellite run' runs it.",
-		Args: cobra.ExactArgs(1),
-	}
-	far := addBusFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		data, err := datadir.Of(cmd)
-		if err != nil {
-			return err
-		}
-		text, err := terminal.ReadHidden(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), "Code from 'handrail satellite add': ", 4096)
-		if err != nil {
-			return err
-		}
-		if err := data.Make(satellitesDir(data)); err != nil {
-			return err
-		}
-		o := satellite.JoinOptions{Agent: "handrail " + programVersion(), Progress: func(id, key, state string) {
-			switch {
-			case terminal.FlagsOf(cmd).JSON:
-				_ = terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"event": state, "satellite_id": id, "key": key})
-			case state == "pending":
-				fmt.Fprintf(cmd.OutOrStdout(), "Code accepted. Waiting for the admin to let this satellite in.\n  satellite  %s\n  key        %s\n",
-					terminal.Plain(id), terminal.Plain(key))
-			}
-		}}
-		o.Away = func(err error) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s Trying again for two minutes.\n", terminal.Plain(capabilities.AsError(err).PublicMessage()))
-		}
-		if o.TLS, err = far.config(); err != nil {
-			return err
-		}
-		id, err := satellite.Join(cmd.Context(), text, satellitesDir(data), args[0], o)
-		if err != nil || terminal.FlagsOf(cmd).JSON {
-			return err
-		}
-		fmt.Fprintf(cmd.OutOrStdout(), "This is satellite %s of site %s. Run 'handrail satellite run %s' to start it.\n",
-			terminal.Plain(id.Satellite), terminal.Plain(string(id.Site)), terminal.Plain(args[0]))
-		return nil
-	}
-	return cmd
-}
-
-// runSatellite is what the flags of 'satellite run' say.
-type runSatellite struct {
+// options is what the flags of 'satellite run' say.
+type options struct {
 	manifest, http string
 	read, write    []string
 	net            []string
@@ -84,8 +31,9 @@ type runSatellite struct {
 	verbose        bool
 }
 
-func newSatelliteRunCmd() *cobra.Command {
-	var o runSatellite
+// NewRunCmd returns the command that runs a satellite in front of what has its tools.
+func NewRunCmd(host Host) *cobra.Command {
+	var o options
 	cmd := &cobra.Command{
 		Use:   "run NAME",
 		Short: "Run a satellite in front of a program (-- COMMAND) or an HTTP service (--http URL)",
@@ -105,7 +53,7 @@ func newSatelliteRunCmd() *cobra.Command {
 	f.BoolVar(&o.same, "interchangeable", false, "any satellite of this name serves a call as well")
 	f.IntVar(&o.capacity, "capacity", 8, "calls at once")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more to standard error")
-	far := addBusFlags(cmd)
+	far := host.Bus(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		data, err := datadir.Of(cmd)
 		if err != nil {
@@ -114,15 +62,15 @@ func newSatelliteRunCmd() *cobra.Command {
 		if o.manifest == "" {
 			return terminal.UsageError("--manifest names the file with the tools")
 		}
-		if !satellite.Joined(satellitesDir(data), args[0]) {
+		if !satellite.Joined(folderOf(data), args[0]) {
 			return capabilities.Errorf(capabilities.CodeNodeNotPaired, "this machine has not joined as %.32q", args[0]).
 				WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: args[0]}, "Let it in first.")
 		}
 		s := satellite.Options{
-			Name: args[0], Dir: satellitesDir(data), Interchangeable: o.same, Capacity: o.capacity, Version: programVersion(),
-			Log: newEventLog(cmd, o.verbose),
+			Name: args[0], Dir: folderOf(data), Interchangeable: o.same, Capacity: o.capacity, Version: host.Version,
+			Log: host.Log(cmd, o.verbose),
 		}
-		if s.Join.TLS, err = far.config(); err != nil {
+		if s.Join.TLS, err = far(); err != nil {
 			return err
 		}
 		manifest, err := readBounded(o.manifest, tools.MaxManifest)
@@ -135,7 +83,7 @@ func newSatelliteRunCmd() *cobra.Command {
 		case o.http != "":
 			err = satellite.HTTP(&s, o.http, manifest)
 		default:
-			err = fronts(&s, data, &o, manifest, args[1:])
+			err = fronts(&s, data, host.Start(s.Log), &o, manifest, args[1:])
 		}
 		if err != nil {
 			return err
@@ -163,7 +111,7 @@ func newSatelliteRunCmd() *cobra.Command {
 }
 
 // fronts fills s with the programs of a manifest, whose words command stands before.
-func fronts(s *satellite.Options, data datadir.Dir, o *runSatellite, manifest []byte, command []string) error {
+func fronts(s *satellite.Options, data datadir.Dir, start provider.Starter, o *options, manifest []byte, command []string) error {
 	var doc struct {
 		Check           []string                     `json:"check"`
 		Interchangeable bool                         `json:"interchangeable"`
@@ -194,7 +142,7 @@ func fronts(s *satellite.Options, data datadir.Dir, o *runSatellite, manifest []
 			if err != nil {
 				return err
 			}
-			for _, kept := range foldersOf(data) {
+			for _, kept := range data.Folders() {
 				if folder.Meet(full, kept) {
 					return terminal.UsageHint("Name another folder.", "%s holds Handrail's data directory or lies in it", full)
 				}
@@ -202,7 +150,7 @@ func fronts(s *satellite.Options, data datadir.Dir, o *runSatellite, manifest []
 			*to = append(*to, full)
 		}
 	}
-	c, err := provider.OpenCommands(&record, walls.Starter{Box: sandbox.New(procguard.New(procguard.Options{Log: s.Log}))})
+	c, err := provider.OpenCommands(&record, start)
 	if err != nil {
 		return err
 	}
