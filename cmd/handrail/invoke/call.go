@@ -359,6 +359,8 @@ func extension(mime string) string {
 		return ".webm"
 	case "video/mp4":
 		return ".mp4"
+	case "application/pdf":
+		return ".pdf"
 	}
 	return ".bin"
 }
