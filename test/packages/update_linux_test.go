@@ -54,7 +54,8 @@ func TestUpdateOfAGateway(t *testing.T) {
 
 	data := filepath.Join(home, "site")
 	env := append(os.Environ(), "HOME="+home, "HANDRAIL_DATA="+data)
-	// It keeps the service of this test: a gateway, of 0.3.0 with a flag that it does not know.
+	// It keeps the service of this test: a gateway, of 0.3.0 with a flag that it does not know. As a
+	// good keeper it ends when the gateway is up, however long that takes: --within is for 0.3.0.
 	keeper := filepath.Join(home, "restart")
 	must(t, os.WriteFile(keeper, []byte(`#!/bin/sh
 set -e
@@ -66,6 +67,12 @@ bad=
 case $("$HOME/handrail" version) in *0.3.0*) bad=--nosuch ;; esac
 setsid "$HOME/handrail" gateway --http 127.0.0.1:0 --quic 127.0.0.1:0 $bad >>"$HOME/log" 2>&1 </dev/null &
 echo $! > "$HOME/pid"
+if [ -z "$bad" ]; then
+	until "$HOME/handrail" status --json 2>/dev/null | grep -q '"up":true'; do
+		kill -0 "$(cat "$HOME/pid")"
+		sleep 0.05
+	done
+fi
 `), 0o700))
 	run := func(args ...string) (string, error) {
 		cmd := exec.Command(args[0], args[1:]...)
@@ -122,7 +129,7 @@ echo $! > "$HOME/pid"
 		t.Errorf("%v: %s", err, out)
 	}
 	dir = three
-	if out, err := update("--within", "1m", "--", keeper); err == nil || !strings.Contains(out, "update_refused") || !strings.Contains(out, "0.2.0 is in its place again and runs") {
+	if out, err := update("--within", "10s", "--", keeper); err == nil || !strings.Contains(out, "update_refused") || !strings.Contains(out, "0.2.0 is in its place again and runs") {
 		t.Errorf("%v: %s", err, out)
 	}
 	if now, same := status(); now != "0.2.0" || same != id {
