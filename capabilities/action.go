@@ -68,7 +68,9 @@ const (
 	ActionShowSatellite   ActionKey = "show_satellite"   // Node
 	ActionRevokeSatellite ActionKey = "revoke_satellite" // Node
 
-	ActionRunWorker ActionKey = "run_worker" // have a worker take jobs
+	ActionRunWorker   ActionKey = "run_worker" // have a worker take jobs
+	ActionListWorkers ActionKey = "list_workers"
+	ActionAddWorker   ActionKey = "add_worker" // Name; at the gateway: let one in that is elsewhere
 
 	ActionListDrift      ActionKey = "list_drift"      // look what calls did without a grant
 	ActionReviewDrift    ActionKey = "review_drift"    // Tool; review its manifest after critical drift
@@ -86,7 +88,8 @@ var actionKeys = []ActionKey{
 	ActionCreateToken, ActionSignIn, ActionSignInView, ActionAddUser, ActionSetPassword, ActionManageUsers, ActionApproveOwn,
 	ActionRevokeGrant, ActionAcknowledge, ActionSetSecret, ActionReleaseSecret, ActionCheckProvider, ActionShowProvider, ActionRemoveProvider,
 	ActionApproveProvider, ActionReviewTool, ActionListSatellites, ActionAddSatellite, ActionRunSatellite, ActionShowSatellite,
-	ActionRevokeSatellite, ActionRunWorker, ActionListDrift, ActionReviewDrift, ActionLiftQuarantine, ActionNameGateway, ActionServeHTTPS,
+	ActionRevokeSatellite, ActionRunWorker, ActionListWorkers, ActionAddWorker, ActionListDrift, ActionReviewDrift, ActionLiftQuarantine,
+	ActionNameGateway, ActionServeHTTPS,
 }
 
 // ActionKeys returns every key, in the order of the list; for surfaces' tests.

@@ -59,6 +59,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/task"
 	"github.com/handrail-dev/handrail/gateway/turn"
 	"github.com/handrail-dev/handrail/gateway/webhook"
+	"github.com/handrail-dev/handrail/gateway/worker"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -151,6 +152,7 @@ type Gateway struct {
 	Turns      *turn.Turns
 	Jobs       *job.Jobs
 	SubAgents  *subagent.Desk
+	Workers    *worker.Workers
 	Works      *admin.Desk
 	Governance *governance.Model
 	Drift      *events.Book
@@ -294,6 +296,11 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 		return err
 	}
 	g.SubAgents.Serve(g.Jobs)
+	if g.Workers, err = worker.New(worker.Options{
+		Store: g.Store, Tokens: g.Tokens, Site: g.site.ID(), Door: g.workerDoor, Record: g.recordBy, Log: g.log,
+	}); err != nil {
+		return err
+	}
 	if g.Knowledge, err = knowledge.New(knowledge.Options{Store: g.Store, Record: g.recordBy}); err != nil {
 		return err
 	}

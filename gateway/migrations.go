@@ -24,6 +24,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/gateway/task"
 	"github.com/handrail-dev/handrail/gateway/turn"
+	"github.com/handrail-dev/handrail/gateway/worker"
 )
 
 // migrations are the tables of every room.
@@ -32,7 +33,7 @@ func migrations() (all []store.Migration) {
 		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(),
 		nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(),
 		provider.Migrations(), signin.Migrations(), bus.Migrations(), knowledge.Migrations(), turn.Migrations(), job.Migrations(),
-		governance.Migrations(), events.Migrations(), admin.Migrations(), generation.Migrations(),
+		governance.Migrations(), events.Migrations(), admin.Migrations(), generation.Migrations(), worker.Migrations(),
 	} {
 		all = append(all, room...)
 	}

@@ -21,7 +21,7 @@ import (
 // openBus reads who is in. Nothing of NATS starts with it.
 func (g *Gateway) openBus(ctx context.Context) (err error) {
 	g.Bus, err = bus.New(ctx, bus.Options{
-		Store: g.Store, Site: g.site.ID(), Record: g.recordBy, Listen: g.opts.Bus, Advertise: g.busAddrs, Certificate: g.busCertificate,
+		Store: g.Store, Site: g.site.ID(), Record: g.recordBy, Listen: g.opts.Bus, Advertise: g.reachable, Certificate: g.busCertificate,
 		URL: g.opts.NATS, TLS: g.opts.NATSTLS, Dir: g.opts.Dir, Approved: g.Providers.ApprovedHash, Interchangeable: g.Providers.Interchangeable,
 		Attached: g.Providers.Attach, Free: g.Providers.Free, Changed: g.Nodes.Nudge, Now: g.opts.Clock, Log: g.log,
 	})
@@ -44,8 +44,8 @@ func (g *Gateway) busCertificate() (tls.Certificate, string, error) {
 	return pair, hex.EncodeToString(sum[:]), err
 }
 
-// busAddrs are the addresses that a satellite's paste carries.
-func (g *Gateway) busAddrs(listening string) []string {
+// reachable are the addresses that a paste carries of what listens there.
+func (g *Gateway) reachable(listening string) []string {
 	host, port, err := net.SplitHostPort(listening)
 	if err != nil {
 		return []string{listening}

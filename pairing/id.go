@@ -15,7 +15,7 @@ import (
 //
 //	n  4f7k2m9qxw3dz8tc  h5
 //	|  body              check digits
-//	kind: s site, g gateway, n node, i invite, t satellite
+//	kind: s site, g gateway, n node, i invite, t satellite, w worker
 //
 // The digits are Crockford's (no i, l, o, u). The check digits are the two
 // power sums Σ cₖαᵏ and Σ cₖα²ᵏ over GF(32), with which every single wrong digit
@@ -31,6 +31,7 @@ const (
 	kindNode    = 'n'
 	kindInvite  = 'i'
 	kindTool    = 't' // a satellite: what it is for
+	kindWorker  = 'w'
 
 	siteBytes  = 20 // 160 bits: a hash that someone might try to meet
 	nodeBytes  = 10

@@ -150,6 +150,13 @@ var sayings = map[capabilities.ActionKey]func(a capabilities.Action) []any{
 		return []any{Here("worker", "--offline"), ", or the same with a model's name and endpoint, starts one."}
 	},
 
+	capabilities.ActionListWorkers: listed(Here("worker", "list"), "lists those there are."),
+	capabilities.ActionAddWorker: func(a capabilities.Action) []any {
+		return []any{
+			There("worker", "add", or(a.Name, "NAME")), " at the gateway prints a code, and ", There("worker", "join"), " on its machine takes it.",
+		}
+	},
+
 	capabilities.ActionPairNode: func(capabilities.Action) []any {
 		return []any{Here("pair"), " prints a code, and ", There("node", "join"), " on the device takes it."}
 	},

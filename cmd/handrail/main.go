@@ -112,7 +112,8 @@ func newRootCmd() *cobra.Command {
 		}
 	}
 	add(groupRun, newUpCmd(), newGatewayCmd(), newNodeCmd())
-	add(groupUse, invoke.NewCallCmd(), workers.NewRunCmd(), workers.NewChatCmd(), workers.NewWorkerCmd(), tools.NewToolsCmd(),
+	add(groupUse, invoke.NewCallCmd(), workers.NewRunCmd(), workers.NewChatCmd(),
+		roster.WithRoster(workers.NewWorkerCmd(programVersion())), tools.NewToolsCmd(),
 		tools.NewSkillsCmd(), newMCPCmd(), newConnectCmd(), trial.NewSuiteCmd(trialHost()), trial.NewCICmd(trialHost()))
 	add(groupManage, roster.NewPairCmd(), roster.NewNodesCmd(), lane.NewLaneCmd(), access.NewTokenCmd(), access.NewUserCmd(),
 		access.NewLoginCmd(), access.NewSecretCmd(), provider.NewProviderCmd(),

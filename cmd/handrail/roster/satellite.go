@@ -1,22 +1,27 @@
 package roster
 
 import (
-	"bufio"
-	"context"
+	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
+
+var satelliteKind = kind{
+	what: "satellite", of: "service", add: capabilities.ActionAddSatellite,
+	join: func(name string) []string { return []string{"satellite", "join", name} },
+	then: func(said io.Writer, n *newcomer) {
+		fmt.Fprintf(said, "Once it runs, look at its tools: handrail provider approve %s\n", terminal.Plain(n.Service))
+	},
+}
 
 // NewSatelliteCmd has, beside what a gateway is asked for, what runs on the machine of a satellite.
 func NewSatelliteCmd(own ...*cobra.Command) *cobra.Command {
@@ -30,9 +35,11 @@ func NewSatelliteCmd(own ...*cobra.Command) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(own...)
-	cmd.AddCommand(newSatelliteAddCmd(), newSatelliteListCmd(), newSatelliteShowCmd(),
-		newSatelliteDecideCmd("approve", "Let in a satellite that waits"), newSatelliteDecideCmd("deny", "Turn away a satellite that waits"),
-		newSatelliteDecideCmd("revoke", "Put a satellite out: its connection ends at once and it stays out"), newSatelliteKeysCmd())
+	cmd.AddCommand(newSatelliteAddCmd(), newSatelliteListCmd(), satelliteKind.shows(showSatellite),
+		satelliteKind.decides("approve", "Let in a satellite that waits", showSatellite),
+		satelliteKind.decides("deny", "Turn away a satellite that waits", showSatellite),
+		satelliteKind.decides("revoke", "Put a satellite out: its connection ends at once and it stays out", showSatellite),
+		newSatelliteKeysCmd())
 	return cmd
 }
 
@@ -44,139 +51,11 @@ func newSatelliteAddCmd() *cobra.Command {
 			"the satellite's machine. Then shows who joined and asks once whether to let it in. The first one starts the bus.",
 		Args: cobra.ExactArgs(1),
 	}
-	yes := cmd.Flags().Bool("yes", false, "let in whoever proves the code, without asking")
-	noWait := cmd.Flags().Bool("no-wait", false, "print the code and end")
-	ttl := cmd.Flags().Duration("ttl", 10*time.Minute, "how long the code is valid")
+	flags := addInviteFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if *ttl < time.Second {
-			return terminal.TooShort("--ttl")
-		}
-		c, err := remote.Find(cmd)
-		if err != nil {
-			return err
-		}
-		before, err := satellitesOf(cmd.Context(), c)
-		if err != nil {
-			return err
-		}
-		var i api.InvitedSatellite
-		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("satellites"),
-			api.InviteSatellite{Service: args[0], AutoApprove: *yes, TTLS: int(ttl.Seconds())}, &i); err != nil {
-			return err
-		}
-		out, said := cmd.OutOrStdout(), cmd.OutOrStdout()
-		if terminal.FlagsOf(cmd).JSON {
-			if err := terminal.PrintJSON(out,
-				map[string]any{"event": "paste", "service": i.Service, "paste": i.Paste, "expires_at": i.Expires}); err != nil {
-				return err
-			}
-		} else {
-			if !terminal.Interactive(out) { // a file or a pipe is to hold what 'handrail satellite join' takes
-				said = cmd.ErrOrStderr()
-			}
-			fmt.Fprintf(said, "On the satellite's machine, run 'handrail satellite join %s' and enter this code (valid until %s):\n\n",
-				terminal.Plain(args[0]), i.Expires.Local().Format(terminal.Clock))
-			fmt.Fprintln(out, terminal.Plain(i.Paste))
-			fmt.Fprintln(said)
-		}
-		if *noWait {
-			return nil
-		}
-		return awaitSatellite(cmd, c, said, i, before)
+		return satelliteKind.invite(cmd, flags, api.InviteSatellite{Service: args[0], AutoApprove: *flags.yes, TTLS: int(flags.ttl.Seconds())})
 	}
 	return cmd
-}
-
-// awaitSatellite shows who came with a code, and settles whether it is let in.
-func awaitSatellite(cmd *cobra.Command, c *remote.Gateway, said io.Writer, i api.InvitedSatellite,
-	before map[capabilities.NodeID]api.Satellite) error {
-	ctx := cmd.Context()
-	stop := terminal.ShowWaiting(cmd, "waiting for the satellite")
-	defer func() { stop() }()
-	tick := time.NewTicker(300 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-		now, err := satellitesOf(ctx, c)
-		if err != nil {
-			return err
-		}
-		for id, s := range now {
-			if _, old := before[id]; old || s.Service != i.Service {
-				continue
-			}
-			stop()
-			return meetSatellite(cmd, c, said, &s)
-		}
-		if time.Now().After(i.Expires) {
-			return capabilities.Errorf(capabilities.CodePasteExpired, "nobody used the code in its time").
-				WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: i.Service}, "")
-		}
-	}
-}
-
-func meetSatellite(cmd *cobra.Command, c *remote.Gateway, said io.Writer, s *api.Satellite) error {
-	asJSON := terminal.FlagsOf(cmd).JSON
-	if asJSON {
-		if err := terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"event": "joined", "satellite": s}); err != nil {
-			return err
-		}
-	} else {
-		fmt.Fprintf(said, "Joined: %s\n  service   %s\n  host      %s\n  platform  %s\n  key       %s\n", terminal.Plain(string(s.ID)),
-			terminal.Plain(s.Service), terminal.Plain(s.Host), terminal.Plain(s.Platform), terminal.Plain(s.Key))
-	}
-	if s.State == "pending" {
-		p := admission{cmd: cmd, client: c, said: said, answers: bufio.NewReader(cmd.InOrStdin())}
-		answer, err := p.ask(cmd.Context(), "Compare the key with what the satellite shows. Let it in? [y/N] ")
-		if err == io.EOF {
-			return command.Advise(capabilities.Errorf(capabilities.CodePairingPending, "satellite %s waits for a decision", s.ID),
-				command.Here("satellite", "approve", string(s.ID)), " lets it in.")
-		}
-		if err != nil {
-			return err
-		}
-		action := "deny"
-		if answer = strings.ToLower(answer); answer == "y" || answer == "yes" {
-			action = "approve"
-		}
-		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("satellites", string(s.ID), action), api.DecideSatellite{}, s); err != nil {
-			return err
-		}
-	}
-	if asJSON {
-		if err := terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"event": s.State, "satellite_id": s.ID}); err != nil {
-			return err
-		}
-	} else {
-		fmt.Fprintf(said, "Satellite %s is %s.\n", terminal.Plain(string(s.ID)), terminal.Plain(s.State))
-		if s.State == "approved" {
-			fmt.Fprintf(said, "Once it runs, look at its tools: handrail provider approve %s\n", terminal.Plain(s.Service))
-		}
-	}
-	if s.State != "approved" {
-		return &terminal.ExitError{
-			Code: terminal.ExitDenied, Silent: true, Err: capabilities.Errorf(capabilities.CodePairingDenied, "satellite %s is %s", s.ID, s.State),
-		}
-	}
-	return nil
-}
-
-func satellitesOf(ctx context.Context, c *remote.Gateway) (map[capabilities.NodeID]api.Satellite, error) {
-	var list struct {
-		Satellites []api.Satellite `json:"satellites"`
-	}
-	if err := c.Get(ctx, remote.Path("satellites"), &list); err != nil {
-		return nil, err
-	}
-	all := make(map[capabilities.NodeID]api.Satellite, len(list.Satellites))
-	for _, s := range list.Satellites {
-		all[s.ID] = s
-	}
-	return all, nil
 }
 
 func newSatelliteListCmd() *cobra.Command {
@@ -211,39 +90,12 @@ func newSatelliteListCmd() *cobra.Command {
 	}
 }
 
-func newSatelliteShowCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:   "show ID",
-		Short: "Show a satellite",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return onSatellite(cmd, http.MethodGet, remote.Path("satellites", args[0]), nil)
-		},
-	}
-}
-
-func newSatelliteDecideCmd(action, short string) *cobra.Command {
-	cmd := &cobra.Command{Use: action + " ID", Short: short, Args: cobra.ExactArgs(1)}
-	reason := cmd.Flags().String("reason", "", "why, for the record")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return onSatellite(cmd, http.MethodPost, remote.Path("satellites", args[0], action), api.DecideSatellite{Reason: *reason})
-	}
-	return cmd
-}
-
-func onSatellite(cmd *cobra.Command, method, at string, in any) error {
-	c, err := remote.Find(cmd)
+func showSatellite(cmd *cobra.Command, raw json.RawMessage) error {
+	all, err := remote.DecodeAll[api.Satellite]([]json.RawMessage{raw})
 	if err != nil {
 		return err
 	}
-	var s api.Satellite
-	if err := c.Ask(cmd.Context(), method, at, in, &s); err != nil {
-		return err
-	}
-	out := cmd.OutOrStdout()
-	if terminal.FlagsOf(cmd).JSON {
-		return terminal.PrintJSON(out, s)
-	}
+	s, out := &all[0], cmd.OutOrStdout()
 	fmt.Fprintf(out, "%s of %s: %s\n  host      %s (%s)\n  key       %s\n", terminal.Plain(string(s.ID)), terminal.Plain(s.Service),
 		terminal.Plain(s.State), terminal.Plain(s.Host), terminal.Plain(s.Platform), terminal.Plain(s.Key))
 	if s.Health != "" {

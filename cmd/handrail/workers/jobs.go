@@ -3,7 +3,6 @@ package workers
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -57,6 +56,7 @@ func newJobsAddCmd() *cobra.Command {
 	f.StringVar(&n.Schedule, "schedule", "", "do it again and again: minute, hour, day, month, weekday in UTC, or @daily and the like")
 	f.StringVar(&at, "at", "", "not before this time (RFC 3339)")
 	f.StringVar((*string)(&n.Lane), "lane", "", "the lane that its calls belong to; one job of a lane runs at a time (default: the token's)")
+	f.StringVar((*string)(&n.Principal), "principal", "", "whose worker does it; for admins (default: the worker of this data directory)")
 	f.StringVar(&n.Request, "request-id", "", "a name of yours; the same again is the same job")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		n.Text = strings.Join(args, " ")
@@ -67,7 +67,7 @@ func newJobsAddCmd() *cobra.Command {
 			}
 			n.Due = due
 		}
-		c, err := jobCaller(cmd)
+		c, err := callerFor(cmd, string(n.Principal))
 		if err != nil {
 			return err
 		}
@@ -85,9 +85,7 @@ func newJobsAddCmd() *cobra.Command {
 }
 
 // jobCaller is the worker's own way to the gateway.
-func jobCaller(cmd *cobra.Command) (*remote.Gateway, error) {
-	return remote.FindFor(cmd, os.Getenv("HANDRAIL_URL") == "" && os.Getenv("HANDRAIL_TOKEN") == "")
-}
+func jobCaller(cmd *cobra.Command) (*remote.Gateway, error) { return callerFor(cmd, "") }
 
 func newJobsShowCmd() *cobra.Command {
 	return &cobra.Command{

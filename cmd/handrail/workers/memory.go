@@ -35,8 +35,8 @@ func NewMemoryCmd() *cobra.Command {
 	return cmd
 }
 
-// memoryCaller is the worker's own way to the gateway, or an admin's to the memory of another.
-func memoryCaller(cmd *cobra.Command, whose string) (*remote.Gateway, error) {
+// callerFor is the worker's own way to the gateway, or an admin's to what is another's.
+func callerFor(cmd *cobra.Command, whose string) (*remote.Gateway, error) {
 	return remote.FindFor(cmd, whose == "" && os.Getenv("HANDRAIL_URL") == "" && os.Getenv("HANDRAIL_TOKEN") == "")
 }
 
@@ -45,7 +45,7 @@ func newMemoryListCmd(whose *string) *cobra.Command {
 		Use:   "list [WORDS]",
 		Short: "List what is remembered, the newest first, or what has these words",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := memoryCaller(cmd, *whose)
+			c, err := callerFor(cmd, *whose)
 			if err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ func newMemoryShowCmd(whose *string) *cobra.Command {
 		Short: "Show a fact with where it is from",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := memoryCaller(cmd, *whose)
+			c, err := callerFor(cmd, *whose)
 			if err != nil {
 				return err
 			}
@@ -113,7 +113,7 @@ func newMemoryEditCmd(whose *string) *cobra.Command {
 	}
 	agree := cmd.Flags().Bool("agree", false, "keep it although it is private")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := memoryCaller(cmd, *whose)
+		c, err := callerFor(cmd, *whose)
 		if err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func newMemoryForgetCmd(whose *string) *cobra.Command {
 		Short: "Forget a fact: it is overwritten on the disk",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := memoryCaller(cmd, *whose)
+			c, err := callerFor(cmd, *whose)
 			if err != nil {
 				return err
 			}
@@ -145,7 +145,7 @@ func newMemoryExportCmd(whose *string) *cobra.Command {
 		Short: "Write everything that is remembered, one JSON object a line",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := memoryCaller(cmd, *whose)
+			c, err := callerFor(cmd, *whose)
 			if err != nil {
 				return err
 			}

@@ -38,9 +38,10 @@ type runOptions struct {
 	told     func(worker.Event)
 	lane     string
 	model    modelOptions
-	pipeline string   // file
-	subAgent string   // does the tasks; empty: the worker itself
-	inside   *api.Job // of a sub-agent: its calls are made inside its parent's (S3-16)
+	gateway  *remote.Gateway // elsewhere, that this worker joined; nil: the one that is found
+	pipeline string          // file
+	subAgent string          // does the tasks; empty: the worker itself
+	inside   *api.Job        // of a sub-agent: its calls are made inside its parent's (S3-16)
 }
 
 // NewRunCmd returns the command that does one task and ends.
@@ -209,8 +210,10 @@ func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context
 		opts.Harness = delegate.Harness{Tool: capabilities.ToolID("tool.sub-agent." + o.subAgent)}
 	}
 	agent := os.Getenv("HANDRAIL_URL") == "" && os.Getenv("HANDRAIL_TOKEN") == ""
-	caller, err := remote.FindFor(cmd, agent)
-	if err != nil {
+	caller := o.gateway
+	if caller != nil {
+		agent = false
+	} else if caller, err = remote.FindFor(cmd, agent); err != nil {
 		return nil, err
 	}
 	if opts.Router, err = router.New(classifier); err != nil {

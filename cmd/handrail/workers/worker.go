@@ -32,7 +32,7 @@ const (
 )
 
 // NewWorkerCmd returns the command that does queued jobs.
-func NewWorkerCmd() *cobra.Command {
+func NewWorkerCmd(version string) *cobra.Command {
 	var o runOptions
 	var s jobService
 	cmd := &cobra.Command{
@@ -40,7 +40,8 @@ func NewWorkerCmd() *cobra.Command {
 		Short: "Do queued jobs, one after the other, as a service",
 		Long: "Takes the jobs of this data directory's agent ('handrail jobs add') as they fall due, and does each as 'handrail run' does a " +
 			"task, without a person:\n" +
-			"a call that needs one's word is skipped, unless --wait. A job whose worker died is done by the next one, and no call of it twice.",
+			"a call that needs one's word is skipped, unless --wait. A job whose worker died is done by the next one, and no call of it twice.\n" +
+			"On another machine than the gateway's it joins once ('handrail worker join'), and takes the jobs of its own principal.",
 		Example: "  handrail worker --offline\n  handrail worker --model qwen3:8b --endpoint http://127.0.0.1:11434/v1 --concurrency 2",
 		Args:    cobra.NoArgs,
 	}
@@ -48,8 +49,10 @@ func NewWorkerCmd() *cobra.Command {
 	f := cmd.Flags()
 	f.IntVar(&s.concurrency, "concurrency", 1, fmt.Sprintf("jobs at once, of different lanes, up to %d", maxWorkers))
 	f.StringVar(&s.name, "name", "", "this worker's name: a new one of the same name takes back its jobs at once (default: the host's name)")
+	f.StringVar(&s.at, "gateway", "",
+		"the gateway elsewhere that this machine joined: 'joined', or its address if that is another now (default: that of the data directory)")
 	f.BoolVar(&s.once, "once", false, "end when no job is due")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if s.concurrency < 1 || s.concurrency > maxWorkers {
 			return terminal.UsageError("--concurrency must be from 1 to %d", maxWorkers)
 		}
@@ -59,8 +62,16 @@ func NewWorkerCmd() *cobra.Command {
 		host, _ := os.Hostname()
 		s.name = cmp.Or(s.name, host, "worker")
 		s.cmd, s.opts = cmd, o
-		return s.run(cmd.Context())
+		if s.opts.gateway, err = elsewhere(cmd, s.at, "handrail "+version); err != nil {
+			return err
+		}
+		err = s.run(cmd.Context())
+		if s.opts.gateway != nil {
+			err = putOut(err)
+		}
+		return err
 	}
+	cmd.AddCommand(NewJoinCmd(version))
 	return cmd
 }
 
@@ -74,13 +85,17 @@ type jobService struct {
 	once        bool
 	under       capabilities.LaneID // only the tasks of sub-agents that were called there; empty: all jobs
 	quiet       bool
+	at          string // of a gateway elsewhere
+	version     string // of this program
 	print       sync.Mutex
 }
 
 func (s *jobService) run(ctx context.Context) error {
 	var err error
-	if s.gateway, err = jobCaller(s.cmd); err != nil {
-		return err
+	if s.gateway = s.opts.gateway; s.gateway == nil {
+		if s.gateway, err = jobCaller(s.cmd); err != nil {
+			return err
+		}
 	}
 	if !s.opts.offline { // a model that is named wrong is known before the first job
 		m, err := openModel(s.opts.model, nil)

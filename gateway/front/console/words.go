@@ -58,8 +58,8 @@ var byCommand = []capabilities.ActionKey{
 	capabilities.ActionListLanes, capabilities.ActionListArtifacts, capabilities.ActionListQuestions, capabilities.ActionStartNode,
 	capabilities.ActionExamineNode, capabilities.ActionAttachNode, capabilities.ActionExportLog, capabilities.ActionShowRules,
 	capabilities.ActionResumeNode, capabilities.ActionStopNode, capabilities.ActionNameHost, capabilities.ActionSignInView,
-	capabilities.ActionAddSatellite, capabilities.ActionRunSatellite, capabilities.ActionRunWorker, capabilities.ActionSetSecret,
-	capabilities.ActionNameGateway, capabilities.ActionServeHTTPS,
+	capabilities.ActionAddSatellite, capabilities.ActionRunSatellite, capabilities.ActionRunWorker, capabilities.ActionListWorkers,
+	capabilities.ActionAddWorker, capabilities.ActionSetSecret, capabilities.ActionNameGateway, capabilities.ActionServeHTTPS,
 }
 
 // wayOf returns how an action is done from the pages; zero for one that is not known.

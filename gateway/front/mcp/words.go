@@ -74,6 +74,8 @@ var tells = map[capabilities.ActionKey]string{
 	capabilities.ActionShowSatellite:   admin,
 	capabilities.ActionRevokeSatellite: admin,
 	capabilities.ActionRunWorker:       admin,
+	capabilities.ActionListWorkers:     admin,
+	capabilities.ActionAddWorker:       admin,
 	capabilities.ActionNameGateway:     admin,
 	capabilities.ActionServeHTTPS:      admin,
 }

@@ -124,6 +124,7 @@ type Options struct {
 	Turns      Turns            // default: none are kept
 	Jobs       Jobs             // default: none are kept
 	SubAgents  SubAgents        // default: there are none
+	Workers    Workers          // default: none come in from elsewhere
 	Memory     Memory           // default: nothing is remembered
 	Governance Governance       // default: no numbers are kept
 	NodeLogs   NodeLogs         // default: none is read

@@ -127,6 +127,35 @@ type SatelliteDecided struct {
 	Reason  string              `json:"reason"`
 }
 
+// WorkerInvited is the body of gateway.worker.invited.
+type WorkerInvited struct {
+	Name        string                   `json:"name"`
+	Principal   capabilities.PrincipalID `json:"principal"`
+	Invite      string                   `json:"invite"` // its public key
+	AutoApprove bool                     `json:"auto_approve"`
+	ExpiresAt   time.Time                `json:"expires_at"`
+}
+
+// WorkerJoined is the body of gateway.worker.joined: it used an invitation.
+type WorkerJoined struct {
+	ID        string                   `json:"worker"`
+	Name      string                   `json:"name"`
+	Principal capabilities.PrincipalID `json:"principal"`
+	Key       string                   `json:"key"`
+	State     string                   `json:"state"`
+	Host      string                   `json:"host"`
+	Platform  string                   `json:"platform"`
+	Invite    string                   `json:"invite"`
+}
+
+// WorkerDecided is the body of gateway.worker.decided.
+type WorkerDecided struct {
+	ID     string `json:"worker"`
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	Reason string `json:"reason"`
+}
+
 // Stop is the body of the packets of the gateway's stop switch.
 type Stop struct {
 	Epoch  uint64 `json:"epoch"`
