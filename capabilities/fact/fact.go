@@ -9,6 +9,8 @@ import (
 	"golang.org/x/text/runes"
 	"golang.org/x/text/transform"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // Sensitivity is how private a fact is (S2-40). The zero value is invalid.
@@ -40,7 +42,7 @@ func Judge(text string) Judgement {
 	if credential(text, plain) {
 		return Judgement{High, true}
 	}
-	if private.MatchString(plain) || contact.MatchString(text) || person(text) {
+	if private().MatchString(plain) || contact().MatchString(text) || person(text) {
 		j.Sensitivity = High
 	}
 	return j
@@ -120,25 +122,25 @@ var private = words(
 	"gefangnis", "criminal record",
 )
 
-func words(list ...string) *regexp.Regexp {
+func words(list ...string) func() *regexp.Regexp {
 	for i, w := range list {
 		w = strings.ReplaceAll(w, " * ", ` \S+ `)
 		list[i] = strings.ReplaceAll(w, "*", `[\pL'-]*`)
 	}
-	return regexp.MustCompile(`(?:^|[^\pL\d])(?:` + strings.Join(list, "|") + `)(?:$|[^\pL\d])`)
+	return capabilities.Pattern(`(?:^|[^\pL\d])(?:` + strings.Join(list, "|") + `)(?:$|[^\pL\d])`)
 }
 
 var (
 	// contact is how to reach a person: an e-mail address, or a number of a telephone.
-	contact = regexp.MustCompile(`[\w.+-]+@[\w-]+\.[\w.-]+|(?:\+|\b00)\d[\d ()/-]{6,}\d|\b0\d{2,4}[ /-]?\d{3}[\d -]{2,}\d\b`)
+	contact = capabilities.Pattern(`[\w.+-]+@[\w-]+\.[\w.-]+|(?:\+|\b00)\d[\d ()/-]{6,}\d|\b0\d{2,4}[ /-]?\d{3}[\d -]{2,}\d\b`)
 	// named is a name that does what people do; other words in capitals are things as often.
-	named = regexp.MustCompile(
+	named = capabilities.Pattern(
 		`(?:^|[^\pL])(\p{Lu}\p{Ll}+(?: \p{Lu}\p{Ll}+)?)(?:'s|’s)? (?:is (?:my|our|allergic|vegan|vegetarian|married|the (?:boss|one))|likes|loves|hates|prefers|drinks|eats|lives|works|wants|has (?:a|two|three) (?:cat|dog|kid|child)|mag|liebt|hasst|trinkt|isst|wohnt|arbeitet|ist (?:mein|meine|unser|unsere)|aime|deteste|déteste|préfère|prefere|habite|travaille|est (?:mon|ma|notre)|prefiere|odia|bebe|come|vive|trabaja|es (?:mi|nuestro|nuestra)|likes)(?:$|[^\pL])`)
 )
 
 // person reports whether a name does something in a text.
 func person(text string) bool {
-	for _, m := range named.FindAllStringSubmatch(text, -1) {
+	for _, m := range named().FindAllStringSubmatch(text, -1) {
 		switch m[1] {
 		case "I", "It", "This", "That", "He", "She", "They", "We", "You", "The", "Everyone", "Everybody", "Nobody", "Team", "Es", "Das", "Der",
 			"Die", "Er", "Sie", "Wir", "Il", "Elle", "On", "Ce", "El", "Ella", "Eso", "Esto", "Mein", "My", "Our":
@@ -150,16 +152,16 @@ func person(text string) bool {
 }
 
 var (
-	secretNamed = regexp.MustCompile(
+	secretNamed = capabilities.Pattern(
 		`(?:pass ?-?word|passwort|passwords|kennwort|mot de passe|mdp|contrasena|clave|passphrase|passcode|pass code|pin|pin code|puk|api[ -]?key|api[ -]?schlussel|access key|secret key|private key|schlussel der api|cle api|cle d'api|clave api|token|bearer|client secret|secret|recovery (?:code|phrase|key)|seed(?: phrase)?|wiederherstellungs\pL+|2fa|otp|cvv|cvc|security code|(?:door|gate|alarm|lock|safe|entry|garage)(?:'s)? (?:code|combination|pin)|(?:tur|alarm|safe|schloss|garagen)-?code|zahlenkombination|combination|code (?:de |d'|du |de la )?(?:porte|alarme|entree|coffre|immeuble|carte)|digicode|codigo (?:de )?(?:la |el |del )?(?:puerta|alarma|caja fuerte|portal|entrada|garaje)|credit card|kreditkarte\pL*|carte (?:bancaire|de credit)|tarjeta(?: de credito)?|login|zugangsdaten)` +
 			`[^.!?\n]{0,40}?(?:\bis\b|\bare\b|'s\b|\bist\b|\blautet\b|\bsind\b|\best\b|\bes\b|\bson\b|[:=])\s*(\S+)`)
-	secretShaped = regexp.MustCompile(
+	secretShaped = capabilities.Pattern(
 		`-----BEGIN|\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,}|\bgh[pousr]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{12,}|\bxox[abprs]-[\w-]{10,}|\bAKIA[A-Z0-9]{12,}|\bAIza[\w-]{20,}|\beyJ[\w-]{10,}\.|\bya29\.|://[^/\s:@]+:[^/\s@]+@`)
 	// access is a name and what goes with it, as "admin / x".
-	access = regexp.MustCompile(`(?:zugang|login|log-in|acces|acceso|credentials|access|konto|account)[^.!?\n]{0,40}\S+ ?/ ?\S*[\d!#$%&*]`)
-	iban   = regexp.MustCompile(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b`)
-	digits = regexp.MustCompile(`\b\d(?:[ -]?\d){12,18}\b`)
-	blob   = regexp.MustCompile(`[A-Za-z0-9+/_=-]{24,}`)
+	access = capabilities.Pattern(`(?:zugang|login|log-in|acces|acceso|credentials|access|konto|account)[^.!?\n]{0,40}\S+ ?/ ?\S*[\d!#$%&*]`)
+	iban   = capabilities.Pattern(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b`)
+	digits = capabilities.Pattern(`\b\d(?:[ -]?\d){12,18}\b`)
+	blob   = capabilities.Pattern(`[A-Za-z0-9+/_=-]{24,}`)
 	// talk is what follows a name of a secret without being one.
 	talk = map[string]bool{
 		"in": true, "kept": true, "stored": true, "on": true, "the": true, "a": true, "an": true, "not": true, "too": true, "always": true,
@@ -170,20 +172,20 @@ var (
 )
 
 func credential(text, plain string) bool {
-	if secretShaped.MatchString(text) || access.MatchString(plain) || iban.MatchString(text) {
+	if secretShaped().MatchString(text) || access().MatchString(plain) || iban().MatchString(text) {
 		return true
 	}
-	for _, m := range secretNamed.FindAllStringSubmatch(plain, -1) {
+	for _, m := range secretNamed().FindAllStringSubmatch(plain, -1) {
 		if !talk[strings.Trim(m[1], ".,;")] {
 			return true
 		}
 	}
-	for _, d := range digits.FindAllString(text, -1) {
+	for _, d := range digits().FindAllString(text, -1) {
 		if luhn(d) {
 			return true
 		}
 	}
-	for _, b := range blob.FindAllString(text, -1) {
+	for _, b := range blob().FindAllString(text, -1) {
 		if strings.ContainsAny(b, "0123456789") && strings.ContainsAny(b, "abcdefghijklmnopqrstuvwxyz") && !strings.Contains(b, "/") &&
 			entropy(b) > 3.6 {
 			return true

@@ -95,7 +95,7 @@ var rooms = []room{
 	{dir: "agent/worker/pipeline", may: []string{"agent/worker/gate", "agent/worker/intent", "capabilities", "capabilities/canonical", "capabilities/canonical/yaml"}, std: true,
 		why: "a pipeline is data: what carries it out is the engine"},
 	{dir: "agent/worker/router", may: []string{"agent/worker/intent", "agent/worker/named"}, why: "what says what a message wants knows no tool"},
-	{dir: "agent/worker/memory", may: []string{"capabilities/fact"}, std: true, why: "what finds wishes in a conversation keeps nothing"},
+	{dir: "agent/worker/memory", may: []string{"capabilities", "capabilities/fact"}, std: true, why: "what finds wishes in a conversation keeps nothing"},
 	{dir: "agent/worker/model", may: []string{"agent/worker", "agent/worker/intent", "agent/worker/router", "agent/worker/model/endpoint", "capabilities", "capabilities/address"}, std: true, tests: []string{"agent/worker/model/modeltest"},
 		why: "a harness has no way to a tool"},
 	{dir: "agent/worker/model/endpoint", may: []string{"capabilities", "capabilities/sse"}, why: "what sends requests knows neither turns nor tools"},

@@ -1,6 +1,10 @@
 package memory
 
-import "regexp"
+import (
+	"regexp"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
 
 // Words before a request: politeness, and what joins it to the sentence before.
 const (
@@ -46,8 +50,8 @@ var (
 	)
 	// The names of things to remember that stand after them.
 	pointed  = `(?:that(?: one)?|this|it|all (?:of )?that)(?: instead)?`
-	trailing = regexp.MustCompile(fillers + `(?:(?:that` + ap + `s worth remembering|worth remembering)|(?:remember|memori[sz]e|note|save|store|keep) ` + pointed + `(?: down)?(?: in mind| for (?:me|later|next time|the future)| in (?:your )?memory)?|präg(?:e)? dir das ein|dauerhaft merken|(?:das )?bitte merken|keep ` + pointed + ` in mind|bear ` + pointed + ` in mind|do(?: not|n` + ap + `t|nt) forget ` + pointed + `|make a (?:mental )?note(?: of ` + pointed + `)?|merke?(?: dir| es dir)? (?:das|dir das)|merk` + ap + `s dir|vergiss das (?:bitte )?nicht|behalte? das(?: bitte)?(?: im (?:kopf|hinterkopf))?|notiere? dir das|schreib dir das auf|denk (?:bitte )?(?:dran|daran)|(?:retiens|note|mémorise|garde)(?:-le|-la|-ça| ça| cela| bien ça)(?: en tête| en mémoire)?|souviens-t` + ap + `en|n` + ap + `oublie(?:z)? pas(?: ça| cela)?|ne l` + ap + `oublie pas|recuérdalo|recuerdalo|recuerda eso|acuérdate(?: de eso)?|no lo olvides|apúntalo|apuntalo|anótalo|guárdalo|tenlo en cuenta|tenlo presente)(?:,? (?:please|bitte|ok|okay|thanks|danke|merci|gracias|por favor|s` + ap + `il te pla[iî]t|stp))*[\s.!…]*(?:[,;–—-][^:]*)?$`)
-	ending   = regexp.MustCompile(
+	trailing = capabilities.Pattern(fillers + `(?:(?:that` + ap + `s worth remembering|worth remembering)|(?:remember|memori[sz]e|note|save|store|keep) ` + pointed + `(?: down)?(?: in mind| for (?:me|later|next time|the future)| in (?:your )?memory)?|präg(?:e)? dir das ein|dauerhaft merken|(?:das )?bitte merken|keep ` + pointed + ` in mind|bear ` + pointed + ` in mind|do(?: not|n` + ap + `t|nt) forget ` + pointed + `|make a (?:mental )?note(?: of ` + pointed + `)?|merke?(?: dir| es dir)? (?:das|dir das)|merk` + ap + `s dir|vergiss das (?:bitte )?nicht|behalte? das(?: bitte)?(?: im (?:kopf|hinterkopf))?|notiere? dir das|schreib dir das auf|denk (?:bitte )?(?:dran|daran)|(?:retiens|note|mémorise|garde)(?:-le|-la|-ça| ça| cela| bien ça)(?: en tête| en mémoire)?|souviens-t` + ap + `en|n` + ap + `oublie(?:z)? pas(?: ça| cela)?|ne l` + ap + `oublie pas|recuérdalo|recuerdalo|recuerda eso|acuérdate(?: de eso)?|no lo olvides|apúntalo|apuntalo|anótalo|guárdalo|tenlo en cuenta|tenlo presente)(?:,? (?:please|bitte|ok|okay|thanks|danke|merci|gracias|por favor|s` + ap + `il te pla[iî]t|stp))*[\s.!…]*(?:[,;–—-][^:]*)?$`)
+	ending   = capabilities.Pattern(
 		`^(.{6,}?)\s*[,;–—-]+\s*(?:so |and |please |bitte |und |also |et |y |por favor,? )*(?:(?:remember|memori[sz]e|note|keep) ` +
 			pointed + `(?: down)?(?: in mind| for (?:me|later|next time))?|do(?: not|n` + ap + `t|nt) forget ` + pointed +
 			`|remember it|präg(?:e)? dir das ein|merke? dir das|merk` + ap +
@@ -55,7 +59,7 @@ var (
 			`oublie pas|recuérdalo|recuerdalo|acuérdate|no lo olvides|apúntalo|tenlo en cuenta)(?:,? (?:please|bitte|ok|okay|thanks|danke|merci|gracias|por favor|s` +
 			ap + `il te pla[iî]t|stp))*[\s.!…]*$`)
 	// A request that was taken back.
-	withdrawn = regexp.MustCompile(
+	withdrawn = capabilities.Pattern(
 		`^[\s,.…–—-]*(?:(?:oh|ah|ach|hm+|actually|no|nein|non|ok|wait|sorry|eigentlich|en fait|de hecho|perdón|doch|bitte|please)[\s,.!…–—-]+)*(?:forget (?:it|that|about it|about that|what i (?:just )?said)|never ?mind|scratch that|don` +
 			ap +
 			`t (?:remember|save|store|keep) (?:that|it)|do not (?:remember|save|store|keep) (?:that|it)|no need to (?:remember|keep|save) (?:that|it)|ignore that|vergiss (?:es|das)(?: wieder)?|doch nicht|lass (?:es|das|mal)|(?:das )?(?:musst|brauchst) du dir nicht (?:zu )?merken|merk dir das (?:doch |lieber )?nicht|laisse tomber|oublie(?:-le| ça| cela)?|peu importe|ne (?:le )?retiens pas(?: ça)?|olvídalo|olvidalo|olvida eso|déjalo|dejalo|no importa|mejor no|no hace falta)[\s,.!…]*(?:again|please|bitte|s` +
@@ -63,40 +67,40 @@ var (
 			`il te pla[iî]t|por favor)?[\s.!…]*(?:[,;–—-].*)?$|^[\s,.…–—-]*(?:ha(?:ha)+|lol|jk|just kidding|kidding|only joking|scherz|quatsch|war nur spaß|spaß|je plaisante|je rigole|c` +
 			ap + `est une blague|es broma|era broma|jaja)\b`)
 	// A message that takes back what was kept before it says that in words of its own.
-	forgets = regexp.MustCompile(
+	forgets = capabilities.Pattern(
 		`forget|scratch|n'?\x00*t (?:remember|save|store|keep)|not (?:remember|save|store|keep)|vergiss|merk|oublie|olv[ií]da`)
 	// A wish to forget, and the words of it.
-	forget = regexp.MustCompile(fillers + `(?:(?:forget|unlearn)(?: (?:everything|all|what(?:ever)?)(?: (?:that )?(?:i|you)(?:` + ap +
+	forget = capabilities.Pattern(fillers + `(?:(?:forget|unlearn)(?: (?:everything|all|what(?:ever)?)(?: (?:that )?(?:i|you)(?:` + ap +
 		`ve)? (?:have )?(?:told|said|know|remember|stored|saved)(?: (?:to )?you)?)?)?(?: that| about)?|(?:delete|remove|erase|drop) (?:from (?:your )?memory|what you (?:know|remember)|the (?:fact|memory|note))(?: (?:that|about|of))?|vergiss(?: bitte)?(?: alles| was)?(?:,? was (?:ich|du)(?: dir)?)?(?:,? dass| über)?|lösche?(?: bitte)?(?: aus (?:deinem|dem) gedächtnis|,? was du)(?:,? dass| über)?|oublie(?: tout)?(?: ce que (?:je|tu)(?: t` +
 		ap +
 		`ai dit| sais)?)?(?: que| sur| de)?|efface de (?:ta )?mémoire(?: que)?|olvida(?:te de)?(?: todo)?(?: lo que (?:te dije|sabes))?(?: que| sobre| de)?|borra de (?:tu )?memoria(?: que)?)\s+(\S.*)$`)
 	// Words that are no fact: a story, a thing to do, a question.
-	unfit = regexp.MustCompile(
+	unfit = capabilities.Pattern(
 		`^(?:when\b|how\b|the (?:time|days) (?:when|we|i|you)\b|those\b|to \pL|me to\b|what\b|where\b|whether\b|who\b|why\b|if\b|back when\b|last (?:time|summer|year|christmas)\b|us\b|me\b|him\b|her\b|them\b|your (?:instructions|training|manners|rules)\b|als\b|wie\b|wann\b|was\b|wo\b|ob\b|(?:[^,]{0,60} )?zu \pL+en[\s.!]*$|[^,]{2,40} an(?:zu)?rufen|quand\b|comment\b|ce que\b|où\b|si\b|de \pL|d` +
 			ap + `\pL|cuando\b|cómo\b|qué\b|dónde\b|de \pL+r\b|comprar\b|llamar\b)|\bfor (?:the next|this) (?:minute|hour|moment)\b`)
 	// A clause that says to the agent what a fact is good for.
-	purpose = regexp.MustCompile(
+	purpose = capabilities.Pattern(
 		`(?i),\s*(?:so that (?:we|you|i)|so (?:you|please|don['’]t)|así (?:no|que no) me|ce sera|pour que tu|damit (?:du|ich|wir)|para que (?:no )?(?:me|tú|lo))\b.*$`)
 	// Politeness around a fact.
-	courtesy = regexp.MustCompile(
+	courtesy = capabilities.Pattern(
 		`(?i)^(?:please|bitte|por favor)[\s,]+|[\s,]+(?:please|pls|bitte|ok|okay|thanks|thank you|danke|merci|gracias|por favor|s['’]il te pla[iî]t|stp|will you|would you|🙏|😊|🙂|😉|👍)$`)
-	polite = regexp.MustCompile(
+	polite = capabilities.Pattern(
 		`\b(?:could you|can you|would you|will you|kannst du|könntest du|peux-tu|pourrais-tu|tu peux|puedes|podr[ií]as)\b`)
 	// A head that says in any words that what follows is to be remembered.
-	headed = regexp.MustCompile(`^([^:]{3,140}?):\s+`)
-	about  = regexp.MustCompile(`(?:^|[^\pL])(?:re?member|remeber|rember|memory|keep (?:for|in)|keep (?:this|it)|hold on to|note (?:to|for) (?:you|yourself)|so (?:that )?you (?:know|have)|rule of thumb|store|jot|write (?:this|it) down|for good|gedächtnis|erinnerung für dich|merk\pL*|präg\pL*|notiert?|vergessen|leg dir|ablegen|speicher\pL*|mémo|mémoire|retien\pL*|retenir|retenu|oublie\pL*|perds (?:\pL+ )?pas|vaut (?:pour tout|tout le temps)|graba esto|sepas|memoria|recuerdes?|olvid\pL*|guarda esto)(?:$|[^\pL])`)
-	told   = regexp.MustCompile(
+	headed = capabilities.Pattern(`^([^:]{3,140}?):\s+`)
+	about  = capabilities.Pattern(`(?:^|[^\pL])(?:re?member|remeber|rember|memory|keep (?:for|in)|keep (?:this|it)|hold on to|note (?:to|for) (?:you|yourself)|so (?:that )?you (?:know|have)|rule of thumb|store|jot|write (?:this|it) down|for good|gedächtnis|erinnerung für dich|merk\pL*|präg\pL*|notiert?|vergessen|leg dir|ablegen|speicher\pL*|mémo|mémoire|retien\pL*|retenir|retenu|oublie\pL*|perds (?:\pL+ )?pas|vaut (?:pour tout|tout le temps)|graba esto|sepas|memoria|recuerdes?|olvid\pL*|guarda esto)(?:$|[^\pL])`)
+	told   = capabilities.Pattern(
 		`(?:^|[^\pL])(?:says?|said|wrote|writes|told|reads?|page|file|document|list|email|mail|letter|ticket|remind\pL*|reminder|i remember|do you|did|i forgot|had|steht|schr(?:ei|ie)b\pL*|sagt\pL*|datei|seite|liste|erinnere mich|ich (?:habe|hatte|erinnere)|dit|écrit|page|fichier|liste|rappelle-moi|j'\x00*ai oublié|je me souviens|dice|pone|página|archivo|lista|correo|recuérdame|recuerdo|se me olvidó|olvidé|translate|übersetze|traduis|traduce|summari[sz]e|commit|reply|answer|antworte|song|film|movie|title)(?:$|[^\pL])`)
 	// A head whose facts are the sentences after it.
-	promise = regexp.MustCompile(fillers +
+	promise = capabilities.Pattern(fillers +
 		`(?:(?:remember|rember|memori[sz]e|note|keep in mind) )?(one|two|three|1|2|3|a few|some|eine|zwei|drei|un|une|deux|trois|una|dos|tres) (?:things?|facts?|rules?|sache|sachen|dinge|choses?|cosas?)(?:,? (?:to|for you to|you should|that you should|zum|à|que debes|para) ?(?:remember|rember|keep in mind|know|note|merken|retenir|recordar|recuerdes))?[^:?]{0,60}[.:]?\s*$`)
-	item    = regexp.MustCompile(`(?:^|[\s,;])\(?[1-9][.)]\s+`)
-	instead = regexp.MustCompile(`[^\pL](?:instead|stattdessen|plutôt|en su lugar|en vez de eso)[\s.!]*$`)
+	item    = capabilities.Pattern(`(?:^|[\s,;])\(?[1-9][.)]\s+`)
+	instead = capabilities.Pattern(`[^\pL](?:instead|stattdessen|plutôt|en su lugar|en vez de eso)[\s.!]*$`)
 )
 
-func compile(list ...string) (all []*regexp.Regexp) {
+func compile(list ...string) (all []func() *regexp.Regexp) {
 	for _, p := range list {
-		all = append(all, regexp.MustCompile(p))
+		all = append(all, capabilities.Pattern(p))
 	}
 	return all
 }

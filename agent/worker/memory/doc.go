@@ -5,5 +5,6 @@
 // said; words in quotation marks and code ask for nothing; a request that was withdrawn in the same
 // message is none; it is a pure function of the conversation.
 //
-// It must never import another package of the project but capabilities/fact, nor do I/O.
+// It must never import another package of the project but capabilities and capabilities/fact, nor
+// do I/O.
 package memory

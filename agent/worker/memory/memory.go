@@ -1,12 +1,12 @@
 package memory
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/fact"
 )
 
@@ -57,17 +57,17 @@ func wishes(message, before string) (list []Wish) {
 	for i := 0; i < len(said); i++ {
 		s := said[i]
 		switch at, lead := lead(s); {
-		case withdrawn.MatchString(s.plain):
+		case withdrawn().MatchString(s.plain):
 			if len(list) > 0 {
 				list = list[:len(list)-1]
-			} else if forgets.MatchString(s.plain) {
+			} else if forgets().MatchString(s.plain) {
 				list = append(list, Wish{Forget: true})
 			}
-		case forget.MatchString(s.plain) && !s.asks:
-			if text := tidy(s.from(forget.FindStringSubmatchIndex(s.plain)[2])); text != "" {
+		case forget().MatchString(s.plain) && !s.asks:
+			if text := tidy(s.from(forget().FindStringSubmatchIndex(s.plain)[2])); text != "" {
 				list = append(list, Wish{Text: text, Forget: true})
 			}
-		case trailing.MatchString(s.plain) && (!lead || len(strings.Fields(tidy(s.from(at)))) < 3):
+		case trailing().MatchString(s.plain) && (!lead || len(strings.Fields(tidy(s.from(at)))) < 3):
 			earlier := sentences(before)
 			if i > 0 {
 				earlier = said[:i]
@@ -82,20 +82,20 @@ func wishes(message, before string) (list []Wish) {
 					}
 				}
 			}
-		case !lead && ending.MatchString(s.plain):
-			end := ending.FindStringSubmatchIndex(s.plain)[3]
+		case !lead && ending().MatchString(s.plain):
+			end := ending().FindStringSubmatchIndex(s.plain)[3]
 			list = append(list, stated(sentence{text: s.text[:end], plain: s.plain[:end]}, s)...)
-		case lead && !promise.MatchString(s.plain):
+		case lead && !promise().MatchString(s.plain):
 			told := strings.Contains(s.plain[:at], ":")
-			if list = append(list, listed(sentence{s.from(at), s.plain[at:], s.asks && !polite.MatchString(s.plain)},
+			if list = append(list, listed(sentence{s.from(at), s.plain[at:], s.asks && !polite().MatchString(s.plain)},
 				told)...); tidy(s.from(at)) == "" && i+1 < len(said) {
 				i++
 				list = append(list, listed(said[i], true)...)
 			}
-		case promise.MatchString(s.plain):
+		case promise().MatchString(s.plain):
 			n := map[string]int{
 				"two": 2, "2": 2, "zwei": 2, "deux": 2, "dos": 2, "three": 3, "3": 3, "drei": 3, "trois": 3, "tres": 3,
-			}[promise.FindStringSubmatch(s.plain)[1]]
+			}[promise().FindStringSubmatch(s.plain)[1]]
 			for range max(1, n) {
 				if i+1 < len(said) {
 					i++
@@ -109,7 +109,7 @@ func wishes(message, before string) (list []Wish) {
 
 // stated is a sentence that the request after it points at.
 func stated(s, request sentence) (list []Wish) {
-	if at, ok := lead(s); ok && headed.MatchString(s.plain) {
+	if at, ok := lead(s); ok && headed().MatchString(s.plain) {
 		s = sentence{s.from(at), s.plain[at:], s.asks}
 	} else if ok {
 		return nil // it was read by itself
@@ -118,7 +118,7 @@ func stated(s, request sentence) (list []Wish) {
 	if !fit(s, text, true) {
 		return nil
 	}
-	if instead.MatchString(request.plain) {
+	if instead().MatchString(request.plain) {
 		list = append(list, Wish{Forget: true})
 	}
 	return append(list, Wish{Text: text})
@@ -127,7 +127,7 @@ func stated(s, request sentence) (list []Wish) {
 // listed returns the fact of a sentence, or each of those that it numbers; told says that it stands
 // after a colon or by itself.
 func listed(s sentence, told bool) (list []Wish) {
-	starts := item.FindAllStringIndex(s.plain, -1)
+	starts := item().FindAllStringIndex(s.plain, -1)
 	if len(starts) < 2 {
 		starts = [][]int{{0, 0}}
 	}
@@ -147,12 +147,12 @@ func listed(s sentence, told bool) (list []Wish) {
 // lead returns where the fact begins in a sentence that asks to remember one.
 func lead(s sentence) (at int, ok bool) {
 	for _, p := range leads {
-		if m := p.FindStringIndex(s.plain); m != nil {
+		if m := p().FindStringIndex(s.plain); m != nil {
 			return m[1], true
 		}
 	}
-	if m := headed.FindStringSubmatchIndex(s.plain); m != nil {
-		if head := s.plain[m[2]:m[3]]; about.MatchString(head) && !told.MatchString(head) {
+	if m := headed().FindStringSubmatchIndex(s.plain); m != nil {
+		if head := s.plain[m[2]:m[3]]; about().MatchString(head) && !told().MatchString(head) {
 			return m[1], true
 		}
 	}
@@ -165,7 +165,7 @@ func fit(s sentence, text string, told bool) bool {
 	if s.asks || text == "" || len(text) > fact.MaxText || len(strings.Fields(text)) < 2 {
 		return false
 	}
-	return told || !unfit.MatchString(strings.TrimSpace(s.plain))
+	return told || !unfit().MatchString(strings.TrimSpace(s.plain))
 }
 
 // tidy returns a fact without the marks and the politeness around it.
@@ -173,7 +173,7 @@ func tidy(text string) string {
 	text = strings.TrimSpace(text)
 	for {
 		t := strings.TrimRight(strings.TrimLeft(text, " ,:;–—-"), " .!,;–—-")
-		t = strings.TrimSpace(purpose.ReplaceAllString(courtesy.ReplaceAllString(t, ""), ""))
+		t = strings.TrimSpace(purpose().ReplaceAllString(courtesy().ReplaceAllString(t, ""), ""))
 		if t == text {
 			return text
 		}
@@ -219,7 +219,7 @@ func sentences(message string) (list []sentence) {
 	return list
 }
 
-var quoted = regexp.MustCompile(
+var quoted = capabilities.Pattern(
 	"```[\\s\\S]*?```|`[^`\\n]*`|\"[^\"\\n]*\"|“[^”\\n]*”|„[^“”\\n]*[“”]|«[^»\\n]*»|‘[^’\\n]*’|<[^<>\\n]*>|https?://\\S+")
 
 // mask returns a text in lower case whose quotations are dots of the same length, so that an offset
@@ -241,7 +241,7 @@ func mask(text string) string {
 		}
 		i += n
 	}
-	for _, m := range quoted.FindAllStringIndex(text, -1) {
+	for _, m := range quoted().FindAllStringIndex(text, -1) {
 		for i := m[0]; i < m[1]; i++ {
 			out[i] = '\x01'
 		}

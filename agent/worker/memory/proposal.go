@@ -1,15 +1,15 @@
 package memory
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/fact"
 )
 
 // proposal is a question of an agent whether it should remember something.
-var proposal = regexp.MustCompile(`(?:` +
+var proposal = capabilities.Pattern(`(?:` +
 	`(?:should|shall|may|can|could) i (?:remember|keep in mind|note|save|store)|(?:do|would) you (?:want|like) me to (?:remember|keep in mind|note|save|store)|` +
 	`soll(?:te)? ich (?:mir )?(?:merken|notieren|behalten)|(?:möchtest|willst) du,? dass ich mir (?:merke|notiere)|` +
 	`dois-je (?:retenir|noter|me souvenir)|veux-tu que je (?:retienne|note)|` +
@@ -17,7 +17,7 @@ var proposal = regexp.MustCompile(`(?:` +
 	`)(?:,? (?:that|dass|daß|que|bien que))?\b`)
 
 // aWord is one word of a text.
-var aWord = regexp.MustCompile(`[\pL\pN]{2,}`)
+var aWord = capabilities.Pattern(`[\pL\pN]{2,}`)
 
 // beside are words that an agent's question has where a person's statement has others.
 var beside = map[string]bool{
@@ -44,7 +44,7 @@ func Proposed(lines []Line) string {
 		if !s.asks {
 			continue
 		}
-		at := proposal.FindStringIndex(s.plain)
+		at := proposal().FindStringIndex(s.plain)
 		if at == nil {
 			continue
 		}
@@ -70,7 +70,7 @@ func Proposed(lines []Line) string {
 
 // saying returns the words of a text that say something.
 func saying(plain string) (words []string) {
-	for _, w := range aWord.FindAllString(plain, -1) {
+	for _, w := range aWord().FindAllString(plain, -1) {
 		if !beside[w] {
 			words = append(words, w)
 		}
@@ -80,7 +80,7 @@ func saying(plain string) (words []string) {
 
 // holds reports whether a text has all the words, in any form: "liebst" is "liebe".
 func holds(plain string, words []string) bool {
-	have := aWord.FindAllString(strings.ToLower(plain), -1)
+	have := aWord().FindAllString(strings.ToLower(plain), -1)
 	for _, w := range words {
 		if !slices.ContainsFunc(have, func(h string) bool { return sameWord(w, h) }) {
 			return false
