@@ -56,7 +56,7 @@ test: ## install what the tests need and run them, but for those at length; fuzz
 	@.ci/setup test
 	$(RERUN) -skip $(AT_LENGTH) -- $(or $(PACKAGES),$$(.ci/packages all))
 
-test-long: ## the tests at length of browsers and desktops, and those of the measurements, which start many programs to compare
+test-long: ## the tests at length, and those of the measurements, which start many programs to compare
 	@.ci/setup test
 	$(RERUN) -run $(AT_LENGTH) -- $$(.ci/packages length)
 	$(RERUN) -- $$(.ci/packages long)
@@ -67,9 +67,9 @@ test-long: ## the tests at length of browsers and desktops, and those of the mea
 UNWATCHED = $(patsubst %,-gcflags=%=-race=false,$(addprefix modernc.org/,libquickjs sqlite/lib libc/... memory) \
 	github.com/tetratelabs/wazero/...)
 
-test-race: ## all tests of packages with goroutines, those at length too, by the race detector; not of those that drive browsers or desktops
+test-race: ## packages with goroutines by the race detector, but for tests at length (LENGTH=1: those alone); not those that drive browsers or desktops
 	@.ci/setup test
-	CGO_ENABLED=1 $(RERUN) -race $(UNWATCHED) -- $$(.ci/packages race)
+	CGO_ENABLED=1 $(RERUN) -race $(UNWATCHED) $(if $(LENGTH),-run,-skip) $(AT_LENGTH) -- $$(.ci/packages race)
 
 check: format lint arch ## format, vet, import rules and fast tests, in under two minutes
 	go test -short -skip $(AT_LENGTH) ./...

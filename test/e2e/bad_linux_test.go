@@ -16,7 +16,10 @@ func TestProvidersThatAnswerBadly(t *testing.T) {
 }
 
 // Every kind of provider has every kind of answer that it can have.
-func TestProvidersThatAnswerBadlyAtLength(t *testing.T) { providersAnswerBadly(t) }
+func TestProvidersThatAnswerBadlyAtLength(t *testing.T) {
+	t.Parallel()
+	providersAnswerBadly(t)
+}
 
 // providersAnswerBadly tries the cases of those names; none: all.
 func providersAnswerBadly(t *testing.T, only ...string) {

@@ -19,7 +19,10 @@ import (
 // in the end, and none of its calls was carried out twice.
 func TestJobsAreDoneOnce(t *testing.T) { jobsAreDoneOnce(t, 6) }
 
-func TestJobsAreDoneOnceAtLength(t *testing.T) { jobsAreDoneOnce(t, 200) }
+func TestJobsAreDoneOnceAtLength(t *testing.T) {
+	t.Parallel()
+	jobsAreDoneOnce(t, 200)
+}
 
 func jobsAreDoneOnce(t *testing.T, kills int) {
 	w := newWorked(t)

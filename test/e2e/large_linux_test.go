@@ -29,7 +29,10 @@ func many(tools int) string {
 func TestThousandsOfToolsAreApproved(t *testing.T) { toolsAreApproved(t, 2) }
 
 // Eight of them are ten thousand tools.
-func TestThousandsOfToolsAreApprovedAtLength(t *testing.T) { toolsAreApproved(t, 8) }
+func TestThousandsOfToolsAreApprovedAtLength(t *testing.T) {
+	t.Parallel()
+	toolsAreApproved(t, 8)
+}
 
 // toolsAreApproved has three servers on a node.
 func toolsAreApproved(t *testing.T, servers int) {

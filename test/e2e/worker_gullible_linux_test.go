@@ -31,7 +31,10 @@ import (
 func TestAGullibleModelDoesNothingGoverned(t *testing.T) { obeysAll(t, 50) }
 
 // TestAGullibleModelDoesNothingGovernedAtLength is that at length.
-func TestAGullibleModelDoesNothingGovernedAtLength(t *testing.T) { obeysAll(t, 1000) }
+func TestAGullibleModelDoesNothingGovernedAtLength(t *testing.T) {
+	t.Parallel()
+	obeysAll(t, 1000)
+}
 
 // obeyOrder is how an instruction names a call in the tests' own words: all that is around it is
 // there for readers.
