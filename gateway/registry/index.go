@@ -205,13 +205,19 @@ func (m match) compare(other match) int {
 	return strings.Compare(string(m.d.Tool), string(other.d.Tool))
 }
 
-// summary is the words that some tool has, at most 32. A word that is known by a synonym alone
-// is left out, as any that a tool does not say itself: a password is no word of a tool.
+// summary is the words of an intent that some tool has, as they were said, at most 32. A word that
+// is known by a synonym alone is left out, as any that no tool says itself: a password is no word
+// of a tool.
 func (x *index) summary(intent []concept) string {
 	var known []string
 	for _, c := range intent {
-		if len(x.postings[c.word]) > 0 && len(known) < 32 {
-			known = append(known, c.word)
+		if len(x.postings[c.word]) == 0 {
+			continue
+		}
+		for _, said := range c.said {
+			if len(known) < 32 && !slices.Contains(known, said) {
+				known = append(known, said)
+			}
 		}
 	}
 	return strings.Join(known, " ")

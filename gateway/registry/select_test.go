@@ -127,6 +127,28 @@ func TestSelectNeedsTheLedger(t *testing.T) {
 	}
 }
 
+// S4-34: a selection has every field, each with what it is said to hold. The summary has the words
+// that were said, not what the index makes of them, and no word that is no tool's.
+func TestASelectionHasEveryField(t *testing.T) {
+	r := New(embedded(t), quiet())
+	args := json.RawMessage(`{"ref":"e1"}`)
+	sel, err := r.Select(t.Context(), &recorder{}, Intent{Text: "Please be clicking the buttons named swordfish in a browser", Args: args}, who, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, _ := r.Get("tool.browser.click")
+	if sel.IntentSummary != "clicking buttons named browser" {
+		t.Errorf("the summary is %q", sel.IntentSummary)
+	}
+	if sel.SelectedTool != d.Tool || sel.CandidateTools[0] != d.Tool || len(sel.CandidateTools) < 2 || string(sel.Args) != string(args) {
+		t.Errorf("%+v", sel)
+	}
+	if !strings.Contains(sel.WhySelected, "clicking") || sel.ExpectedSideEffects != d.SideEffects || sel.RollbackPlan != rollback(d) ||
+		sel.Confidence < 0.5 || sel.Confidence >= 1 {
+		t.Errorf("%+v", sel)
+	}
+}
+
 // S0-31, S0-34: neither the words of the intent that no tool knows nor arguments
 // beyond the allowlist reach a packet.
 func TestPacketsHoldNoSecrets(t *testing.T) {
