@@ -70,7 +70,9 @@ func TestAModuleByTheProgram(t *testing.T) {
 	if out, code := p.tries("", "call", "tool.words.upper", "--arg", "text=x"); code == 0 {
 		t.Errorf("called before it was approved: %s", out)
 	}
-	p.does("provider", "approve", "words", "--yes")
+	if out := p.does("provider", "approve", "words", "--yes"); strings.Contains(out, "not ready") {
+		t.Errorf("approved before its host offers it: %s", out)
+	}
 
 	call := func(tool string, args ...string) capabilities.Result {
 		t.Helper()

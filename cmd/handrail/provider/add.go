@@ -181,7 +181,11 @@ func approveAll(ctx context.Context, c *remote.Gateway, p api.Provider) (api.Pro
 		}
 	}
 	var out api.Provider
-	return out, c.Ask(ctx, http.MethodPost, remote.Path("providers", p.Name, "approve"), a, &out)
+	if err := c.Ask(ctx, http.MethodPost, remote.Path("providers", p.Name, "approve"), a, &out); err != nil {
+		return out, err
+	}
+	err := awaitOffer(ctx, c, &out)
+	return out, err
 }
 
 // hostNamed returns the node that is meant: the one that is named by ID or label, or the

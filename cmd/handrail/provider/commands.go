@@ -1,11 +1,13 @@
 package provider
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -143,9 +145,38 @@ func newApproveCmd() *cobra.Command {
 				return capabilities.Errorf(capabilities.CodeCancelled, "nothing was approved")
 			}
 		}
-		return ask(cmd, http.MethodPost, remote.Path("providers", args[0], "approve"), a)
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("providers", args[0], "approve"), a, &p); err != nil {
+			return err
+		}
+		if err := awaitOffer(cmd.Context(), c, &p); err != nil {
+			return err
+		}
+		return show(cmd, &p)
 	}
 	return cmd
+}
+
+// offerWait is how long a host may take to offer what was approved until that is told as it is.
+const offerWait = 5 * time.Second
+
+// awaitOffer waits until the host of an approved provider offers its tools, which takes it a
+// moment: whoever approves them calls one next.
+func awaitOffer(ctx context.Context, c *remote.Gateway, p *api.Provider) error {
+	again := time.NewTicker(offerWait / 50)
+	defer again.Stop()
+	for until := time.Now().Add(offerWait); !p.Ready && p.Reason == capabilities.ReasonNotAdvertised && time.Now().Before(until); {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-again.C:
+		}
+		var now api.Provider
+		if err := c.Ask(ctx, http.MethodGet, remote.Path("providers", p.Name), nil, &now); err != nil {
+			return err
+		}
+		*p = now
+	}
+	return nil
 }
 
 func newRemoveCmd() *cobra.Command {
