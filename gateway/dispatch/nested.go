@@ -41,6 +41,7 @@ type nest struct {
 	parent *policy.Sealed        // the envelope of the innermost
 	lane   capabilities.LaneID   // of the outermost, whose nodes are chosen by
 	spent  *atomic.Int64         // calls inside the outermost
+	ends   *ends                 // of the calls inside the innermost
 }
 
 // attaches returns the lane whose attached nodes count for a call in a lane.
@@ -137,17 +138,22 @@ type composition struct {
 	step  atomic.Uint32
 }
 
-// compose returns what makes the calls inside o.
-func (d *Dispatcher) compose(o *order) func(context.Context, registry.Nested) capabilities.Result {
+// compose returns what makes the calls inside o, until it is closed.
+func (d *Dispatcher) compose(o *order) *composition {
 	c := &composition{
 		d: d, o: o, began: time.Now(),
-		nest: &nest{above: []capabilities.ToolID{o.tool}, parent: o.sealed, lane: o.lane, spent: new(atomic.Int64)},
+		nest: &nest{
+			above: []capabilities.ToolID{o.tool}, parent: o.sealed, lane: o.lane, spent: new(atomic.Int64), ends: &ends{d: d, parent: o.id},
+		},
 	}
 	if up := o.req.inside; up != nil {
 		c.nest.above, c.nest.lane, c.nest.spent = append(slices.Clone(up.above), o.tool), up.lane, up.spent
 	}
-	return c.call
+	return c
 }
+
+// close makes durable how the calls ended.
+func (c *composition) close() { c.nest.ends.close() }
 
 // call makes one call, and returns when it has ended.
 func (c *composition) call(ctx context.Context, n registry.Nested) (result capabilities.Result) {
@@ -227,7 +233,7 @@ func (c *composition) admit(ctx context.Context, t *trail, r Request, n registry
 	if err != nil {
 		return nil, err
 	}
-	return d.commit(ctx, p, nil) // hop 7
+	return c.nest.ends.commit(ctx, p) // hop 7
 }
 
 // standing refuses the calls inside one that would not be allowed any more.

@@ -77,6 +77,7 @@ type openCall struct {
 	drift  events.Ended        // what drifted
 	runner func() drift.Runner // nil: of a call of an earlier process
 	again  execution.Key       // what its result may be used again for; zero: nothing
+	ends   *ends               // of the calls inside its parent; nil: it is inside none, or a step of a node
 }
 
 func (d *Dispatcher) openOf(c *committed) *openCall {
@@ -85,6 +86,9 @@ func (d *Dispatcher) openOf(c *committed) *openCall {
 	open.runner = func() drift.Runner { return o.runner(d.opts.Program) }
 	if key, keyed := o.repeatKey(); keyed && key.Request == "" && o.permit.Grant == "" {
 		open.again = key
+	}
+	if in := o.req.inside; in != nil {
+		open.ends = in.ends
 	}
 	return open
 }
@@ -111,6 +115,11 @@ func (d *Dispatcher) record(ctx context.Context, c *openCall, e opencalls.End) c
 	body.Masked = masked
 	body.EndedBy = d.endedBy(ctx, c.trail, r.Code)
 	last := c.draft(terminalKind(body.Status), body)
+	if c.waits(&r, f) {
+		c.ends.add(stepEnd{c, r, last})
+		d.frames.Keep(c.node, &r, time.Now())
+		return r
+	}
 	reserved := false
 	err := d.opts.Store.WriteTerminal(context.Background(), func(tx *store.Tx) error {
 		reserved = tx.Reserved()

@@ -92,7 +92,9 @@ func (d *Dispatcher) provide(ctx context.Context, o *order, progress func(capabi
 		Caller: registry.Context{Lane: o.lane, Principal: o.principal, Role: o.req.Role}, Call: o.id, Args: o.args.Canonical, Progress: progress,
 	}
 	if o.desc.Composes() {
-		work.Step = d.compose(o)
+		inside := d.compose(o)
+		defer inside.close()
+		work.Step = inside.call
 	}
 	out, err := p.Execute(ctx, work)
 	if err != nil {

@@ -11,10 +11,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
-	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/opencalls"
 	"github.com/handrail-dev/handrail/gateway/route"
-	"github.com/handrail-dev/handrail/gateway/store"
 )
 
 // A step of a running call is a call. Its node asks for it on the parent's stream; here it
@@ -22,14 +20,9 @@ import (
 // the parent. It is no request of its own: it has no request ID, no place among the running
 // calls and no caller but the parent's handler.
 
-const (
-	// stepMargin is what a call keeps of its time, while one of its steps waits for a
-	// person, to say that nobody answered.
-	stepMargin = 3 * time.Second
-	// endsWait is how long the end of a step waits for the next one's commit, which then
-	// takes it along.
-	endsWait = 20 * time.Millisecond
-)
+// stepMargin is what a call keeps of its time, while one of its steps waits for a person, to say
+// that nobody answered.
+const stepMargin = 3 * time.Second
 
 // steps are those of one call.
 type steps struct {
@@ -37,16 +30,12 @@ type steps struct {
 	parent *order
 	began  time.Time
 	cancel context.CancelCauseFunc // of the parent's order
-
-	writing sync.Mutex // of ends
+	ends   ends                    // not durable yet
 
 	mu    sync.Mutex
 	open  map[uint32]*step // durable, and not ended
 	taint []string         // what they have read, beside the lane's
-	ends  []stepEnd        // not durable yet
-	flush *time.Timer
-	off   bool // no end is taken any more
-	void  bool // a step did what is critical
+	void  bool             // a step did what is critical
 }
 
 // step is one of them under way, and what it holds.
@@ -57,19 +46,13 @@ type step struct {
 	call   *openCall // once it is committed
 }
 
-// stepEnd is how a step ended.
-type stepEnd struct {
-	c    *openCall
-	r    capabilities.Result
-	last ledger.Draft
-}
-
 // conduct orders a call that takes steps.
 func (d *Dispatcher) conduct(ctx context.Context, c *committed,
 	progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &steps{d: d, parent: c.Of(), began: time.Now(), cancel: cancel, open: map[uint32]*step{}}
+	s.ends.d, s.ends.parent = d, s.parent.id
 	t := d.ticket(c)
 	t.Steps = true
 	answer, blobs, err := d.opts.Nodes.Conduct(ctx, s.parent.node.ID, t, progress, s.order, s.ended)
@@ -251,13 +234,10 @@ func (s *steps) tainted() []string {
 // commit is hop 7: the step's request, decision and intent, with the ends of the steps
 // before it.
 func (s *steps) commit(ctx context.Context, p *permitted, one *step) (*committed, *capabilities.Error) {
-	ends := s.takeEnds()
-	c, err := s.d.commit(ctx, p, func(tx *store.Tx) error { return s.endIn(tx, ends) })
+	c, err := s.ends.commit(ctx, p)
 	if err != nil {
-		s.giveBack(ends)
 		return nil, err
 	}
-	s.told(ends)
 	one.call = s.d.openOf(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,82 +271,19 @@ func (s *steps) ended(m *wire.StepEnd) {
 	body := c.endBody(&r, &e)
 	one.held.release()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.void = s.void || r.Code == capabilities.CodeDriftCritical
-	s.ends = append(s.ends, stepEnd{c, r, c.draft(terminalKind(body.Status), body)})
-	if s.flush == nil && !s.off {
-		s.flush = time.AfterFunc(endsWait, s.writeEnds)
-	}
-}
-
-func (s *steps) takeEnds() []stepEnd {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ends := s.ends
-	s.ends = nil
-	if s.flush != nil {
-		s.flush.Stop()
-		s.flush = nil
-	}
-	return ends
-}
-
-func (s *steps) giveBack(ends []stepEnd) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ends = append(ends, s.ends...)
-	if len(s.ends) > 0 && s.flush == nil && !s.off {
-		s.flush = time.AfterFunc(endsWait, s.writeEnds)
-	}
-}
-
-func (s *steps) endIn(tx *store.Tx, ends []stepEnd) error {
-	for i := range ends {
-		f := opencalls.FateEnded // no retry asks for a step
-		if ends[i].r.Code == capabilities.CodeUnknownOutcome {
-			f = opencalls.FateUnknown
-		}
-		if err := s.d.endIn(tx, ends[i].c, opencalls.Open, ends[i].last, &ends[i].r, f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *steps) told(ends []stepEnd) {
-	for i := range ends {
-		s.d.finished(ends[i].c.trail, &ends[i].r)
-	}
-}
-
-// writeEnds makes durable what no commit has taken along. An end that cannot be written stays open:
-// the node's journal tells it when the store works again.
-func (s *steps) writeEnds() {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	ends := s.takeEnds()
-	if len(ends) == 0 {
-		return
-	}
-	err := s.d.opts.Store.WriteTerminal(context.Background(), func(tx *store.Tx) error { return s.endIn(tx, ends) })
-	if err != nil {
-		s.d.opts.Log.Error("tools.dispatch.unrecorded", "hop", capabilities.HopRecord, "call", s.parent.id, "steps", len(ends), "err", err)
-		for i := range ends {
-			s.d.open.Watch(ends[i].c.row)
-		}
-	}
-	s.told(ends)
+	s.mu.Unlock()
+	s.ends.add(stepEnd{c, r, c.draft(terminalKind(body.Status), body)})
 }
 
 // close records what is known when the parent has ended, and has the node's journal tell of
 // the steps that it said nothing of.
 func (s *steps) close() {
 	s.mu.Lock()
-	s.off = true
 	open := s.open
 	s.open = nil
 	s.mu.Unlock()
-	s.writeEnds()
+	s.ends.close()
 	for _, one := range open {
 		one.held.release()
 		s.settle(one.call)

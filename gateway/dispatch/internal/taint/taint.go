@@ -74,6 +74,13 @@ func (t *Book) Of(in capabilities.LaneID, who capabilities.PrincipalID) []string
 	return reader
 }
 
+// Has reports whether both a lane and a principal are tainted by a family already.
+func (t *Book) Has(in capabilities.LaneID, who capabilities.PrincipalID, family string) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Contains(t.lanes[in], family) && slices.Contains(t.readers[who], family)
+}
+
 // Load reads what an earlier process knew.
 func (t *Book) Load(ctx context.Context, db *sql.DB) error {
 	rows, err := db.QueryContext(ctx,
