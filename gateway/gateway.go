@@ -44,6 +44,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/live"
 	"github.com/handrail-dev/handrail/gateway/metrics"
 	"github.com/handrail-dev/handrail/gateway/nodes"
+	"github.com/handrail-dev/handrail/gateway/oauth"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/provider"
@@ -90,7 +91,10 @@ type Options struct {
 	// URL is by which address people and clients come in from elsewhere, such as
 	// "https://handrail.example"; its host is one of Hosts then. Default: where HTTP
 	// listens.
-	URL         string
+	URL string
+	// ClientHosts are hosts beside public ones where OAuth clients' documents may lie, as
+	// "host:port". Default: none.
+	ClientHosts []string
 	PolicyFiles rules.Files // what becomes of the policy folder's files at the start
 	// Prepare is called once the data directory is this process's alone, before its policy folder
 	// is read. No other gateway works with the secrets that it writes there. Default: nothing.
@@ -147,6 +151,7 @@ type Gateway struct {
 	Tasks      *task.Tasks
 	Providers  *provider.Book
 	SignIns    *signin.Book
+	Clients    *oauth.Server
 	Selector   *Selector
 	Knowledge  *knowledge.Facts
 	Turns      *turn.Turns
@@ -162,14 +167,16 @@ type Gateway struct {
 	Push       *push.Book
 	Front      *front.Server
 
-	hosts *hosts           // nodes and satellites
-	files *front.Artifacts // who may have which artifact
-	site  *pairing.Site
-	mcp   *mcp.Server
-	quic  net.Addr
-	cert  *front.Certificate // of HTTPS; nil: none
-	hooks []webhook.Hook     // who is told what waits for a person
-	heads chan nodeHead      // of nodes' logs, on their way into the ledger
+	hosts     *hosts           // nodes and satellites
+	files     *front.Artifacts // who may have which artifact
+	site      *pairing.Site
+	mcp       *mcp.Server
+	quic      net.Addr
+	cert      *front.Certificate // of HTTPS; nil: none
+	clientKey []byte             // makes what OAuth clients hold
+
+	hooks []webhook.Hook // who is told what waits for a person
+	heads chan nodeHead  // of nodes' logs, on their way into the ledger
 
 	generation generation.State
 	later      chan superseded // a node's proof of a later copy of the site
@@ -389,6 +396,9 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	if err := g.openPush(ctx); err != nil {
 		return err
 	}
+	if err := g.openClients(ctx); err != nil {
+		return err
+	}
 	if g.Front, err = g.newFront(); err != nil {
 		return err
 	}
@@ -461,6 +471,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	act.Go(func() error { return g.Lanes.Run(actCtx) })
 	act.Go(func() error { return g.Providers.Run(actCtx) })
 	act.Go(func() error { return g.SignIns.Run(actCtx) })
+	act.Go(func() error { return g.Clients.Run(actCtx) })
 	act.Go(func() error { return g.Live.Run(actCtx) })
 	act.Go(func() error { return g.keepHeads(actCtx) })
 	act.Go(func() error { return g.tell(actCtx) })

@@ -13,6 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/nodes"
+	"github.com/handrail-dev/handrail/gateway/oauth"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/provider"
@@ -34,6 +35,7 @@ func migrations() (all []store.Migration) {
 		nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(),
 		provider.Migrations(), signin.Migrations(), bus.Migrations(), knowledge.Migrations(), turn.Migrations(), job.Migrations(),
 		governance.Migrations(), events.Migrations(), admin.Migrations(), generation.Migrations(), worker.Migrations(),
+		oauth.Migrations(),
 	} {
 		all = append(all, room...)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/front/console"
 	"github.com/handrail-dev/handrail/gateway/front/rest"
 	"github.com/handrail-dev/handrail/gateway/passkey"
@@ -28,8 +29,9 @@ func (g *Gateway) mountREST() error {
 	}
 	api, err := rest.New(rest.Options{
 		Dispatcher: g.Dispatcher, Tools: g.Registry, Lanes: g.Lanes, Tokens: g.Tokens, Roster: g.Nodes,
-		Ledger: g.Ledger, Providers: g.Providers, SignIns: g.SignIns, Satellites: satellites{g}, Hosts: g.hosts.Snapshot, Selector: g.Selector,
-		Consent: g.Consent, Tasks: g.Tasks, Artifacts: g.files, Running: g.Dispatcher, Kept: g.Dispatcher, Drift: drifts{g.Drift, g},
+		Ledger: g.Ledger, Providers: g.Providers, SignIns: g.SignIns, Clients: g.Clients, Satellites: satellites{g}, Hosts: g.hosts.Snapshot,
+		Selector: g.Selector,
+		Consent:  g.Consent, Tasks: g.Tasks, Artifacts: g.files, Running: g.Dispatcher, Kept: g.Dispatcher, Drift: drifts{g.Drift, g},
 		Memory: g.Knowledge, Turns: g.Turns, Jobs: g.Jobs, SubAgents: g.SubAgents, Workers: g.Workers,
 		Governance: g.Governance, NodeLogs: g.opts.NodeLogs, Secrets: secrets{g.Secrets, g},
 		Passkeys: keys, Live: g.Live, Push: g.Push, Elsewhere: g.elsewhere, Sees: g.sees, Brake: brake{g}, Policy: g.Rulebook.Engine,
@@ -46,6 +48,9 @@ func (g *Gateway) mountREST() error {
 		return err
 	}
 	pages.Mount(g.Front)
+	for _, e := range g.Clients.Endpoints() {
+		g.Front.Handle(e.Pattern, front.Open, e.Handler)
+	}
 	return nil
 }
 

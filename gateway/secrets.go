@@ -56,6 +56,9 @@ func (g *Gateway) openSecrets(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	if g.clientKey, err = hkdf.Key(sha256.New, key, nil, "handrail oauth 1", sha256.Size); err != nil {
+		return err
+	}
 	return g.Secrets.Load(ctx)
 }
 

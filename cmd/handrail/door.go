@@ -18,6 +18,7 @@ type doorFlags struct {
 	cert, key, url *string
 	generated      *bool
 	proxies, hosts *[]string
+	clientHosts    *[]string
 	ice            *[]string
 	turnSecret     *string
 }
@@ -30,6 +31,8 @@ func addDoorFlags(cmd *cobra.Command) doorFlags {
 		generated: f.Bool("tls-generated", false, "serve HTTPS with a certificate made here, to be known by its fingerprint"),
 		proxies:   f.StringSlice("trusted-proxy", nil, "address or network of a TLS proxy in front, whose X-Forwarded-For counts; repeatable"),
 		hosts:     f.StringSlice("host", nil, "further host name that clients may call by; repeatable"),
+		clientHosts: f.StringSlice("client-host", nil,
+			"host:port beside public ones where documents of OAuth clients may lie, by http, too; repeatable"),
 		ice: f.StringSlice("ice-server", nil,
 			"STUN or TURN server by which viewers and nodes find a way for a live view, such as turn:turn.example:3478?transport=udp; repeatable"),
 		turnSecret: f.String("turn-secret-file",
@@ -41,7 +44,7 @@ func addDoorFlags(cmd *cobra.Command) doorFlags {
 // into puts what the flags say into the gateway's options.
 func (d doorFlags) into(o *gateway.Options) (err error) {
 	o.TLSCert, o.TLSKey, o.TLSGenerated, o.Hosts, o.URL = *d.cert, *d.key, *d.generated, *d.hosts, *d.url
-	o.ICE.URLs = *d.ice
+	o.ICE.URLs, o.ClientHosts = *d.ice, *d.clientHosts
 	if *d.turnSecret != "" {
 		if o.ICE.Secret, err = readTURNSecret(*d.turnSecret); err != nil {
 			return err

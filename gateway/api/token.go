@@ -19,6 +19,11 @@ type Token struct {
 	Parent    string                   `json:"session_of,omitempty"` // of a session: the token that opened it
 	Opened    string                   `json:"opened_by,omitempty"`  // by what a session was opened: link, password or passkey
 	Face      string                   `json:"face,omitempty"`       // search: MCP lists begin with the search for tools
+	// Client, Audience and Tools are those of an OAuth client: what it calls itself and where from,
+	// the address that its access tokens are for, and the families of tools that it reaches.
+	Client   string `json:"client,omitempty"`
+	Audience string `json:"audience,omitempty"`
+	Tools    string `json:"tools,omitempty"`
 }
 
 // MadeToken is a token that was just created, with its secret, which is shown once.

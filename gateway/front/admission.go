@@ -30,6 +30,17 @@ type Authenticator interface {
 	Session(cookie string) (principal.Identity, error)
 }
 
+// Clients are those who speak OAuth and were let in; gateway/oauth implements it.
+type Clients interface {
+	// Is reports whether a bearer token is of their kind.
+	Is(token string) bool
+	// Access returns the identity that an access token stands for where a request came to, without
+	// I/O. Errors are CodeUnauthenticated.
+	Access(r *http.Request, token string) (principal.Identity, error)
+	// Challenge is what a request without a good token is told; sent says that one came.
+	Challenge(r *http.Request, sent bool, refusal error) string
+}
+
 type admissionKey struct{}
 
 // admission is what admission learned about a request; one context value for all of it.
@@ -74,7 +85,7 @@ func (s *Server) checkPlace(r *http.Request) error {
 	// Browsers leave Origin out of some cross-site requests but never this.
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":
-		if sentBack(r) {
+		if sentBack(r) || sentHere(r) {
 			return nil
 		}
 		return capabilities.Errorf(capabilities.CodeOriginRefused, "the request came from a web page of another origin")
@@ -90,6 +101,16 @@ const SignInPath = SessionPath + "sign-ins/"
 func sentBack(r *http.Request) bool {
 	place, ok := strings.CutPrefix(r.URL.Path, SignInPath)
 	return ok && place != "" && !strings.Contains(place, "/") && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
+		r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
+// AuthorizePath is where OAuth clients send a person's browser.
+const AuthorizePath = "/oauth/authorize"
+
+// sentHere reports whether a client may have sent a person's browser here. The page there does
+// nothing; it has the browser go on to a page of ours, which asks the person.
+func sentHere(r *http.Request) bool {
+	return r.URL.Path == AuthorizePath && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
 		r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
@@ -171,15 +192,36 @@ func (s *Server) Attempt(r *http.Request) error {
 }
 
 func (s *Server) identify(r *http.Request) (principal.Identity, error) {
+	token, err := bearer(r)
+	if err != nil {
+		return principal.Identity{}, err
+	}
+	return s.opts.Tokens.Authenticate(token)
+}
+
+// identifyClient takes access tokens of OAuth clients, too.
+func (s *Server) identifyClient(r *http.Request) (principal.Identity, error) {
+	token, err := bearer(r)
+	if err != nil {
+		return principal.Identity{}, err
+	}
+	if s.opts.Clients != nil && s.opts.Clients.Is(token) {
+		return s.opts.Clients.Access(r, token)
+	}
+	return s.opts.Tokens.Authenticate(token)
+}
+
+// bearer returns the token of a request's one Authorization header.
+func bearer(r *http.Request) (string, error) {
 	values := r.Header["Authorization"]
 	if len(values) == 0 {
-		return principal.Identity{}, capabilities.Errorf(capabilities.CodeUnauthenticated, "no token came with the request")
+		return "", capabilities.Errorf(capabilities.CodeUnauthenticated, "no token came with the request")
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") {
-		return principal.Identity{}, capabilities.Errorf(capabilities.CodeUnauthenticated, "the Authorization header must be one 'Bearer TOKEN'")
+		return "", capabilities.Errorf(capabilities.CodeUnauthenticated, "the Authorization header must be one 'Bearer TOKEN'")
 	}
-	return s.opts.Tokens.Authenticate(strings.TrimSpace(token))
+	return strings.TrimSpace(token), nil
 }
 
 // gateBody bounds the body before anything reads it.

@@ -66,7 +66,9 @@ func WriteError(w http.ResponseWriter, err error) {
 	h.Set("Cache-Control", "no-store")
 	switch view.Code {
 	case capabilities.CodeUnauthenticated:
-		h.Set("WWW-Authenticate", `Bearer realm="handrail"`) // RFC 6750 section 3
+		if h.Get("WWW-Authenticate") == "" {
+			h.Set("WWW-Authenticate", `Bearer realm="handrail"`) // RFC 6750 section 3
+		}
 	case capabilities.CodeOverloaded:
 		h.Set("Retry-After", "5")
 	}

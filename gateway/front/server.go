@@ -36,6 +36,7 @@ const (
 	Bearer  Access = iota // a valid bearer token
 	Open                  // Host and Origin only: for what tells a stranger nothing
 	Session               // a session of the console; what HandleSession mounts
+	Client                // a bearer token, or an access token of an OAuth client for this address
 )
 
 // Route is one pattern that was mounted.
@@ -51,6 +52,8 @@ func (s *Server) Routes() []Route { return slices.Clone(s.routes) }
 type Options struct {
 	Addr   string        // required: TCP address to listen on, such as "127.0.0.1:7480"
 	Tokens Authenticator // required
+	// Clients are those who speak OAuth. Default: there are none.
+	Clients Clients
 	// Certificate serves HTTPS. Needed beyond loopback, unless a proxy does it.
 	Certificate *Certificate
 	// Proxies are those in front that do TLS, and whose word on who called them is
@@ -126,8 +129,15 @@ func (s *Server) Handle(pattern string, access Access, h http.Handler) {
 	s.mux.Handle(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &admission{draining: s.draining}
 		if access != Open {
-			who, err := s.authenticate(r, s.identify)
+			identify := s.identify
+			if access == Client {
+				identify = s.identifyClient
+			}
+			who, err := s.authenticate(r, identify)
 			if err != nil {
+				if access == Client && s.opts.Clients != nil {
+					w.Header().Set("WWW-Authenticate", s.opts.Clients.Challenge(r, len(r.Header["Authorization"]) > 0, err))
+				}
 				WriteError(w, err)
 				return
 			}

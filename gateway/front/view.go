@@ -107,6 +107,7 @@ func ViewToken(t *principal.Token) api.Token {
 	return api.Token{
 		ID: t.ID, Principal: t.Principal, Role: t.Role.String(), Lane: t.Lane, CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy,
 		ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt, Parent: t.Parent, Opened: t.Opened, Face: string(t.Face),
+		Client: t.Client, Audience: t.Audience, Tools: t.Tools,
 	}
 }
 

@@ -102,6 +102,7 @@ type Identity struct {
 	Role      Role
 	Lane      capabilities.LaneID // the token's default lane
 	Face      Face                // how MCP lists tools where an address says nothing
+	Tools     string              // the families of tools that it reaches, with commas; empty: what policy permits
 
 	authority *Authority // nil: the shipped roles
 }

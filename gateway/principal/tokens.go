@@ -66,6 +66,13 @@ type Token struct {
 	// Face is how MCP lists tools to it where an address says nothing: "search", "whole", or empty
 	// for all but what is listed on request.
 	Face Face
+	// Client is the OAuth client that a person let in, in words; empty: it is no client's. Nobody
+	// holds such a token itself: access tokens stand for it.
+	Client string
+	// Audience is the address that a client's access tokens are for.
+	Audience string
+	// Tools are the families of tools that it reaches, with commas; empty: what policy permits.
+	Tools string
 }
 
 // Face is how much of the tools a list begins with. The zero value is all but what is listed on
@@ -90,7 +97,7 @@ func ParseFace(s string) (Face, error) {
 }
 
 func (t *Token) identity() Identity {
-	return Identity{TokenID: t.ID, Principal: t.Principal, Role: t.Role, Lane: t.Lane, Face: t.Face}
+	return Identity{TokenID: t.ID, Principal: t.Principal, Role: t.Role, Lane: t.Lane, Face: t.Face, Tools: t.Tools}
 }
 
 func (t *Token) refusal(now time.Time) error {
@@ -162,7 +169,8 @@ func Migrations() []store.Migration {
 		{Room: "principal", Version: 2, SQL: `ALTER TABLE token ADD COLUMN parent TEXT NOT NULL DEFAULT ''`},
 		{Room: "principal", Version: 3, SQL: userTables},
 		{Room: "principal", Version: 4, SQL: `ALTER TABLE token ADD COLUMN opened TEXT NOT NULL DEFAULT ''`},
-		{Room: "principal", Version: 5, SQL: `ALTER TABLE token ADD COLUMN face TEXT NOT NULL DEFAULT ''`}}
+		{Room: "principal", Version: 5, SQL: `ALTER TABLE token ADD COLUMN face TEXT NOT NULL DEFAULT ''`},
+		{Room: "principal", Version: 6, SQL: clientColumns}}
 }
 
 // New makes an empty set; call Load before use.
@@ -200,7 +208,8 @@ func (t *Tokens) Load(ctx context.Context) error {
 		return err
 	}
 	rows, err := t.opts.Store.Read().QueryContext(ctx,
-		`SELECT token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at, parent, opened, face FROM token`)
+		`SELECT token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at, parent, opened, face,
+			client, audience, tools FROM token`)
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
@@ -214,7 +223,7 @@ func (t *Tokens) Load(ctx context.Context) error {
 			created, expires, revoked int64
 		)
 		if err := rows.Scan(&rec.ID, &hash, &rec.Principal, &rec.Role, &rec.Lane, &created, &rec.CreatedBy, &expires, &revoked, &rec.Parent,
-			&rec.Opened, &rec.Face); err != nil {
+			&rec.Opened, &rec.Face, &rec.Client, &rec.Audience, &rec.Tools); err != nil {
 			return capabilities.Wrap(capabilities.CodeInternal, err, "")
 		}
 		rec.CreatedAt, rec.ExpiresAt, rec.RevokedAt = fromMilli(created), fromMilli(expires), fromMilli(revoked)
@@ -284,6 +293,11 @@ func (t *Tokens) Valid(tokenID string) bool {
 // Create makes a token for by, whose role must cover the new one's: nobody
 // makes a token that may do more than its maker. The secret is given this once.
 func (t *Tokens) Create(ctx context.Context, by Identity, spec Spec) (Token, Secret, error) {
+	return t.create(ctx, by, spec, Token{}, nil)
+}
+
+// create makes a token of a spec that is the rest of like; with is written in the same transaction.
+func (t *Tokens) create(ctx context.Context, by Identity, spec Spec, like Token, with func(*store.Tx, Token) error) (Token, Secret, error) {
 	if err := by.Require(ActTokens); err != nil {
 		return Token{}, Secret{}, err
 	}
@@ -314,12 +328,17 @@ func (t *Tokens) Create(ctx context.Context, by Identity, spec Spec) (Token, Sec
 	rec := Token{
 		ID: "t" + strings.ToLower(rand.Text()[:15]), Principal: spec.Principal, Role: spec.Role, Lane: spec.Lane,
 		CreatedAt: now.Truncate(time.Millisecond).UTC(), CreatedBy: by.Principal, Face: spec.Face,
+		Client: like.Client, Audience: like.Audience, Tools: like.Tools,
 	}
 	if spec.TTL > 0 {
 		rec.ExpiresAt = now.Add(spec.TTL).Truncate(time.Millisecond).UTC()
 	}
 	secret := newSecret(tokenPrefix)
-	if err := t.keep(ctx, "token.created", rec, secret, nil, nil); err != nil {
+	var besides func(*store.Tx) error
+	if with != nil {
+		besides = func(tx *store.Tx) error { return with(tx, rec) }
+	}
+	if err := t.keep(ctx, "token.created", rec, secret, besides, nil); err != nil {
 		return Token{}, Secret{}, err
 	}
 	t.opts.Log.Info("token.created", "token_id", rec.ID, "principal", rec.Principal, "role", rec.Role, "by", by.Principal)
@@ -345,10 +364,12 @@ func (t *Tokens) keep(ctx context.Context, kind string, rec Token, secret Secret
 	}
 	err := write(ctx, func(tx *store.Tx) error {
 		if _, err := tx.Exec(
-			`INSERT INTO token (token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at, parent, opened, face)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $10, $11)`,
+			`INSERT INTO token (token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at, parent, opened, face,
+				client, audience, tools)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $10, $11, $12, $13, $14)`,
 			rec.ID, hash[:], string(rec.Principal), string(rec.Role), string(rec.Lane),
-			rec.CreatedAt.UnixMilli(), string(rec.CreatedBy), milli(rec.ExpiresAt), rec.Parent, rec.Opened, string(rec.Face)); err != nil {
+			rec.CreatedAt.UnixMilli(), string(rec.CreatedBy), milli(rec.ExpiresAt), rec.Parent, rec.Opened, string(rec.Face), rec.Client,
+			rec.Audience, rec.Tools); err != nil {
 			return err
 		}
 		if with != nil {
@@ -441,7 +462,8 @@ func (t *Tokens) recordBody(tx *store.Tx, kind string, by capabilities.Principal
 func (t *Token) body() packet.Token {
 	return packet.Token{
 		ID: t.ID, Principal: t.Principal, Role: t.Role.String(), Lane: t.Lane, CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy,
-		ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt, Parent: t.Parent, Opened: t.Opened,
+		ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt, Parent: t.Parent, Opened: t.Opened, Client: t.Client, Audience: t.Audience,
+		Tools: t.Tools,
 	}
 }
 

@@ -128,6 +128,8 @@ var rooms = []room{
 		why: "a macro is data, and its calls are made by whom the registry hands it"},
 	{dir: "gateway/signin", may: []string{"capabilities", "capabilities/egress", "gateway/ledger/packet", "gateway/store"}, tests: []string{"gateway/secret", "gateway/signin/signintest"},
 		why: "what signs in elsewhere keeps tokens and asks by the rules of the egress; who may begin is a surface's word"},
+	{dir: "gateway/oauth", may: []string{"capabilities", "capabilities/egress", "gateway/ledger/packet", "gateway/principal", "gateway/store"},
+		why: "what lets clients in keeps little and decides nothing about their calls; the person's word comes by a surface"},
 	{dir: "gateway/signin/signintest", why: "the other side knows nothing of ours"},
 	{dir: "gateway/**", may: append([]string{"gateway/**", "pairing/**", "capabilities/command"}, language...),
 		why: "the gateway process holds no tool code, no OS code and nothing of the edge"},

@@ -91,7 +91,7 @@ func newTokenListCmd() *cobra.Command {
 				return err
 			}
 			out := cmd.OutOrStdout()
-			t := terminal.NewTable(out, "TOKEN", "PRINCIPAL", "ROLE", "LANE", "STATE")
+			t := terminal.NewTable(out, "TOKEN", "PRINCIPAL", "ROLE", "LANE", "STATE", "CLIENT")
 			for _, k := range tokens {
 				state := "valid"
 				switch {
@@ -103,7 +103,7 @@ func newTokenListCmd() *cobra.Command {
 				default:
 					state = "valid until " + k.ExpiresAt.Local().Format(terminal.DayClock)
 				}
-				t.Row(k.ID, string(k.Principal), k.Role, string(k.Lane), state)
+				t.Row(k.ID, string(k.Principal), k.Role, string(k.Lane), state, k.Client)
 			}
 			t.Flush()
 			return nil

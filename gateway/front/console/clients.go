@@ -20,7 +20,7 @@ const (
 
 // connectable fills in the clients that can be connected.
 func (p *tokensPage) connectable() {
-	p.Clients = mcpclient.All()
+	p.Clients, p.MCP = mcpclient.All(), front.Origin(p.r)+"/mcp"
 	var options []string
 	for _, c := range p.Clients {
 		options = append(options, c.Name, c.Title)

@@ -148,6 +148,7 @@ func (c *Console) Mount(f *front.Server) {
 	f.Handle("POST /console/login/passkey/options", front.Open, http.HandlerFunc(c.askPasskey))
 	f.Handle("POST /console/login/passkey", front.Open, http.HandlerFunc(c.loginPasskey))
 	f.Handle("GET "+front.SignInPath+"{place}", front.Open, http.HandlerFunc(c.sentBack))
+	f.Handle("GET "+front.AuthorizePath, front.Open, http.HandlerFunc(c.authorizeHere))
 	signedOut := http.HandlerFunc(c.signedOut)
 	for pattern, page := range map[string]func(*visit){
 		"GET /console/{$}":                                    c.home,
@@ -220,6 +221,9 @@ func (c *Console) Mount(f *front.Server) {
 		"POST /console/tokens/{token}":         c.revokeToken,
 		"GET /console/connect":                 func(v *visit) { v.seeOther("/console/tokens", "") }, // somebody reloads what is shown once
 		"POST /console/connect":                c.connected,
+		"GET " + consentPath:                   c.authorize,
+		"POST " + consentPath:                  c.authorized,
+		"GET /console/clients":                 c.clientSteps,
 		"GET /console/jobs":                    c.jobsPage,
 		"POST /console/jobs":                   c.addJob,
 		"GET /console/jobs/{job}":              c.jobPage,

@@ -30,6 +30,7 @@ var specimens = map[string]any{
 	"account": &accountPage{}, "approval": &approvalPage{}, "approvals": &approvalsPage{}, "call": &callPage{}, "calls": &callsPage{}, "drift": &driftShown{}, "edit": &editPage{}, "tools": &toolsPage{}, "tool": &toolShown{}, "governance": &governed{}, "report": &governed{}, "grants": &grantsPage{},
 	"back": nil, "leaving": &leaving{}, "ledger": &ledgerPage{}, "live": &livePage{}, "login": &signIn{}, "nocall": nil, "nodes": &nodesPage{}, "nothing": nil, "people": &peoplePage{}, "jobs": &jobsPage{}, "job": &jobPage{}, "turns": &turnsPage{}, "turn": &turnPage{}, "memory": &memoryPage{}, "policies": &policiesPage{},
 	"policy": &policyPage{}, "problem": nil, "providers": &providersPage{}, "secrets": &secretsPage{}, "stop": &stopPage{}, "tokens": &tokensPage{},
+	"authorize": &consentPage{}, "clientback": &leavingClient{}, "clients": &clientsPage{},
 }
 
 // Each page, from all that it can show to as little as it can, is made without an

@@ -86,7 +86,7 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request, session principa
 	c.front.SetCookie(w, r, secret.Reveal())
 	w.Header().Set("Cache-Control", "no-store")
 	c.opts.Log.Info("console.login", "principal", session.Principal, "role", session.Role, "remote", r.RemoteAddr)
-	http.Redirect(w, r, "/console/", http.StatusSeeOther)
+	http.Redirect(w, r, goNext(w, r), http.StatusSeeOther)
 }
 
 // loginPassword takes a name and a password. A secret that can be guessed is looked at only while
@@ -170,6 +170,7 @@ func (c *Console) signedOut(w http.ResponseWriter, r *http.Request) {
 			WithHint("Sign in with 'handrail login'."))
 		return
 	}
+	keepNext(w, r)
 	http.Redirect(w, r, "/console/login", http.StatusSeeOther)
 }
 

@@ -23,6 +23,7 @@ type tokensPage struct {
 	Agents, People, Sessions, Ended tokenPart
 	Clients                         []mcpclient.Client
 	Client, Way                     choice
+	MCP                             string // its address
 }
 
 // tokenPart is some of the tokens under a heading.

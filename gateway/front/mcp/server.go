@@ -130,8 +130,8 @@ func New(o Options) (*Server, error) {
 
 // Mount puts the surface at its addresses.
 func (s *Server) Mount(f *front.Server) {
-	f.Handle("/mcp", front.Bearer, s)
-	f.Handle("/mcp/l/{lane...}", front.Bearer, s)
+	f.Handle("/mcp", front.Client, s)
+	f.Handle("/mcp/l/{lane...}", front.Client, s)
 }
 
 // ServeHTTP serves one admitted request.

@@ -344,6 +344,9 @@ func (v *view) refreshLocked() {
 	found, version := v.s.opts.Working.Found(v.caller.Lane)
 	skilled := false
 	for _, d := range v.s.opts.Dispatcher.Visible(v.ctx, v.caller) {
+		if !v.who.Reaches(d.Tool) {
+			continue
+		}
 		skilled = skilled || d.Tool == skill.Tool
 		if !d.ModelFacing || !v.holds(d, found) {
 			continue
@@ -479,7 +482,7 @@ func (v *view) resolve(name string) (*catalog.Descriptor, bool) {
 	if !ok {
 		d, ok = v.s.opts.Tools.Get(capabilities.ToolID(name))
 	}
-	if !ok || !d.ModelFacing || !v.list.small && !v.names(d) && !v.lists(d) {
+	if !ok || !d.ModelFacing || !v.who.Reaches(d.Tool) || !v.list.small && !v.names(d) && !v.lists(d) {
 		return nil, false
 	}
 	return d, true

@@ -23,6 +23,7 @@ var harmless = map[string]bool{
 	"POST /v1/policy/explain":              true,
 	"POST /v1/permissions/check":           true, // it only looks
 	// A job is a caller's own: policy and consent judge each call of it.
+	"POST /v1/clients/refuse":  true,
 	"POST /v1/jobs":            true,
 	"POST /v1/jobs/take":       true,
 	"POST /v1/jobs/{job}/word": true,

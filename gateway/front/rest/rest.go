@@ -132,6 +132,7 @@ type Options struct {
 	Secrets    Secrets
 	Providers  Providers // default: there are none
 	SignIns    SignIns   // required with Providers
+	Clients    Clients   // default: no client speaks OAuth
 	Passkeys   Passkeys
 	Live       Live // default: nobody can watch
 	Push       Push // default: no browser is told

@@ -27,7 +27,7 @@ var (
 // OpenAPI document all come from here.
 func (s *Server) table() []*endpoint {
 	return append(slices.Concat(s.accountTable(), s.pushTable(), s.satelliteTable(), s.providerTable(), s.governanceTable(), s.driftTable(),
-		s.memoryTable(), s.turnTable(), s.jobTable(), s.workerTable()),
+		s.memoryTable(), s.turnTable(), s.jobTable(), s.workerTable(), s.clientTable()),
 		serveJSON(endpoint{method: get, path: "/healthz", summary: "Whether the gateway runs; to holders of a token, which one it is"}, s.health),
 		serveJSON(endpoint{method: get, path: "/readyz", summary: "Whether the gateway carries calls out; 503 while it does not"}, s.ready),
 		serveJSON(endpoint{

@@ -22,6 +22,10 @@ type Token struct {
 	Parent    string                   `json:"session_of,omitempty"`
 	Opened    string                   `json:"opened_by,omitempty"` // link, password or passkey
 	Before    string                   `json:"role_before,omitempty"`
+	// Client, Audience and Tools are those of an OAuth client that a person let in.
+	Client   string `json:"client,omitempty"`
+	Audience string `json:"audience,omitempty"`
+	Tools    string `json:"tools,omitempty"`
 }
 
 // Invite is the body of node.invited.
