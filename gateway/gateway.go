@@ -71,6 +71,9 @@ type Options struct {
 	Dir  string
 	HTTP string // TCP address of the HTTP surfaces, such as "127.0.0.1:7480"
 	QUIC string // UDP address nodes dial, such as ":7443"
+	// Store is the PostgreSQL database that the site's store lies in. Default: where it lay before,
+	// and for a new site the file store.db in Dir.
+	Store store.URL
 	// Bus is the TCP address that satellites connect to, such as "127.0.0.1:7444"; it is listened
 	// at once one is invited. NATS is a server elsewhere in its place, and NATSTLS how it is met.
 	Bus     string
@@ -248,7 +251,14 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 	if seal, err = loadSeal(g.path("seal.key")); err != nil {
 		return nil, nil, err
 	}
-	if g.Store, err = store.Open(ctx, store.Options{Path: g.path("store.db"), Migrations: migrations(), Log: g.log}); err != nil {
+	place, err := store.In(g.opts.Dir, g.opts.Store, store.Options{Site: string(g.site.ID()), Migrations: Migrations(), Log: g.log})
+	if err != nil {
+		return nil, nil, err
+	}
+	if g.Store, err = store.Open(ctx, place); err == nil {
+		err = place.Settled(g.opts.Dir)
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	if g.generation, err = generation.Load(ctx, g.Store); err != nil {

@@ -28,8 +28,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/worker"
 )
 
-// migrations are the tables of every room.
-func migrations() (all []store.Migration) {
+// Migrations returns the tables of every room.
+func Migrations() (all []store.Migration) {
 	for _, room := range [][]store.Migration{
 		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(),
 		nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(),

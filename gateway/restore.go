@@ -57,7 +57,7 @@ func Restored(ctx context.Context, dir string, m backup.Manifest, log *slog.Logg
 }
 
 // SchemaKnown returns an error if a backup's store has steps that this program does not know.
-func SchemaKnown(a *backup.Archive) error { return a.Newer(migrations()) }
+func SchemaKnown(a *backup.Archive) error { return a.Newer(Migrations()) }
 
 // superseded is what ends a gateway that is not the latest copy of its site any more.
 type superseded struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/cmd/handrail/record"
+	"github.com/handrail-dev/handrail/cmd/handrail/storage"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -43,6 +44,7 @@ func newGatewayCmd() *cobra.Command {
 	advertise := cmd.Flags().StringSlice("advertise", nil, "host:port that pairing codes carry (default: this host's addresses)")
 	door := addDoorFlags(cmd)
 	bus := addBusServer(cmd)
+	place := addStoreFlag(cmd)
 	fromFiles := cmd.Flags().Bool("policy-from-files", false,
 		"put the policy folder's files in force without activating them, as when the policy in force locks everybody out")
 	keep := cmd.Flags().Duration("ledger-keep", 0, "prune packets older than this, with proof, such as 2160h (default: keep everything)")
@@ -70,7 +72,7 @@ func newGatewayCmd() *cobra.Command {
 			o.PolicyFiles = rules.FilesTaken
 		}
 		o.Prepare = func(context.Context) error { return dropDemoRules(data) }
-		if err := errors.Join(door.into(&o), bus.into(&o)); err != nil {
+		if err := errors.Join(door.into(&o), bus.into(&o), place.into(&o)); err != nil {
 			return err
 		}
 		g, err := openGateway(cmd.Context(), data, o)
@@ -89,6 +91,19 @@ func newGatewayCmd() *cobra.Command {
 		return g.Run(cmd.Context())
 	}
 	return cmd
+}
+
+// storeFlag is where the site's store lies.
+type storeFlag struct{ url *string }
+
+func addStoreFlag(cmd *cobra.Command) storeFlag {
+	return storeFlag{cmd.Flags().String("store", "", "PostgreSQL database that keeps the site, such as "+
+		"postgres://handrail@db.example/handrail (default: where it was kept before, first a file in the data directory)")}
+}
+
+func (f storeFlag) into(o *gateway.Options) (err error) {
+	o.Store, err = storage.PlaceOf("store", *f.url)
+	return err
 }
 
 // addSkillsFlag adds the folder of skills.

@@ -29,6 +29,7 @@ import (
 	"github.com/handrail-dev/handrail/cmd/handrail/rules"
 	"github.com/handrail-dev/handrail/cmd/handrail/satellites"
 	"github.com/handrail-dev/handrail/cmd/handrail/service"
+	"github.com/handrail-dev/handrail/cmd/handrail/storage"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/cmd/handrail/tools"
 	"github.com/handrail-dev/handrail/cmd/handrail/trial"
@@ -124,6 +125,7 @@ func newRootCmd() *cobra.Command {
 		consent.NewResumeCmd(), rules.NewPolicyCmd(), record.NewDriftCmd(), record.NewLedgerCmd(), health.NewStatusCmd(programVersion()),
 		health.NewDoctorCmd(localHost()), backup.NewBackupCmd(programVersion()),
 		backup.NewRestoreCmd(func(cmd *cobra.Command) *slog.Logger { return newLog(cmd, false) }),
+		storage.NewStoreCmd(func(cmd *cobra.Command) *slog.Logger { return newLog(cmd, false) }),
 		service.NewServiceCmd(service.Runs{Gateway: newGatewayCmd, Node: newNodeCmd}), service.NewLogsCmd(),
 		newUpdateCmd())
 	root.AddCommand(newVersionCmd(), newManCmd(), newCISiteCmd())

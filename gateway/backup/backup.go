@@ -45,13 +45,15 @@ type Manifest struct {
 	Artifacts bool `json:"artifacts"`
 }
 
-// Options of Make; all are required but Artifacts.
+// Options of Make; all are required but Artifacts and Migrations.
 type Options struct {
 	Dir       string // what the gateway keeps
 	Lock      Lock
 	Version   string
 	Artifacts bool
 	Now       time.Time
+	// Migrations are those of every room, for a store that is no file.
+	Migrations []store.Migration
 }
 
 // SnapshotName is the copy of the store that lies in the gateway's folder while a backup is made.
@@ -75,7 +77,7 @@ func Make(ctx context.Context, w io.Writer, o Options) (Manifest, error) {
 	snapshot := filepath.Join(o.Dir, SnapshotName)
 	// The store first: a file beside it that is newer than its row is not missed, one without a row
 	// is swept.
-	if m.Schema, err = store.Snapshot(ctx, filepath.Join(o.Dir, storeName), snapshot); err != nil {
+	if m.Schema, err = store.Snapshot(ctx, o.Dir, snapshot, o.Migrations); err != nil {
 		return m, err
 	}
 	defer os.Remove(snapshot)
@@ -186,7 +188,8 @@ func (a *archive) folder(ctx context.Context, dir string, artifacts bool) {
 // process or this machine, nor the store, whose copy is in the archive already.
 func travels(name string) bool {
 	base := path.Base(name)
-	return !strings.HasPrefix(base, ".") && !strings.HasPrefix(base, storeName) && !strings.HasPrefix(base, "gateway.json") &&
+	return !strings.HasPrefix(base, ".") && !strings.HasPrefix(base, storeName) && base != "store.url" &&
+		!strings.HasPrefix(base, "gateway.json") &&
 		!strings.HasSuffix(base, ".new")
 }
 

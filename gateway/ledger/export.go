@@ -7,6 +7,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"database/sql"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -220,4 +221,26 @@ type Report struct {
 	// many fall among pruned packets, where nobody can tell any more.
 	Heads       int `json:"heads_checked"`
 	HeadsPruned int `json:"heads_pruned"`
+}
+
+// Verify exports the ledger to the verifier, and nowhere else.
+func (l *Ledger) Verify(ctx context.Context, pins Pins) (Report, error) {
+	return l.Judged(ctx, func(r io.Reader) (Report, error) { return Verify(r, pins) })
+}
+
+// Judged is Verify with a verifier of the caller's.
+func (l *Ledger) Judged(ctx context.Context, judge func(io.Reader) (Report, error)) (Report, error) {
+	out, in := io.Pipe()
+	exported := make(chan error, 1)
+	go func() {
+		err := l.Export(ctx, in)
+		_ = in.CloseWithError(err)
+		exported <- err
+	}()
+	report, err := judge(out)
+	_ = out.CloseWithError(errors.New("the verifier ended"))
+	if exportErr := <-exported; err == nil && exportErr != nil {
+		err = exportErr
+	}
+	return report, err
 }

@@ -23,10 +23,11 @@ import (
 // connection holds and by the epoch in store_writer, which each group names.
 type postgres struct {
 	*Store
-	config  *pgx.ConnConfig
-	schema  string
-	site    string
-	dialect dialect
+	*address
+	site     string
+	existing bool // the schema has to be a store already
+	vacant   bool // it may not be one
+	dialect  dialect
 
 	own     *pgx.Conn // the writer's connection
 	pid     uint32    // its process of the server
@@ -53,15 +54,25 @@ func isURL(place string) bool {
 	return strings.HasPrefix(place, "postgres://") || strings.HasPrefix(place, "postgresql://")
 }
 
-// parseURL returns how to connect, and the schema that ?schema= names.
-func parseURL(place string) (*pgx.ConnConfig, string, error) {
+// address is how a store's place is reached.
+type address struct {
+	*pgx.ConnConfig
+	schema  string // that ?schema= names
+	readers int    // connections for reading at once, as ?pool_max_conns= bounds them
+}
+
+// String returns nothing that is secret.
+func (a *address) String() string { return a.Host + "/" + a.Database + " schema " + a.schema }
+
+// parseURL reads a store's place.
+func parseURL(place string) (*address, error) {
 	bad := func(format string, args ...any) error {
 		return capabilities.Errorf(capabilities.CodeInvalidRequest, format, args...).
 			WithHint("Name it as postgres://USER@HOST/DATABASE, with ?schema= and ?sslmode= where they differ from handrail and verify-full.")
 	}
 	u, err := url.Parse(place)
 	if err != nil || !isURL(place) {
-		return nil, "", bad("the store's address is not that of a PostgreSQL database")
+		return nil, bad("the store's address is not that of a PostgreSQL database")
 	}
 	q := u.Query()
 	schema := q.Get("schema")
@@ -69,15 +80,22 @@ func parseURL(place string) (*pgx.ConnConfig, string, error) {
 		schema = "handrail"
 	}
 	if !schemaName.MatchString(schema) || strings.HasPrefix(schema, "pg_") {
-		return nil, "", bad("%q is no name for the store's schema", schema)
+		return nil, bad("%q is no name for the store's schema", schema)
 	}
 	q.Del("schema")
+	readers := maxReaders
+	if text := q.Get("pool_max_conns"); text != "" {
+		if readers, err = strconv.Atoi(text); err != nil || readers < 1 || readers > 1000 {
+			return nil, bad("pool_max_conns=%.20s is no number of connections", text)
+		}
+	}
+	q.Del("pool_max_conns")
 	mode := q.Get("sslmode")
 	if mode == "" {
 		q.Set("sslmode", "verify-full")
 	}
 	if mode == "prefer" || mode == "allow" {
-		return nil, "", bad("sslmode=%s goes on in the clear when TLS fails", mode)
+		return nil, bad("sslmode=%s goes on in the clear when TLS fails", mode)
 	}
 	host := u.Hostname()
 	if q.Has("host") {
@@ -89,7 +107,7 @@ func parseURL(place string) (*pgx.ConnConfig, string, error) {
 	u.RawQuery = q.Encode()
 	config, err := pgx.ParseConfig(u.String())
 	if err != nil {
-		return nil, "", bad("the store's address cannot be read") // pgx's words hold the password
+		return nil, bad("the store's address cannot be read") // pgx's words hold the password
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectLimit
@@ -106,11 +124,11 @@ func parseURL(place string) (*pgx.ConnConfig, string, error) {
 			config.RuntimeParams[name] = value
 		}
 	}
-	return config, schema, nil
+	return &address{config, schema, readers}, nil
 }
 
 func (s *postgres) connector(more map[string]string) pgConnector {
-	config := s.config.Copy()
+	config := s.ConnConfig.Copy()
 	config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsPrimary // a standby is behind, or keeps nothing
 	for name, value := range more {
 		config.RuntimeParams[name] = value
@@ -239,6 +257,14 @@ func (s *postgres) take(ctx context.Context) error {
 		return capabilities.Errorf(capabilities.CodeConflict, "This store is that of site %s.", site).
 			WithHint("Give this site a schema of its own with ?schema=.")
 	}
+	if site != "" && s.vacant {
+		return capabilities.Errorf(capabilities.CodeConflict, "There is a store already at that address, of site %s.", site).
+			WithHint("Name another schema with ?schema=.")
+	}
+	if site == "" && s.existing {
+		return capabilities.Errorf(capabilities.CodeConflict, "The site's store is not at that address: nothing was ever kept there.").
+			WithHint("Look at the address, and at the schema that ?schema= names. A database that was lost is restored from a backup.")
+	}
 	if moved != "" {
 		return capabilities.Errorf(capabilities.CodeConflict, "The site moved from this store at %s.", moved).
 			WithHint("Use the store that it moved to.")
@@ -254,14 +280,14 @@ func (s *postgres) take(ctx context.Context) error {
 func (s *postgres) ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), statementLimit)
 	defer cancel()
-	if _, err := s.own.Exec(ctx, "SET statement_timeout = "+s.config.RuntimeParams["statement_timeout"]); err != nil {
+	if _, err := s.own.Exec(ctx, "SET statement_timeout = "+s.RuntimeParams["statement_timeout"]); err != nil {
 		return away(err)
 	}
 	s.readDB = sql.OpenDB(s.connector(map[string]string{
 		"default_transaction_read_only": "on", "default_transaction_isolation": "repeatable read",
 	}))
-	s.readDB.SetMaxOpenConns(maxReaders)
-	s.readDB.SetMaxIdleConns(maxReaders / 2)
+	s.readDB.SetMaxOpenConns(s.readers)
+	s.readDB.SetMaxIdleConns(max(1, s.readers/2))
 	s.readDB.SetConnMaxIdleTime(time.Minute)
 	return nil
 }

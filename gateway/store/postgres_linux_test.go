@@ -16,10 +16,10 @@ import (
 // TestPostgresKeepsTheSamePromises runs the tests of the writer that name no file on PostgreSQL.
 func TestPostgresKeepsTheSamePromises(t *testing.T) {
 	server := pgtest.Start(t)
-	elsewhere = func(path string) string {
+	elsewhere = func(path string) URL {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(path))
-		return server.Named(fmt.Sprintf("s%x", h.Sum64()))
+		return URL(server.Named(fmt.Sprintf("s%x", h.Sum64())))
 	}
 	defer func() { elsewhere = nil }()
 	for name, test := range map[string]func(*testing.T){
@@ -37,7 +37,7 @@ func TestPostgresKeepsTheSamePromises(t *testing.T) {
 
 func openURL(t *testing.T, url string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), Options{URL: url, Migrations: testTables})
+	s, err := Open(t.Context(), Options{URL: URL(url), Migrations: testTables})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestPostgresHasOneWriter(t *testing.T) {
 	server := pgtest.Start(t)
 	url := server.URL()
 	s := openURL(t, url)
-	if _, err := Open(t.Context(), Options{URL: url, Migrations: testTables}); capabilities.CodeOf(err) != capabilities.CodeConflict {
+	if _, err := Open(t.Context(), Options{URL: URL(url), Migrations: testTables}); capabilities.CodeOf(err) != capabilities.CodeConflict {
 		t.Errorf("a second gateway got %v", err)
 	}
 	// Another gateway took the schema over, whatever became of the lock: nothing more is written.
@@ -177,15 +177,15 @@ func TestPostgresAddresses(t *testing.T) {
 		"postgres://u:geheim@h/d?sslmode=verify-half":  "cannot be read",
 		"postgres://u:geheim@h/d?connect_timeout=ever": "cannot be read",
 	} {
-		_, _, err := parseURL(in)
+		_, err := parseURL(in)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "geheim") {
 			t.Errorf("%s: %v", in, err)
 		}
 	}
 	for in, tls := range map[string]bool{"postgres://u@db.example/d": true, "postgres://u@localhost/d": false, "postgres://u@/d?host=/run": false} {
-		config, schema, err := parseURL(in)
-		if err != nil || schema != "handrail" || (config.TLSConfig != nil) != tls || tls && config.TLSConfig.InsecureSkipVerify {
-			t.Errorf("%s: schema %s, TLS %v, %v", in, schema, config != nil && config.TLSConfig != nil, err)
+		at, err := parseURL(in)
+		if err != nil || at.schema != "handrail" || (at.TLSConfig != nil) != tls || tls && at.TLSConfig.InsecureSkipVerify {
+			t.Errorf("%s: %v, %v", in, at, err)
 		}
 	}
 }

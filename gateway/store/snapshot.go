@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,16 +14,21 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// Snapshot writes the database at path, as it is at one moment, to a new file at to. A gateway may
-// work with it meanwhile: writers do not wait. The copy holds what can be read and nothing of what
-// was deleted. It returns each room's schema version. Only one process makes one at a time; a file
-// that an earlier one left at to is replaced.
-func Snapshot(ctx context.Context, path, to string) (schema map[string]int, err error) {
-	path, err = filepath.Abs(path)
+// Snapshot writes the store of a gateway's folder, as it is at one moment, to a new file at to. A
+// gateway may work with it meanwhile: writers do not wait. The copy holds what can be read and
+// nothing of what was deleted; migrations make it where the store is no file. It returns each
+// room's schema version. Only one process makes one at a time; a file that an earlier one left at
+// to is replaced.
+func Snapshot(ctx context.Context, dir, to string, migrations []Migration) (schema map[string]int, err error) {
+	path, err := filepath.Abs(filepath.Join(dir, FileName))
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(path); err != nil {
+	elsewhere, err := PlaceOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); err != nil && elsewhere == "" {
 		return nil, err
 	}
 	unlock, err := lockSnapshot(ctx, to)
@@ -42,6 +46,12 @@ func Snapshot(ctx context.Context, path, to string) (schema map[string]int, err 
 	}
 	if err := f.Close(); err != nil {
 		return nil, err
+	}
+	if elsewhere != "" {
+		if schema, err = snapshotOf(ctx, elsewhere, to, migrations); err != nil {
+			err = errors.Join(err, os.Remove(to))
+		}
+		return schema, err
 	}
 	db, conn, err := openConn(ctx, path, "_busy_timeout=5000&_pragma=wal_autocheckpoint(0)&_pragma=temp_store(memory)")
 	if err != nil {
@@ -64,7 +74,9 @@ func Snapshot(ctx context.Context, path, to string) (schema map[string]int, err 
 // DropSnapshot removes what a Snapshot left that was killed: what is deleted in the database later
 // must not go on being there. One that is being made stays.
 func DropSnapshot(ctx context.Context, to string) error {
-	if _, err := os.Stat(to); errors.Is(err, os.ErrNotExist) {
+	_, whole := os.Stat(to)
+	_, part := os.Stat(to + partEnd)
+	if errors.Is(whole, os.ErrNotExist) && errors.Is(part, os.ErrNotExist) {
 		return nil
 	}
 	unlock, err := lockSnapshot(ctx, to)
@@ -75,7 +87,10 @@ func DropSnapshot(ctx context.Context, to string) error {
 		return err
 	}
 	defer unlock()
-	return os.Remove(to)
+	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return dropPart(to)
 }
 
 // lockSnapshot keeps other processes from to, until the function that it returns, or the end of
@@ -108,8 +123,8 @@ func lockSnapshot(ctx context.Context, to string) (unlock func(), err error) {
 }
 
 // schemaOf returns the newest step of each room that was applied.
-func schemaOf(ctx context.Context, conn *sql.Conn) (map[string]int, error) {
-	rows, err := conn.QueryContext(ctx, "SELECT room, MAX(version) FROM schema_migration GROUP BY room")
+func schemaOf(ctx context.Context, db asker) (map[string]int, error) {
+	rows, err := db.QueryContext(ctx, "SELECT room, MAX(version) FROM schema_migration GROUP BY room")
 	if err != nil {
 		return nil, fmt.Errorf("store: reading migrations: %w", err)
 	}

@@ -31,8 +31,10 @@ type Migration struct {
 // Options of Open.
 type Options struct {
 	Path         string       // the database file; its folder must exist
-	URL          string       // or the PostgreSQL database that the store lies in
+	URL          URL          // or the PostgreSQL database that the store lies in
 	Site         string       // with URL, optional: whose store it is; another site's is refused
+	Existing     bool         // with URL: it has to be there already
+	Vacant       bool         // with URL: nothing may have been kept there; it stays nobody's until Copy
 	Migrations   []Migration  // every room's steps
 	Log          *slog.Logger // default: discards
 	ReserveBytes int64        // disk kept for WriteTerminal; default 8 MiB, negative for none
@@ -104,11 +106,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.tx.s = s
 	s.engine = lite{s}
 	if o.URL != "" {
-		config, schema, err := parseURL(o.URL)
+		at, err := parseURL(string(o.URL))
 		if err != nil {
 			return nil, err
 		}
-		s.engine = &postgres{Store: s, config: config, schema: schema, site: o.Site}
+		s.engine = &postgres{Store: s, address: at, site: o.Site, existing: o.Existing, vacant: o.Vacant}
 	}
 	if err := s.open(ctx, o.Migrations); err != nil {
 		s.release()

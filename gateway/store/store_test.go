@@ -30,7 +30,7 @@ var testTables = []Migration{
 }
 
 // elsewhere is where the store of a path lies, when the same tests look at another database.
-var elsewhere func(path string) string
+var elsewhere func(path string) URL
 
 func openAt(t testing.TB, path string, o Options) *Store {
 	t.Helper()

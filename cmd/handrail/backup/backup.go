@@ -49,7 +49,9 @@ func NewBackupCmd(version string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		o := sealed.Options{Dir: data.Gateway(), Lock: lock, Version: version, Artifacts: !*bare, Now: time.Now()}
+		o := sealed.Options{
+			Dir: data.Gateway(), Lock: lock, Version: version, Artifacts: !*bare, Now: time.Now(), Migrations: gateway.Migrations(),
+		}
 		if args[0] == "-" {
 			if terminal.Interactive(cmd.OutOrStdout()) {
 				return terminal.UsageHint("Name a file, or send it to another program.", "a backup is not for a terminal")

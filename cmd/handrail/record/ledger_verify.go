@@ -226,38 +226,28 @@ func gatewayKey(dir string) (ed25519.PrivateKey, error) {
 // stopped verifies the store of a gateway that does not run, by exporting it to
 // the verifier and nowhere else.
 func (v *verification) stopped(ctx context.Context, dir string) (ledger.Report, error) {
-	file := filepath.Join(dir, "store.db")
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		return ledger.Report{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no ledger at %s", file).
+	place, err := store.In(dir, "", store.Options{Migrations: ledger.Migrations, ReserveBytes: -1, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return ledger.Report{}, err
+	}
+	if _, err := os.Stat(place.Path); place.URL == "" && errors.Is(err, fs.ErrNotExist) {
+		return ledger.Report{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no ledger at %s", place.Path).
 			WithHint("Give an export, or the gateway's data directory with --data.")
 	}
 	key, err := gatewayKey(dir)
 	if err != nil {
 		return ledger.Report{}, fmt.Errorf("the gateway's key is needed to read its store: %w", err)
 	}
-	log := slog.New(slog.DiscardHandler)
-	db, err := store.Open(ctx, store.Options{Path: file, Migrations: ledger.Migrations, ReserveBytes: -1, Log: log})
+	db, err := store.Open(ctx, place)
 	if err != nil {
 		return ledger.Report{}, err
 	}
 	defer db.Close()
 	id := pairing.GatewayIDOf(key.Public().(ed25519.PublicKey))
-	l, err := ledger.Open(ctx, ledger.Options{Store: db, Chain: string(id), Key: key, Log: log})
+	l, err := ledger.Open(ctx, ledger.Options{Store: db, Chain: string(id), Key: key, Log: place.Log})
 	if err != nil {
 		return ledger.Report{}, err
 	}
 	v.pins.Keys = append(v.pins.Keys, chain.PublicKey(key))
-	out, in := io.Pipe()
-	exported := make(chan error, 1)
-	go func() {
-		err := l.Export(ctx, in)
-		_ = in.CloseWithError(err)
-		exported <- err
-	}()
-	report, err := v.check(ctx, out)
-	_ = out.CloseWithError(errors.New("the verifier ended"))
-	if exportErr := <-exported; err == nil && exportErr != nil {
-		err = exportErr
-	}
-	return report, err
+	return l.Judged(ctx, func(r io.Reader) (ledger.Report, error) { return v.check(ctx, r) })
 }
