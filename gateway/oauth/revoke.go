@@ -17,6 +17,10 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, bad.code, bad.about)
 		return
 	}
+	if f.Get("token") == "" {
+		writeError(w, http.StatusBadRequest, "invalid_request", "There is no token to revoke.")
+		return
+	}
 	token, err := s.readAccess(f.Get("token"))
 	if err != nil {
 		token, _, _ = s.readRefresh(f.Get("token"))
