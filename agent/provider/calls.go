@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -109,4 +111,26 @@ func (w *paths) all() map[string]int {
 		all[path] = n
 	}
 	return all
+}
+
+// misses are the paths that the programs of a provider wanted to read and were not shown, while
+// somebody wants to know.
+type misses struct {
+	wanted paths
+	until  atomic.Int64 // programs that start until then are watched, in milliseconds of the clock; 0: none
+}
+
+// watchTime is how long after a check programs are started so that their looks at files are told.
+const watchTime = 10 * time.Minute
+
+func (m *misses) tellReads() { m.until.Store(time.Now().Add(watchTime).UnixMilli()) }
+
+func (m *misses) missed() map[string]int { return m.wanted.all() }
+
+// teller is what a program that starts now tells of; nil: it is not watched.
+func (m *misses) teller() func(path string) {
+	if time.Now().UnixMilli() >= m.until.Load() {
+		return nil
+	}
+	return m.wanted.add
 }

@@ -34,6 +34,7 @@ type command struct {
 	way       *egress.Way
 	secrets   *credentials
 	writes    paths // of all calls
+	misses          // likewise
 	// modules runs the module that the record names, if it names one; nil: none is run here.
 	modules Modules
 	// changed is told what the provider offers, when that is not what was approved.
@@ -140,6 +141,7 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 			c.writes.add(path)
 			one.inv.ReportRefused(capabilities.WriteKey(path), c.secrets.withheld().Text(path))
 		},
+		Missed: c.teller(),
 	}
 	if one.class == capabilities.ClassT0 {
 		program.Own = nil

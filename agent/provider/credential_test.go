@@ -234,7 +234,7 @@ func TestTriedTargetsAreFiltered(t *testing.T) {
 		t.Fatal("it was let")
 	}
 	s := newServer(record, nil, way, secrets, nil)
-	list := tried(&hosted{backend: s, credentials: secrets}, nil, nil)
+	list := tried(&hosted{backend: s, credentials: secrets}, nil)
 	if text := fmt.Sprint(list); len(list) != 1 || strings.Contains(text, "canary-0123") {
 		t.Errorf("%v", list)
 	}

@@ -94,9 +94,9 @@ func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilit
 		return capabilities.Output{}, err
 	}
 	inv.Observe("execution.proc.spawn", p.Name)
-	var missed []string
-	if again {
-		missed = h.missed(ctx, &p, secrets)
+	w, _ := b.(watched)
+	if again && w != nil { // somebody wants to know what it lacks
+		w.tellReads()
 	}
 	m, err := b.manifest(ctx)
 	if capabilities.CodeOf(err) == capabilities.CodeSecretUnavailable && secrets.missing() != nil {
@@ -107,9 +107,9 @@ func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilit
 		b.close()
 		if e := capabilities.AsError(err); e.Hint == "" && e.Code == capabilities.CodeExecutionFailed {
 			if !again {
-				missed = h.missed(ctx, &p, secrets)
+				w = h.watched(ctx, &p, secrets)
 			}
-			if hint := missedHint(missed); hint != "" {
+			if hint := missedHint(w); hint != "" {
 				err = e.WithHint(hint)
 			} else {
 				err = e.WithHint(lookHint(&p))
@@ -146,14 +146,28 @@ func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilit
 	}
 	return capabilities.Output{Effect: capabilities.EffectConfirmed, Untrusted: true, Result: map[string]any{
 		"manifest": string(text), "manifest_hash": m.Hash(),
-		"refused": append([]tools.Refused{}, refused...), "tried": tried(one, before, missed),
+		"refused": append([]tools.Refused{}, refused...), "tried": tried(one, before),
 	}}, nil
 }
 
-// missed starts the program of an MCP server once more, for as long as it takes to say what it
-// offers, and returns what it wanted to read meanwhile and was not shown. A program that serves
-// calls is not watched so: each look at a file would wait.
-func (h *Host) missed(ctx context.Context, p *tools.Provider, secrets *credentials) []string {
+// watched is a backend whose programs can be watched for what they want to read and are not shown.
+// They are not as a rule: each look at a file then waits for the node. Its methods are safe for
+// concurrent use.
+type watched interface {
+	// tellReads has those watched that it starts from now on, for a while.
+	tellReads()
+	// missed is what they wanted to read since then, with how often; nil: it watches none.
+	missed() map[string]int
+}
+
+var (
+	_ watched = (*server)(nil)
+	_ watched = (*command)(nil)
+)
+
+// watched starts the program of an MCP server once more, for as long as it takes to say what it
+// offers, and watches it; nil: there is none to start.
+func (h *Host) watched(ctx context.Context, p *tools.Provider, secrets *credentials) watched {
 	if p.Kind != tools.KindMCP || p.URL != "" {
 		return nil
 	}
@@ -162,18 +176,21 @@ func (h *Host) missed(ctx context.Context, p *tools.Provider, secrets *credentia
 		return nil // the caller hears it from its own
 	}
 	defer b.close()
-	s, ok := b.(*server)
+	w, ok := b.(watched)
 	if !ok {
 		return nil
 	}
-	s.misses = &paths{}
-	_, _ = s.manifest(ctx) // the caller's own says how that ended
-	return slices.Sorted(maps.Keys(s.misses.all()))
+	w.tellReads()
+	_, _ = b.manifest(ctx) // the caller's own says how that ended
+	return w
 }
 
 // missedHint names the first of the paths that a program was not shown, and the flag that shows it.
-func missedHint(paths []string) string {
-	for _, path := range paths {
+func missedHint(w watched) string {
+	if w == nil {
+		return ""
+	}
+	for _, path := range slices.Sorted(maps.Keys(w.missed())) {
 		if t := deniedRead(path); t.Flag != "" {
 			return "It wanted " + t.Target + "; allow it with " + t.Flag + "."
 		}
@@ -208,31 +225,33 @@ func deniedRead(path string) tools.Tried {
 // tried is where a provider wanted to connect, and which files it wanted to change or to read, and
 // was not let: since it was taken up, and before that as long as it was the same one. A program can
 // put a value into the name of a host or a file.
-func tried(now, before *hosted, missed []string) []tools.Tried {
+func tried(now, before *hosted) []tools.Tried {
 	list := []tools.Tried{}
 	for _, p := range []*hosted{now, before} {
 		if p == nil {
 			continue
 		}
 		kept := p.credentials.withheld()
-		for _, r := range p.backend.refused() {
-			target := kept.Text(r.Target)
-			if !slices.ContainsFunc(list, func(t tools.Tried) bool { return t.Target == target }) && len(list) < tools.MaxTried {
-				list = append(list, tools.Tried{Target: target, Why: kept.Text(r.Why), Flag: kept.Text(r.Flag), Count: r.Count})
-			}
-		}
-		for _, path := range slices.Sorted(maps.Keys(p.backend.denied())) {
-			t := deniedWrite(path)
-			t.Target, t.Flag, t.Count = kept.Text(t.Target), kept.Text(t.Flag), p.backend.denied()[path]
+		add := func(t tools.Tried) {
+			t.Target, t.Why, t.Flag = kept.Text(t.Target), kept.Text(t.Why), kept.Text(t.Flag)
 			if !slices.ContainsFunc(list, func(o tools.Tried) bool { return o.Target == t.Target }) && len(list) < tools.MaxTried {
 				list = append(list, t)
 			}
 		}
-	}
-	for _, path := range missed[:min(len(missed), tools.MaxTried-len(list))] {
-		t, kept := deniedRead(path), now.credentials.withheld()
-		t.Target, t.Flag = kept.Text(t.Target), kept.Text(t.Flag)
-		list = append(list, t)
+		for _, r := range p.backend.refused() {
+			add(tools.Tried{Target: r.Target, Why: r.Why, Flag: r.Flag, Count: r.Count})
+		}
+		denied := p.backend.denied()
+		for _, path := range slices.Sorted(maps.Keys(denied)) {
+			t := deniedWrite(path)
+			t.Count = denied[path]
+			add(t)
+		}
+		if w, ok := p.backend.(watched); ok {
+			for _, path := range slices.Sorted(maps.Keys(w.missed())) {
+				add(deniedRead(path))
+			}
+		}
 	}
 	return list
 }

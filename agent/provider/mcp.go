@@ -40,7 +40,7 @@ type server struct {
 	secret *credentials
 	news   func(*server, *tools.ToolManifest) // told what it offers on each connection, and when that changed
 	writes paths
-	misses *paths // nil: what it wants to read is not looked at
+	misses // of the programs that it starts
 
 	mu      sync.Mutex // above what follows; never held while the server is waited for
 	live    *live
@@ -330,9 +330,7 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 	}
 	program := Program{
 		Argv: s.record.Command, Env: s.secret.env(), Read: s.record.Read, Write: s.record.Write, Net: s.way.For(l.reach), Wrote: s.writes.add,
-	}
-	if s.misses != nil {
-		program.Missed = s.misses.add
+		Missed: s.teller(),
 	}
 	p, err := s.start.Start(context.Background(), program)
 	if err != nil {

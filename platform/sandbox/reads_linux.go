@@ -49,6 +49,9 @@ func (r *reads) look(k *keeper, n *notification, wants func(path string) error) 
 			return false
 		}
 	}
+	if n.nr == unix.SYS_OPENAT && n.args[2]&unix.O_ACCMODE == unix.O_WRONLY {
+		return true // that is told of as a change
+	}
 	path, err := k.named(n, one)
 	if err != nil {
 		return true

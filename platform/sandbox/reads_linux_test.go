@@ -36,6 +36,7 @@ func TestReadsOutsideAreTold(t *testing.T) {
 		"what it may":       {"cat $SEEN/file >/dev/null; ls $SEEN /usr / >/dev/null", nil},
 		"what lies above":   {"realpath $SEEN/file >/dev/null; [ -d $SEEN/.. ]", nil},
 		"what is not there": {"cat $HIDDEN/none /none", nil},
+		"writes":            {"echo mine >> $HIDDEN/file", nil},
 	} {
 		for how, box := range map[string]*sandbox.Sandbox{"namespaces": box(t), "none": box(t).WithoutNamespaces()} {
 			var w told

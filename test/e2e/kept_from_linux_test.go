@@ -80,10 +80,11 @@ steps:
 }
 
 // A server that wants to read what it was not given is named in the check of its provider, with
-// the path and the flag that gives it; one that does not start without says so when it is added.
+// the path and the flag that gives it; one that does not start without says so when it is added;
+// and what is wanted in a call alone is named by the check after it.
 // Nobody names what it was given, what is not there and what the system has.
 func TestAProviderSaysWhatItCouldNotRead(t *testing.T) {
-	_, n, admin := hosting(t)
+	h, n, admin := hosting(t)
 	base := privateDir(t)
 	lib, mine := filepath.Join(base, "lib"), filepath.Join(base, "mine")
 	for _, dir := range []string{lib, mine} {
@@ -120,6 +121,29 @@ func TestAProviderSaysWhatItCouldNotRead(t *testing.T) {
 		t.Errorf("%d %s", status, answer)
 	}
 	admin.ok(http.MethodPost, "/v1/providers", server("needs", "needs.sh", mine), &p)
+
+	// A file that a call alone wants is named after a check, of a server and of a command.
+	asks := strings.Replace(scribbles, `(echo x > "${BASH_REMATCH[1]}") 2>/dev/null`, `cat "${BASH_REMATCH[1]}" >/dev/null 2>&1`, 1)
+	must(t, os.WriteFile(filepath.Join(lib, "asks.sh"), []byte(asks), 0o644))
+	admin.ok(http.MethodPost, "/v1/providers", server("asks", "asks.sh"), &p)
+	approved(t, admin, p, "allow")
+	cat, err := json.Marshal(api.AddProvider{Name: "cat", Kind: "command", Host: n.ID, Manifest: `{"tools":[{"name":"write","argv":["cat","--","{path}"],"params":{"path":{"type":"string"}},"required":["path"]}]}`})
+	must(t, err)
+	admin.ok(http.MethodPost, "/v1/providers", string(cat), &p)
+	approved(t, admin, p, "allow")
+	n.AwaitReady("tyrum.asks.write", "tyrum.cat.write")
+	args, err := json.Marshal(map[string]string{"path": notes})
+	must(t, err)
+	for _, name := range []string{"asks", "cat"} {
+		for _, told := range [][]api.TriedHost{nil, want} {
+			h.Call(ctx(), capabilities.ToolID("tool."+name+".write"), string(args), "") // not watched before the first check
+			var now api.Provider
+			admin.ok(http.MethodPost, "/v1/providers/"+name+"/check", `{}`, &now)
+			if !slices.Equal(now.Tried, told) {
+				t.Errorf("%s: %+v, want %+v", name, now.Tried, told)
+			}
+		}
+	}
 
 	// Where it was kept from nothing the fix says how to find out.
 	must(t, os.WriteFile(filepath.Join(lib, "fails.sh"), []byte("exit 4\n"), 0o644))
