@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
@@ -82,7 +83,7 @@ func TestARefusalOfTheSurface(t *testing.T) {
 func TestCallsThatAreTurnedAway(t *testing.T) {
 	h := newHouse(t, nodestest.New("n1"), nil)
 	for range 2000 {
-		h.refusals.Count(agentCaller.Principal, h.served)
+		h.refusals.Count(agentCaller.Principal, h.served.Add(time.Hour)) // nothing of its allowance comes back meanwhile
 	}
 	for _, tool := range []capabilities.ToolID{toolEvaluate, toolEvaluate, "tool.made.up"} {
 		r := h.call(t.Context(), tool, `{}`, "")
