@@ -123,7 +123,11 @@ func up(cmd *cobra.Command, data datadir.Dir, o upOptions) error {
 		}
 		defer page.close()
 	}
-	options := gateway.Options{HTTP: o.http, QUIC: o.quic, ApprovalWait: o.wait(), PolicyFiles: rules.FilesChanged, Log: log}
+	events := log
+	if !o.alone && !terminal.Interactive(cmd.ErrOrStderr()) { // it runs unattended: somebody reads its log later
+		events = newEventLog(cmd, o.verbose)
+	}
+	options := gateway.Options{HTTP: o.http, QUIC: o.quic, ApprovalWait: o.wait(), PolicyFiles: rules.FilesChanged, Log: events}
 	options.Prepare = func(context.Context) error { return upRules(data, o, page, say) }
 	if o.skills != nil {
 		options.Skills = *o.skills
