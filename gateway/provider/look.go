@@ -1,10 +1,12 @@
 package provider
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
 )
 
 // lookAlike returns the tool of another family whose action is so nearly the same word for an
@@ -22,6 +24,27 @@ func lookAlike(id capabilities.ToolID, others []capabilities.ToolID) capabilitie
 		}
 	}
 	return ""
+}
+
+// flagAlike has a person look at the tools of one provider that an eye takes for each other. They
+// are not refused: the provider's words are its own.
+func flagAlike(list []Tool) {
+	first := make(map[string]int, len(list)) // the place of each word for an eye
+	flag := func(d *tools.Described) {
+		if !slices.Contains(d.Flags, tools.FlagLookAlike) {
+			d.Flags = append(slices.Clip(d.Flags), tools.FlagLookAlike)
+		}
+	}
+	for i := range list {
+		word := skeleton(list[i].Described.Tool.Action())
+		at, seen := first[word]
+		if !seen {
+			first[word] = i
+			continue
+		}
+		flag(&list[at].Described)
+		flag(&list[i].Described)
+	}
 }
 
 // alike are characters that fonts draw alike. IDs are ASCII, so there are few.

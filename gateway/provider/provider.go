@@ -290,6 +290,7 @@ func (p *Provider) read(lives map[string]Tool) {
 		p.Tools = append(p.Tools, t)
 		delete(p.past, d.Upstream)
 	}
+	flagAlike(p.Tools)
 }
 
 // lives is what is known of each of its tools, those that it does not offer now among them.
