@@ -11,7 +11,6 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser"
-	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/suite/desktop"
 )
 
@@ -29,12 +28,7 @@ func newDesktopSuiteCmd(host Host) *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.report, "report", "", "folder for junit.xml, report.json and a trace of each failure")
-	f.StringVar(&o.shard, "shard", "", "part of the suite, such as 2/5")
-	f.StringVar(&o.run, "run", "", "only behaviours whose ID matches this regular expression")
-	f.StringVar(&o.url, "url", "", "the gateway's MCP address (default: as every client command finds it)")
-	f.StringVar(&o.tokenFile, "token-file", "", "file with the token for --url (default: HANDRAIL_TOKEN)")
-	f.BoolVar(&o.list, "list", false, "list the behaviours and run none")
+	o.flags(f)
 	sandbox := host.Sandbox(cmd, "required")
 	f.BoolVar(&person, "person", false, "try what happens when a person takes over, and ask you to move the mouse for it")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runDesktopSuite(cmd, o, host, *sandbox, person) }
@@ -42,22 +36,10 @@ func newDesktopSuiteCmd(host Host) *cobra.Command {
 }
 
 func runDesktopSuite(cmd *cobra.Command, o suiteOptions, host Host, sandbox browser.Sandbox, person bool) error {
-	behaviours, err := o.chosen(desktop.All())
-	if err != nil {
+	target, say, err := o.begin(cmd, desktop.All())
+	if err != nil || target == nil {
 		return err
 	}
-	say := sayer{out: cmd.OutOrStdout(), json: terminal.FlagsOf(cmd).JSON, total: len(behaviours)}
-	if o.list {
-		for _, b := range behaviours {
-			say.listed(b)
-		}
-		return nil
-	}
-	target, err := o.target(cmd)
-	if err != nil {
-		return err
-	}
-	target.Behaviours, target.Done = behaviours, say.done
 	options := desktop.Options{Options: target.Options, NoSandbox: host.Bare(cmd.Context(), sandbox)}
 	if person {
 		options.Person = func(ctx context.Context) error {
@@ -74,5 +56,5 @@ func runDesktopSuite(cmd *cobra.Command, o suiteOptions, host Host, sandbox brow
 			"The gateway's policy asks a person about the desktop, and nobody can be asked. To try it on this machine:\n\n"+
 				"  handrail ci --desktop -- handrail suite desktop\n\n")
 	}
-	return o.told(cmd, &say, report, err)
+	return o.told(cmd, say, report, err)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
@@ -52,6 +53,16 @@ type suiteOptions struct {
 	list  bool
 }
 
+// flags are those that every suite has.
+func (o *suiteOptions) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.report, "report", "", "folder for junit.xml, report.json and a trace of each failure")
+	f.StringVar(&o.shard, "shard", "", "part of the suite, such as 2/5")
+	f.StringVar(&o.run, "run", "", "only behaviours whose ID matches this regular expression")
+	f.StringVar(&o.url, "url", "", "the gateway's MCP address (default: as every client command finds it)")
+	f.StringVar(&o.tokenFile, "token-file", "", "file with the token for --url (default: HANDRAIL_TOKEN)")
+	f.BoolVar(&o.list, "list", false, "list the behaviours and run none")
+}
+
 func newBrowserSuiteCmd() *cobra.Command {
 	var o suiteOptions
 	cmd := &cobra.Command{
@@ -64,48 +75,53 @@ func newBrowserSuiteCmd() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.report, "report", "", "folder for junit.xml, report.json and a trace of each failure")
-	f.StringVar(&o.shard, "shard", "", "part of the suite, such as 2/5")
-	f.StringVar(&o.run, "run", "", "only behaviours whose ID matches this regular expression")
-	f.StringVar(&o.url, "url", "", "the gateway's MCP address (default: as every client command finds it)")
-	f.StringVar(&o.tokenFile, "token-file", "", "file with the token for --url (default: HANDRAIL_TOKEN)")
+	o.flags(f)
 	f.StringVar(&o.pages, "pages", "", "two addresses HOST:PORT, by which the node reaches the suite's pages (default: "+defaultPages+")")
 	f.StringVar(&o.uploads, "uploads",
 		"", "folder that the node may upload from and that this command may write to; without it, uploads are not tried")
 	f.IntVar(&o.lanes, "lanes", 0, "how many behaviours run side by side (default: twice the processors)")
-	f.BoolVar(&o.list, "list", false, "list the behaviours and run none")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runSuite(cmd, o) }
 	return cmd
 }
 
 func runSuite(cmd *cobra.Command, o suiteOptions) error {
-	behaviours, err := o.chosen(browser.All())
-	if err != nil {
+	options, say, err := o.begin(cmd, browser.All())
+	if err != nil || options == nil {
 		return err
 	}
-	say := sayer{out: cmd.OutOrStdout(), json: terminal.FlagsOf(cmd).JSON, total: len(behaviours)}
-	if o.list {
-		for _, b := range behaviours {
-			say.listed(b)
-		}
-		return nil
-	}
-	options, err := o.target(cmd)
-	if err != nil {
-		return err
-	}
-	if o.report != "" { // not found out when all is done
-		if err := os.MkdirAll(o.report, 0o755); err != nil {
-			return terminal.UsageError("--report: %v", err)
-		}
-	}
-	options.Behaviours, options.Done = behaviours, say.done
-	report, err := browser.Run(cmd.Context(), options)
+	report, err := browser.Run(cmd.Context(), *options)
 	var blocked *browser.BlockedError
 	if errors.As(err, &blocked) {
 		return blockedPages(cmd, blocked)
 	}
-	return o.told(cmd, &say, report, err)
+	return o.told(cmd, say, report, err)
+}
+
+// begin returns the options of a run of those of all that the flags choose, and what says how it
+// goes. With --list there is no run: it lists them, and the options are nil.
+func (o suiteOptions) begin(cmd *cobra.Command, all []*suite.Behaviour) (*browser.Options, *sayer, error) {
+	behaviours, err := o.chosen(all)
+	if err != nil {
+		return nil, nil, err
+	}
+	say := &sayer{out: cmd.OutOrStdout(), json: terminal.FlagsOf(cmd).JSON, total: len(behaviours)}
+	if o.list {
+		for _, b := range behaviours {
+			say.listed(b)
+		}
+		return nil, say, nil
+	}
+	options, err := o.target(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.report != "" { // not found out when all is done
+		if err := os.MkdirAll(o.report, 0o755); err != nil {
+			return nil, nil, terminal.UsageError("--report: %v", err)
+		}
+	}
+	options.Behaviours, options.Done = behaviours, say.done
+	return &options, say, nil
 }
 
 // told writes and says what came of a run, and returns how the command ends. err is the run's own.
