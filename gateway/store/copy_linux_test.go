@@ -24,8 +24,9 @@ var copiedTables = []Migration{{Room: "copied", Version: 1, SQL: `
 		words TEXT GENERATED ALWAYS AS (lower(note)) STORED);
 	INSERT INTO numbered (n, at, note) VALUES (1, 1, 'of the migration')`}}
 
-// TestCopyThereAndBack brings a store into PostgreSQL and back, and takes a snapshot of it there.
-func TestCopyThereAndBack(t *testing.T) {
+// copyThereAndBack brings a store into PostgreSQL and back, and takes a snapshot of it there.
+func copyThereAndBack(t *testing.T, server *pgtest.Server) {
+	t.Helper()
 	open := func(o Options) *Store {
 		t.Helper()
 		o.Migrations, o.ReserveBytes = copiedTables, -1
@@ -63,7 +64,6 @@ func TestCopyThereAndBack(t *testing.T) {
 		}
 		return nil
 	}))
-	server := pgtest.Start(t)
 	u := URL(server.URL())
 	there := open(Options{URL: u, Vacant: true})
 	done, err := Copy(t.Context(), file, there, "site-1")

@@ -13,9 +13,28 @@ import (
 	"github.com/handrail-dev/handrail/gateway/store/pgtest"
 )
 
-// TestPostgresKeepsTheSamePromises runs the tests of the writer that name no file on PostgreSQL.
-func TestPostgresKeepsTheSamePromises(t *testing.T) {
+// TestPostgres has one server for all that is about PostgreSQL.
+func TestPostgres(t *testing.T) {
 	server := pgtest.Start(t)
+	for _, one := range []struct {
+		name string
+		test func(*testing.T, *pgtest.Server)
+	}{
+		{"keeps the same promises", keepsTheSamePromises},
+		{"has one writer", hasOneWriter},
+		{"swallowed errors keep nothing", swallowedErrorsKeepNothing},
+		{"a commit without an answer", commitWithoutAnAnswer},
+		{"a copy there and back", copyThereAndBack},
+		{"goes away and comes back", goesAwayAndComesBack},
+		{"by TLS", byTLS}, // the last: its server starts anew
+	} {
+		t.Run(one.name, func(t *testing.T) { one.test(t, server) })
+	}
+}
+
+// keepsTheSamePromises runs the tests of the writer that name no file.
+func keepsTheSamePromises(t *testing.T, server *pgtest.Server) {
+	t.Helper()
 	elsewhere = func(path string) URL {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(path))
@@ -49,8 +68,8 @@ func openURL(t *testing.T, url string) *Store {
 	return s
 }
 
-func TestPostgresHasOneWriter(t *testing.T) {
-	server := pgtest.Start(t)
+func hasOneWriter(t *testing.T, server *pgtest.Server) {
+	t.Helper()
 	url := server.URL()
 	s := openURL(t, url)
 	if _, err := Open(t.Context(), Options{URL: URL(url), Migrations: testTables}); capabilities.CodeOf(err) != capabilities.CodeConflict {
@@ -69,8 +88,9 @@ func TestPostgresHasOneWriter(t *testing.T) {
 	}
 }
 
-func TestPostgresSwallowedErrorsKeepNothing(t *testing.T) {
-	s := openURL(t, pgtest.Start(t).URL())
+func swallowedErrorsKeepNothing(t *testing.T, server *pgtest.Server) {
+	t.Helper()
+	s := openURL(t, server.URL())
 	err := s.Write(t.Context(), func(tx *Tx) error {
 		if err := insert(tx, "one"); err != nil {
 			return err
@@ -83,8 +103,8 @@ func TestPostgresSwallowedErrorsKeepNothing(t *testing.T) {
 	}
 }
 
-func TestPostgresGoesAwayAndComesBack(t *testing.T) {
-	server := pgtest.Start(t)
+func goesAwayAndComesBack(t *testing.T, server *pgtest.Server) {
+	t.Helper()
 	s := openURL(t, server.URL())
 	write := func(terminal bool, name string) error {
 		return s.write(context.Background(), func(tx *Tx) error { return insert(tx, name) }, terminal)
@@ -121,10 +141,10 @@ func TestPostgresGoesAwayAndComesBack(t *testing.T) {
 	}
 }
 
-// TestPostgresCommitWithoutAnAnswer ends the writer's process of the server around commits, while
+// commitWithoutAnAnswer ends the writer's process of the server around commits, while
 // callers write: what they were told is what is there.
-func TestPostgresCommitWithoutAnAnswer(t *testing.T) {
-	server := pgtest.Start(t)
+func commitWithoutAnAnswer(t *testing.T, server *pgtest.Server) {
+	t.Helper()
 	url := server.URL()
 	s := openURL(t, url)
 	other := openURL(t, server.URL()) // the connection that ends others

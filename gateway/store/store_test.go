@@ -347,7 +347,7 @@ func TestQueriesInTx(t *testing.T) {
 		if err := tx.QueryRow("SELECT id FROM item WHERE name = $1", "zz").Scan(&id); !errors.Is(err, sql.ErrNoRows) {
 			t.Errorf("err = %v", err)
 		}
-		if elsewhere == nil { // PostgreSQL goes on with nothing after it: TestPostgresSwallowedErrorsKeepNothing
+		if elsewhere == nil { // PostgreSQL goes on with nothing after it: swallowedErrorsKeepNothing
 			if err := tx.QueryRow("SELECT nothing FROM item").Scan(&id); err == nil {
 				t.Error("a wrong query gave no error")
 			}

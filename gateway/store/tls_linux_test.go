@@ -37,9 +37,10 @@ func stranger(t *testing.T) string {
 	return at
 }
 
-// TestPostgresByTLS meets a server over TCP: only with the right authority, name and password.
-func TestPostgresByTLS(t *testing.T) {
-	port, authority, passfile := pgtest.Start(t).TLS("geheim-4711")
+// byTLS meets a server over TCP: only with the right authority, name and password.
+func byTLS(t *testing.T, server *pgtest.Server) {
+	t.Helper()
+	port, authority, passfile := server.TLS("geheim-4711")
 	open := func(schema, host string, with url.Values) error {
 		with.Set("schema", schema)
 		s, err := Open(t.Context(), Options{URL: URL("postgres://handrail@" + host + ":" + port + "/postgres?" + with.Encode()), Migrations: testTables})
