@@ -21,7 +21,8 @@ type Job struct {
 	Principal capabilities.PrincipalID `json:"principal"` // whose worker does it
 	Lane      capabilities.LaneID      `json:"lane"`      // of which one job runs at a time
 	Text      string                   `json:"text"`
-	Priority  int                      `json:"priority"` // -100 to 100, the highest first
+	Pipeline  string                   `json:"pipeline,omitempty"` // a file of steps to take with the text; not in lists
+	Priority  int                      `json:"priority"`           // -100 to 100, the highest first
 	Schedule  string                   `json:"schedule,omitempty"`
 	Due       time.Time                `json:"due_at"`
 	State     string                   `json:"state"` // queued, running, done, failed or cancelled
@@ -46,8 +47,9 @@ type Job struct {
 
 // NewJob is a job to queue.
 type NewJob struct {
-	Text     string              `json:"text"`
-	Lane     capabilities.LaneID `json:"lane,omitempty"` // default: the token's
+	Text     string              `json:"text"`               // may be empty with a pipeline
+	Pipeline string              `json:"pipeline,omitempty"` // a file of steps to take, as the worker reads it
+	Lane     capabilities.LaneID `json:"lane,omitempty"`     // default: the token's
 	Priority int                 `json:"priority,omitempty"`
 	Schedule string              `json:"schedule,omitempty"` // five fields as cron has them, in UTC, or @daily and the like
 	Due      time.Time           `json:"due_at,omitzero"`    // default: now, or the first time of the schedule

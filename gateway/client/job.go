@@ -2,6 +2,9 @@ package client
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 
 	"github.com/handrail-dev/handrail/gateway/api"
@@ -37,4 +40,33 @@ func (c *Client) TellJob(ctx context.Context, id string, w api.JobWord) (api.Job
 // CancelJob cancels a job and its schedule, or forgets one that ended.
 func (c *Client) CancelJob(ctx context.Context, id string) (api.Job, error) {
 	return do[api.Job](ctx, c, http.MethodDelete, Path("jobs", id), nil)
+}
+
+// WatchJob calls fn with a job as it is, and after each change of it, until it has ended for good,
+// ctx ends or fn returns an error. io.EOF: the gateway ended before the job did.
+func (c *Client) WatchJob(ctx context.Context, id string, fn func(api.Job) error) error {
+	body, err := c.Open(ctx, http.MethodGet, Path("jobs", id, "events"), nil)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	ended := false
+	err = readEvents(body, func(e Event) error {
+		var one api.Job
+		if e.Name != "job" {
+			return nil
+		}
+		if err := json.Unmarshal(e.Data, &one); err != nil {
+			return err
+		}
+		ended = one.State != api.JobQueued && one.State != api.JobRunning
+		return fn(one)
+	})
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case ended && errors.Is(err, io.EOF):
+		return nil
+	}
+	return err
 }

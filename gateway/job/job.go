@@ -22,7 +22,7 @@ import (
 
 // Bounds.
 const (
-	MaxText   = 64 << 10
+	MaxText   = 64 << 10 // of a task, and of a pipeline
 	MaxListed = 500
 	maxResult = 16 << 10
 	maxName   = 128
@@ -92,6 +92,7 @@ type Jobs struct {
 	opened  time.Time
 	mu      sync.Mutex
 	changed chan struct{}       // closed at the next put
+	moved   chan struct{}       // closed at the next change of any job
 	asked   map[asker]time.Time // when a worker asked last
 }
 
@@ -110,7 +111,8 @@ func Open(o Options) (*Jobs, error) {
 	if err != nil {
 		return nil, errors.New("job: Options.Key has 32 bytes")
 	}
-	return &Jobs{opts: o, aead: aead, opened: o.Now(), changed: make(chan struct{}), asked: map[asker]time.Time{}}, nil
+	return &Jobs{opts: o, aead: aead, opened: o.Now(), changed: make(chan struct{}), moved: make(chan struct{}),
+		asked: map[asker]time.Time{}}, nil
 }
 
 // check returns when a job is due.
@@ -118,8 +120,11 @@ func check(n *api.NewJob, now time.Time) (due time.Time, err error) {
 	bad := func(format string, args ...any) error {
 		return capabilities.Errorf(capabilities.CodeInvalidRequest, format, args...)
 	}
-	if n.Text == "" || len(n.Text) > MaxText || !utf8.ValidString(n.Text) {
+	if n.Text == "" && n.Pipeline == "" || len(n.Text) > MaxText || !utf8.ValidString(n.Text) {
 		return due, bad("a job's text has 1 to %d bytes", MaxText)
+	}
+	if len(n.Pipeline) > MaxText || !utf8.ValidString(n.Pipeline) {
+		return due, bad("a job's pipeline has at most %d bytes of text", MaxText)
 	}
 	if n.Priority < -100 || n.Priority > 100 {
 		return due, bad("a priority is from -100 to 100")
@@ -170,8 +175,8 @@ func (j *Jobs) Put(ctx context.Context, p, by capabilities.PrincipalID, n api.Ne
 		return Job{}, err
 	}
 	return j.put(ctx, by, Job{
-		ID: newID(string(p), n.Request), Principal: p, Lane: n.Lane, Text: n.Text, Priority: n.Priority, Schedule: n.Schedule,
-		Due: due.UTC(), State: Queued, Run: 1, Created: now.UTC(),
+		ID: newID(string(p), n.Request), Principal: p, Lane: n.Lane, Text: n.Text, Pipeline: n.Pipeline, Priority: n.Priority,
+		Schedule: n.Schedule, Due: due.UTC(), State: Queued, Run: 1, Created: now.UTC(),
 	})
 }
 
@@ -179,7 +184,7 @@ func (j *Jobs) put(ctx context.Context, by capabilities.PrincipalID, one Job) (J
 	err := j.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		switch known, err := j.getIn(tx, one.ID); {
 		case err == nil:
-			if known.Text != one.Text || known.Schedule != one.Schedule || known.Lane != one.Lane {
+			if known.Text != one.Text || known.Pipeline != one.Pipeline || known.Schedule != one.Schedule || known.Lane != one.Lane {
 				return &capabilities.Error{Code: capabilities.CodeRequestIDConflict}
 			}
 			one = known
@@ -227,6 +232,26 @@ func (j *Jobs) tell() {
 	defer j.mu.Unlock()
 	close(j.changed)
 	j.changed = make(chan struct{})
+	j.moveLocked()
+}
+
+func (j *Jobs) move() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.moveLocked()
+}
+
+func (j *Jobs) moveLocked() {
+	close(j.moved)
+	j.moved = make(chan struct{})
+}
+
+// Moved is closed when a job is another than before, by a worker's word, too; ask again for the
+// next.
+func (j *Jobs) Moved() <-chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.moved
 }
 
 // Changed is closed when a job may be there to take; ask again for the next.
@@ -319,7 +344,7 @@ func (j *Jobs) List(ctx context.Context, p capabilities.PrincipalID, limit int) 
 	}
 	list, err := j.scanAll(rows)
 	for i := range list {
-		list[i].Claim = ""
+		list[i].Claim, list[i].Pipeline = "", ""
 	}
 	return list, err
 }

@@ -173,6 +173,45 @@ func TestAJobThatKillsItsWorkersFails(t *testing.T) {
 	}
 }
 
+// Each change is heard: put, taken, a worker's word, and the end. A list leaves the pipelines out.
+func TestEachChangeIsHeard(t *testing.T) {
+	q := open(t)
+	heard := func(what string, do func()) {
+		t.Helper()
+		moved := q.Moved()
+		do()
+		select {
+		case <-moved:
+		default:
+			t.Errorf("nobody heard of what was %s", what)
+		}
+	}
+	var one api.Job
+	heard("put", func() { one = q.put(api.NewJob{Pipeline: "intent: file_task"}) })
+	heard("taken", func() { one = q.take("w", false) })
+	if one.Pipeline != "intent: file_task" || one.Text != "" {
+		t.Errorf("%+v", one)
+	}
+	heard("said", func() {
+		if _, err := q.Tell(t.Context(), "alice", one.ID, one.Claim, 1, "stage"); err != nil {
+			t.Error(err)
+		}
+	})
+	if list, err := q.List(t.Context(), "alice", 1); err != nil || len(list) != 1 || list[0].Pipeline != "" || list[0].Stage != "stage" {
+		t.Errorf("%+v %v", list, err)
+	}
+	heard("ended", func() {
+		if _, err := q.End(t.Context(), "alice", one.ID, api.JobWord{Claim: one.Claim, State: job.Done}); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, n := range []api.NewJob{{Lane: "l"}, {Lane: "l", Pipeline: strings.Repeat("x", job.MaxText+1)}, {Lane: "l", Pipeline: "\xff"}} {
+		if _, err := q.Put(t.Context(), "alice", "alice", n); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest {
+			t.Errorf("%.20q: %v", n.Pipeline, err)
+		}
+	}
+}
+
 // TestCancel: a job that waits is over at once, with its schedule; the worker of one that runs is
 // told, and its end is a cancelled one, whatever it says; one that ended is forgotten.
 func TestCancel(t *testing.T) {

@@ -53,7 +53,9 @@ func (j *Jobs) Take(ctx context.Context, p capabilities.PrincipalID, ask api.Tak
 		}
 		return j.record(tx, "worker.job.taken", p, &one)
 	})
-	if err == nil && !found {
+	if err == nil && found {
+		j.move()
+	} else if err == nil {
 		err = capabilities.Errorf(capabilities.CodeNotFound, "no job is due")
 	}
 	return one, err
@@ -131,6 +133,7 @@ func (j *Jobs) Tell(ctx context.Context, p capabilities.PrincipalID, id, claim s
 	})
 	if err == nil {
 		j.attends(p, "") // it asks again when the job is done
+		j.move()
 	}
 	return one, err
 }

@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -39,17 +40,19 @@ func NewJobsCmd() *cobra.Command {
 		t.Flush()
 		return nil
 	})
-	cmd.AddCommand(newJobsAddCmd(), newJobsShowCmd(), newJobsCancelCmd())
+	cmd.AddCommand(newJobsAddCmd(), newJobsShowCmd(), newJobsWatchCmd(), newJobsCancelCmd())
 	return cmd
 }
 
 func newJobsAddCmd() *cobra.Command {
 	var n api.NewJob
-	var at string
-	cmd := &cobra.Command{
-		Use:   "add TASK",
-		Short: "Queue a task for the worker of this data directory",
-		Args:  cobra.MinimumNArgs(1),
+	var at, file string
+	cmd := &cobra.Command{Use: "add TASK", Short: "Queue a task for the worker of this data directory"}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if file != "" {
+			return nil
+		}
+		return cobra.MinimumNArgs(1)(cmd, args)
 	}
 	f := cmd.Flags()
 	f.IntVar(&n.Priority, "priority", 0, "from -100 to 100; the highest is done first")
@@ -57,9 +60,17 @@ func newJobsAddCmd() *cobra.Command {
 	f.StringVar(&at, "at", "", "not before this time (RFC 3339)")
 	f.StringVar((*string)(&n.Lane), "lane", "", "the lane that its calls belong to; one job of a lane runs at a time (default: the token's)")
 	f.StringVar((*string)(&n.Principal), "principal", "", "whose worker does it; for admins (default: the worker of this data directory)")
+	f.StringVar(&file, "pipeline", "", "file of steps that the worker takes, in place of what TASK would be understood as")
 	f.StringVar(&n.Request, "request-id", "", "a name of yours; the same again is the same job")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		n.Text = strings.Join(args, " ")
+		if file != "" {
+			text, _, err := readPipeline(file) // a fault of it is known now, not at the worker
+			if err != nil {
+				return err
+			}
+			n.Pipeline = string(text)
+		}
 		if at != "" {
 			due, err := time.Parse(time.RFC3339, at)
 			if err != nil {
@@ -108,6 +119,12 @@ func newJobsShowCmd() *cobra.Command {
 			out := cmd.OutOrStdout()
 			taken, made := terminal.Count(j.Taken, "time"), terminal.Count(j.Calls, "call")
 			fmt.Fprintf(out, "%s: %s, run %d, taken %s, %s\n%s\n", j.ID, j.State, j.Run, taken, made, terminal.PlainBlock(j.Text))
+			if j.Pipeline != "" {
+				fmt.Fprintln(out, "along a pipeline of", terminal.Count(strings.Count(j.Pipeline, "\n"), "line"))
+			}
+			if j.State == api.JobRunning && j.Stage != "" {
+				fmt.Fprintf(out, "%s is at %s\n", terminal.Plain(j.Worker), terminal.Plain(j.Stage))
+			}
 			if j.Schedule != "" {
 				fmt.Fprintf(out, "schedule %s, next %s\n", terminal.Plain(j.Schedule), j.Due.Local().Format("2006-01-02 15:04"))
 			}
@@ -120,6 +137,59 @@ func newJobsShowCmd() *cobra.Command {
 			return nil
 		},
 	}
+}
+
+func newJobsWatchCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:               "watch JOB",
+		Short:             "Follow a job, a line for each change, until it has ended",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := remote.Find(cmd)
+			if err != nil {
+				return err
+			}
+			var last api.Job
+			err = c.WatchJob(cmd.Context(), args[0], func(j api.Job) error {
+				last = j
+				if terminal.FlagsOf(cmd).JSON {
+					return terminal.PrintJSON(cmd.OutOrStdout(), j)
+				}
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), terminal.Plain(jobLine(&j)))
+				return err
+			})
+			switch {
+			case err != nil:
+				return c.Told(err)
+			case last.State == api.JobDone && !terminal.FlagsOf(cmd).JSON && last.Result != "":
+				fmt.Fprintln(cmd.OutOrStdout(), terminal.PlainBlock(last.Result))
+			case last.State == api.JobFailed:
+				return capabilities.Errorf(cmp.Or(last.Code, capabilities.CodeExecutionFailed), "the job failed: %s", last.Result)
+			case last.State == api.JobCancelled:
+				return capabilities.Errorf(capabilities.CodeCancelled, "the job was cancelled")
+			}
+			return nil
+		},
+	}
+}
+
+// jobLine is how a job stands, in one line.
+func jobLine(j *api.Job) string {
+	line := j.State
+	if j.Cancel && j.State == api.JobRunning {
+		line = "cancelling"
+	}
+	if j.State == api.JobRunning {
+		line += " by " + j.Worker
+		if j.Stage != "" {
+			line += ", at " + j.Stage
+		}
+	}
+	if j.State == api.JobQueued {
+		return line + " for " + j.Due.Local().Format("2006-01-02 15:04:05")
+	}
+	return line + ", " + terminal.Count(j.Calls, "call")
 }
 
 func newJobsCancelCmd() *cobra.Command {

@@ -104,7 +104,7 @@ func runTask(cmd *cobra.Command, task string, o runOptions) error {
 	var along *pipeline.Pipeline
 	if o.pipeline != "" {
 		var err error
-		if along, err = readPipeline(o.pipeline); err != nil {
+		if _, along, err = readPipeline(o.pipeline); err != nil {
 			return err
 		}
 		o.offline = o.offline || !along.Asks() // no model has a part in it
@@ -137,17 +137,19 @@ func runTask(cmd *cobra.Command, task string, o runOptions) error {
 	return nil
 }
 
-func readPipeline(file string) (*pipeline.Pipeline, error) {
+// readPipeline returns a file's text, and the pipeline that it is.
+func readPipeline(file string) ([]byte, *pipeline.Pipeline, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, terminal.UsageError("the pipeline cannot be read: %v", err)
+		return nil, nil, terminal.UsageError("the pipeline cannot be read: %v", err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, pipeline.MaxFile+1))
 	if err != nil {
-		return nil, terminal.UsageError("the pipeline cannot be read: %v", err)
+		return nil, nil, terminal.UsageError("the pipeline cannot be read: %v", err)
 	}
-	return pipeline.Read(text)
+	p, err := pipeline.Read(text)
+	return text, p, err
 }
 
 func isYes(answer string) bool {

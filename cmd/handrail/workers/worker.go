@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/handrail-dev/handrail/agent/worker"
+	"github.com/handrail-dev/handrail/agent/worker/pipeline"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
@@ -179,10 +180,10 @@ func (s *jobService) do(ctx context.Context, j *api.Job) error {
 	var calls atomic.Int64
 	var stage atomic.Value
 	stage.Store("")
-	told := make(chan struct{})
+	told, news := make(chan struct{}), make(chan struct{}, 1)
 	go func() {
 		defer close(told)
-		s.tell(running, end, j, func() (int, string) { return int(calls.Load()), stage.Load().(string) })
+		s.tell(running, end, j, news, func() (int, string) { return int(calls.Load()), stage.Load().(string) })
 	}()
 	o := s.opts
 	o.lane, o.session = string(j.Lane), j.ID
@@ -196,13 +197,17 @@ func (s *jobService) do(ctx context.Context, j *api.Job) error {
 		if e.Stage == worker.StageToolCall {
 			calls.Add(1)
 		}
+		select {
+		case news <- struct{}{}:
+		default: // it is about to be told
+		}
 	}
 	e, err := newWorker(s.cmd, o, nil)
 	if err != nil {
 		return err
 	}
 	defer e.close()
-	out, err := e.Run(running, j.Text)
+	out, err := along(running, e, j)
 	cause := context.Cause(running)
 	end(nil)
 	<-told
@@ -215,6 +220,18 @@ func (s *jobService) do(ctx context.Context, j *api.Job) error {
 		word = api.JobWord{Claim: j.Claim, State: api.JobQueued} // it goes on with the next worker
 	}
 	return s.finish(context.WithoutCancel(ctx), ctx, j, word)
+}
+
+// along does a job's task, by the steps of its pipeline if it has one.
+func along(ctx context.Context, e *conversation, j *api.Job) (worker.Outcome, error) {
+	if j.Pipeline == "" {
+		return e.Run(ctx, j.Text)
+	}
+	p, err := pipeline.Read([]byte(j.Pipeline))
+	if err != nil {
+		return worker.Outcome{}, err
+	}
+	return e.Follow(ctx, p, j.Text)
 }
 
 // jobWord is how a job ended.
@@ -256,13 +273,15 @@ func (s *jobService) finish(ctx, alive context.Context, j *api.Job, w api.JobWor
 	}
 }
 
-// tell keeps the lease until ctx ends, and ends the job when the gateway wants it ended.
-func (s *jobService) tell(ctx context.Context, end context.CancelCauseFunc, j *api.Job, now func() (int, string)) {
+// tell says where the job is, at each of news and every few seconds, which keeps the lease. It ends
+// the job when the gateway wants it ended.
+func (s *jobService) tell(ctx context.Context, end context.CancelCauseFunc, j *api.Job, news <-chan struct{}, now func() (int, string)) {
 	tick := time.NewTicker(wordEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
+		case <-news:
 		case <-ctx.Done():
 			return
 		}

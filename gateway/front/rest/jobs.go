@@ -21,6 +21,7 @@ type Jobs interface {
 	End(ctx context.Context, p capabilities.PrincipalID, id string, said api.JobWord) (api.Job, error)
 	Cancel(ctx context.Context, p, by capabilities.PrincipalID, id string) (api.Job, error)
 	Changed() <-chan struct{}
+	Moved() <-chan struct{}
 }
 
 // SubAgents makes the calls of sub-agents' workers; gateway/subagent implements it.
@@ -41,6 +42,8 @@ func (s *Server) jobTable() []*endpoint {
 		serveJSON(endpoint{method: get, path: "/v1/jobs", action: principal.ActReadCalls,
 			summary: "Jobs of one's worker or, for those who read all calls, of everybody's, the newest first", query: []param{limitParam}}, s.jobs),
 		serveJSON(endpoint{method: get, path: "/v1/jobs/{job}", action: principal.ActReadCalls, summary: "One job"}, s.job),
+		s.raw(endpoint{method: get, path: "/v1/jobs/{job}/events", action: principal.ActReadCalls, media: "text/event-stream",
+			summary: "A job as it is and after each change (server-sent events: job), until it has ended"}, s.jobEvents),
 		serveJSON(endpoint{method: post, path: "/v1/jobs", action: principal.ActCall,
 			summary: "Queue a job for one's worker; the same request_id again is the same job; its words are not recorded"}, s.putJob),
 		serveJSON(endpoint{method: post, path: "/v1/jobs/take", action: principal.ActCall,
