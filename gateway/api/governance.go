@@ -17,6 +17,12 @@ type GovernanceSpan struct {
 	HeadSeq uint64    `json:"head_seq,omitempty"`
 }
 
+// GovernanceRows says which rows of a view an answer has: without offset and limit, all.
+type GovernanceRows struct {
+	Total  int `json:"rows_in_all"`
+	Offset int `json:"offset,omitempty"` // how many come before the first that it has
+}
+
 // CoverageRow is one capability key of one tool (Capability Coverage). The numbers count decisions
 // but for Executions and Observed.
 type CoverageRow struct {
@@ -37,55 +43,83 @@ type CoverageRow struct {
 // Coverage is the view Capability Coverage.
 type Coverage struct {
 	GovernanceSpan
+	GovernanceRows
 	Rows []CoverageRow `json:"rows"`
 }
 
-// IsolationRow is how many calls of one class ran in one pool of runners in one time.
+// IsolationRow is how many calls of one class ran in one pool of runners in one time; of sums, in
+// all of it.
 type IsolationRow struct {
-	Start      time.Time                   `json:"start"`
+	Start      time.Time                   `json:"start,omitzero"`
 	Class      capabilities.IsolationClass `json:"isolation_class"`           // the least that the call needed
 	Given      capabilities.IsolationClass `json:"isolation_given,omitempty"` // what it got
 	Node       capabilities.NodeID         `json:"node_id,omitempty"`         // empty: the gateway itself
 	Executions int64                       `json:"executions"`
+	Trend      Trend                       `json:"trend,omitempty" csv:"-"`
+}
+
+// Trend is the numbers of a sum: one for each time of Grain from From on.
+type Trend []int64
+
+// Most is the largest number of it.
+func (t Trend) Most() (most int64) {
+	for _, n := range t {
+		most = max(most, n)
+	}
+	return most
 }
 
 // Isolation is the view Isolation Heatmap.
 type Isolation struct {
 	GovernanceSpan
+	GovernanceRows
 	Rows []IsolationRow `json:"rows"`
 	// Unavailable counts the calls that were refused because a class was not to be had.
 	Unavailable []IsolationRow `json:"unavailable"`
 }
 
-// DriftRow is how many events of one kind there were in one time.
+// DriftRow is how many events of one kind there were in one time; of sums, in all of it.
 type DriftRow struct {
-	Start    time.Time           `json:"start"`
+	Start    time.Time           `json:"start,omitzero"`
 	Tool     capabilities.ToolID `json:"tool_id,omitempty"`
 	Severity string              `json:"severity"`
 	Signal   string              `json:"signal"`
 	Key      string              `json:"key"`
 	Events   int64               `json:"events"`
+	Trend    Trend               `json:"trend,omitempty" csv:"-"`
+}
+
+// DriftSeverity is all events of one severity.
+type DriftSeverity struct {
+	Severity string `json:"severity"`
+	Events   int64  `json:"events"`
+	Trend    Trend  `json:"trend"`
 }
 
 // DriftMonitor is the view Drift Monitor.
 type DriftMonitor struct {
 	GovernanceSpan
-	Rows []DriftRow `json:"rows"`
+	GovernanceRows
+	Rows       []DriftRow      `json:"rows"`
+	Severities []DriftSeverity `json:"severities"` // that there were, of all rows
 }
 
-// PrivilegeRow is how often one principal's calls of a tool had a privileged key in one time.
+// PrivilegeRow is how often one principal's calls of a tool had a privileged key in one time; of
+// sums, in all of it.
 type PrivilegeRow struct {
-	Start      time.Time                `json:"start"`
+	Start      time.Time                `json:"start,omitzero"`
 	Tool       capabilities.ToolID      `json:"tool_id"`
 	Key        string                   `json:"key"`
 	Principal  capabilities.PrincipalID `json:"principal"`
 	Node       capabilities.NodeID      `json:"node_id,omitempty"`
 	Executions int64                    `json:"executions"`
+	Trend      Trend                    `json:"trend,omitempty" csv:"-"`
 }
 
 // Privilege is the view Privilege Exposure.
 type Privilege struct {
 	GovernanceSpan
+	GovernanceRows
 	Rows []PrivilegeRow `json:"rows"`
 }
 
@@ -103,6 +137,7 @@ type FrictionRow struct {
 // Friction is the view Policy Friction.
 type Friction struct {
 	GovernanceSpan
+	GovernanceRows
 	Decisions  int64              `json:"decisions"` // in all
 	Categories []FrictionCategory `json:"categories"`
 	Rows       []FrictionRow      `json:"rows"`
@@ -185,6 +220,7 @@ type ProfileRow struct {
 // Profiles are the profiles of tools and the policies that they were decided under.
 type Profiles struct {
 	GovernanceSpan
+	GovernanceRows
 	Rows []ProfileRow `json:"rows"`
 }
 
@@ -203,6 +239,7 @@ type ChangeRow struct {
 // beginning of the span.
 type Changes struct {
 	GovernanceSpan
+	GovernanceRows
 	Activated time.Time `json:"activated_at,omitzero"`
 	Packet    uint64    `json:"activated_seq,omitempty"` // the packet that says so
 	// Snapshot is what came into force then in place of Replaced, by whom and why.

@@ -130,7 +130,7 @@ func (m *Model) Profiles(ctx context.Context, in Span) (api.Profiles, error) {
 		return cmp.Or(cmp.Compare(b.Decisions, a.Decisions), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Profile, b.Profile),
 			cmp.Compare(a.Snapshot, b.Snapshot))
 	})
-	out.Rows = out.Rows[:min(len(out.Rows), maxRows)]
+	out.Rows, out.GovernanceRows = rowsOf(in, out.Rows)
 	return out, err
 }
 
@@ -150,7 +150,7 @@ func (m *Model) Changes(ctx context.Context, in Span) (api.Changes, error) {
 			out.Snapshot, out.Replaced, out.By, out.Reason = a.Snapshot, a.Before, last[0].Principal, a.Reason
 		}
 	}
-	now, err := m.Friction(ctx, in)
+	now, err := m.Friction(ctx, Span{From: in.From, To: in.To, Tool: in.Tool})
 	if err != nil {
 		return out, err
 	}
@@ -181,6 +181,7 @@ func (m *Model) Changes(ctx context.Context, in Span) (api.Changes, error) {
 		return cmp.Or(cmp.Compare(change(b), change(a)), cmp.Compare(a.Effect, b.Effect), cmp.Compare(a.Tool, b.Tool),
 			cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Key, b.Key))
 	})
+	out.Rows, out.GovernanceRows = rowsOf(in, out.Rows)
 	return out, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/drift"
 )
 
 // Span is what a view is asked about. Empty fields match all.
@@ -19,6 +20,21 @@ type Span struct {
 	To   time.Time // not in it; default: now
 	Tool capabilities.ToolID
 	Key  string // for Privilege alone
+	// Sum has Isolation, Drift and Privilege add up all of the time, the largest rows first, each
+	// with its trend; default: a row for each time of the grain.
+	Sum bool
+	// Offset and Limit are which rows of a view are wanted; default: all.
+	Offset, Limit int
+}
+
+// rowsOf returns those of the rows of a view that are wanted.
+func rowsOf[T any](in Span, rows []T) ([]T, api.GovernanceRows) {
+	first := min(max(0, in.Offset), len(rows))
+	last := len(rows)
+	if in.Limit > 0 {
+		last = min(last, first+in.Limit)
+	}
+	return rows[first:last], api.GovernanceRows{Total: len(rows), Offset: first}
 }
 
 // Bounds of a span and of an answer.
@@ -26,7 +42,6 @@ const (
 	hoursUpTo = 3 * 24 * time.Hour  // longer ones are counted by the day
 	daysUpTo  = 93 * 24 * time.Hour // and longer ones by the month
 	maxSpan   = 20 * 365 * 24 * time.Hour
-	maxRows   = 5000
 )
 
 // span is a Span in whole times of its grain.
@@ -162,7 +177,7 @@ func (m *Model) Coverage(ctx context.Context, in Span) (api.Coverage, error) {
 		}
 		return cmp.Or(cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Key, b.Key))
 	})
-	out.Rows = out.Rows[:min(len(out.Rows), maxRows)]
+	out.Rows, out.GovernanceRows = rowsOf(in, out.Rows)
 	return out, nil
 }
 
@@ -173,36 +188,72 @@ func (m *Model) Isolation(ctx context.Context, in Span) (api.Isolation, error) {
 	if err != nil {
 		return out, err
 	}
-	ran, err := m.sums(ctx, s, executions, byTime, byA, byB, byC)
+	ran, err := m.counted(ctx, s, in, executions, nil, byA, byB, byC)
 	if err != nil {
 		return out, err
 	}
-	for _, one := range ran[:min(len(ran), maxRows)] {
+	ran.rows, out.GovernanceRows = rowsOf(in, ran.rows)
+	trends, err := m.trends(ctx, s, ran)
+	if err != nil {
+		return out, err
+	}
+	for i, one := range ran.rows {
 		out.Rows = append(out.Rows, api.IsolationRow{
 			Start: one.start, Class: capabilities.IsolationClass(one.a), Given: capabilities.IsolationClass(one.b), Node: capabilities.NodeID(one.c),
-			Executions: one.n,
+			Executions: one.n, Trend: trends[i],
 		})
 	}
-	none, err := m.sums(ctx, s, mismatches, byTime, byA)
-	for _, one := range none[:min(len(none), maxRows)] {
+	none, err := m.counted(ctx, s, in, mismatches, nil, byA)
+	for _, one := range none.rows {
 		out.Unavailable = append(out.Unavailable,
 			api.IsolationRow{Start: one.start, Class: capabilities.IsolationClass(one.a), Executions: one.n})
 	}
 	return out, err
 }
 
-// Drift returns how many events there were, by time, tool, severity, signal and key.
+// Drift returns how many events there were, by time, tool, severity, signal and key; of sums the
+// worst first.
 func (m *Model) Drift(ctx context.Context, in Span) (api.DriftMonitor, error) {
 	s, about, err := m.about(ctx, in)
-	out := api.DriftMonitor{GovernanceSpan: about, Rows: []api.DriftRow{}}
+	out := api.DriftMonitor{GovernanceSpan: about, Rows: []api.DriftRow{}, Severities: []api.DriftSeverity{}}
 	if err != nil {
 		return out, err
 	}
-	list, err := m.sums(ctx, s, drifts, byTime, byTool, byA, byB, byC)
-	for _, one := range list[:min(len(list), maxRows)] {
-		out.Rows = append(out.Rows, api.DriftRow{Start: one.start, Tool: one.tool, Severity: one.a, Signal: one.b, Key: one.c, Events: one.n})
+	all, err := m.counted(ctx, s, Span{Sum: true}, drifts, nil, byA)
+	if err != nil {
+		return out, err
 	}
-	return out, err
+	trends, err := m.trends(ctx, s, all)
+	if err != nil {
+		return out, err
+	}
+	for i, one := range all.rows {
+		out.Severities = append(out.Severities, api.DriftSeverity{Severity: one.a, Events: one.n, Trend: trends[i]})
+	}
+	events, err := m.counted(ctx, s, in, drifts, nil, byTool, byA, byB, byC)
+	if err != nil {
+		return out, err
+	}
+	if in.Sum {
+		slices.SortStableFunc(events.rows, func(a, b sum) int {
+			switch one, other := drift.Severity(a.a), drift.Severity(b.a); {
+			case one.Worse(other):
+				return -1
+			case other.Worse(one):
+				return 1
+			}
+			return 0
+		})
+	}
+	events.rows, out.GovernanceRows = rowsOf(in, events.rows)
+	if trends, err = m.trends(ctx, s, events); err != nil {
+		return out, err
+	}
+	for i, one := range events.rows {
+		out.Rows = append(out.Rows,
+			api.DriftRow{Start: one.start, Tool: one.tool, Severity: one.a, Signal: one.b, Key: one.c, Events: one.n, Trend: trends[i]})
+	}
+	return out, nil
 }
 
 // Privilege returns who used in.Key with which tools, by time; without one, all privileged keys.
@@ -212,19 +263,23 @@ func (m *Model) Privilege(ctx context.Context, in Span) (api.Privilege, error) {
 	if err != nil {
 		return out, err
 	}
-	list, err := m.sumsOf(ctx, s, used, func(c *cell) bool { return c.A == in.Key || in.Key == "" && isPrivileged(c.A) }, byTime, byTool, byA,
-		byB, byC)
-	for _, one := range list[:min(len(list), maxRows)] {
-		out.Rows = append(out.Rows, privilegeRow(one))
+	wanted := func(c *cell) bool { return c.A == in.Key || in.Key == "" && isPrivileged(c.A) }
+	had, err := m.counted(ctx, s, in, used, wanted, byTool, byA, byB, byC)
+	if err != nil {
+		return out, err
 	}
-	return out, err
-}
-
-func privilegeRow(one sum) api.PrivilegeRow {
-	return api.PrivilegeRow{
-		Start: one.start, Tool: one.tool, Key: one.a, Principal: capabilities.PrincipalID(one.b), Node: capabilities.NodeID(one.c),
-		Executions: one.n,
+	had.rows, out.GovernanceRows = rowsOf(in, had.rows)
+	trends, err := m.trends(ctx, s, had)
+	if err != nil {
+		return out, err
 	}
+	for i, one := range had.rows {
+		out.Rows = append(out.Rows, api.PrivilegeRow{
+			Start: one.start, Tool: one.tool, Key: one.a, Principal: capabilities.PrincipalID(one.b), Node: capabilities.NodeID(one.c),
+			Executions: one.n, Trend: trends[i],
+		})
+	}
+	return out, nil
 }
 
 // Friction returns what policy denied, asked about and took away, and by which rule: what happened
@@ -259,8 +314,8 @@ func (m *Model) Friction(ctx context.Context, in Span) (api.Friction, error) {
 	slices.SortStableFunc(out.Rows, func(a, b api.FrictionRow) int {
 		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Effect, b.Effect), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Rule, b.Rule))
 	})
-	out.Rows = out.Rows[:min(len(out.Rows), maxRows)]
-	return out, err
+	out.Rows, out.GovernanceRows = rowsOf(in, out.Rows)
+	return out, nil
 }
 
 // byCategory returns how often policy denied, asked and took keys away by the categories of what

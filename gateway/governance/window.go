@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // row is the numbers of one time, apart by their facts. It does not change.
@@ -248,6 +250,75 @@ func (m *Model) sumsOf(ctx context.Context, s span, f fact, wanted func(*cell) b
 	return list, nil
 }
 
+// counts are rows of a fact: by time, or of all of it, the largest first.
+type counts struct {
+	rows   []sum
+	fact   fact
+	wanted func(*cell) bool // nil: all
+	apart  []column
+	summed bool
+}
+
+// counted adds the numbers of a fact up as a view is asked for.
+func (m *Model) counted(ctx context.Context, s span, in Span, f fact, wanted func(*cell) bool, apart ...column) (*counts, error) {
+	c := &counts{fact: f, wanted: wanted, apart: apart, summed: in.Sum}
+	if wanted == nil {
+		wanted = func(*cell) bool { return true }
+	}
+	if !in.Sum {
+		apart = append([]column{byTime}, apart...)
+	}
+	var err error
+	c.rows, err = m.sumsOf(ctx, s, f, wanted, apart...)
+	if in.Sum {
+		slices.SortStableFunc(c.rows, func(a, b sum) int { return cmp.Compare(b.n, a.n) })
+	}
+	return c, err
+}
+
+// trends returns the numbers of each row by time, from the start of s on; of rows by time nothing.
+func (m *Model) trends(ctx context.Context, s span, of *counts) ([]api.Trend, error) {
+	all := make([]api.Trend, len(of.rows))
+	if !of.summed || len(all) == 0 {
+		return all, nil
+	}
+	starts, rows := map[int64]int{}, map[cell]int{}
+	for i, t := range s.starts() {
+		starts[t.Unix()] = i
+	}
+	for i, one := range of.rows {
+		rows[cell{Tool: one.tool, A: one.a, B: one.b, C: one.c}] = i
+		all[i] = make(api.Trend, len(starts))
+	}
+	list, err := m.sumsOf(ctx, s, of.fact, func(c *cell) bool {
+		_, shown := rows[apartBy(c, of.apart)]
+		return shown && (of.wanted == nil || of.wanted(c))
+	}, append([]column{byTime}, of.apart...)...)
+	for _, one := range list {
+		if at, in := starts[one.start.Unix()]; in {
+			all[rows[cell{Tool: one.tool, A: one.a, B: one.b, C: one.c}]][at] = one.n
+		}
+	}
+	return all, err
+}
+
+// apartBy returns what some columns of a cell say.
+func apartBy(c *cell, apart []column) (key cell) {
+	for _, one := range apart {
+		switch one {
+		case byTool:
+			key.Tool = c.Tool
+		case byA:
+			key.A = c.A
+		case byB:
+			key.B = c.B
+		case byC:
+			key.C = c.C
+		}
+	}
+	return key
+}
+
 // groups are what a sum keeps apart, but for times.
 type groups struct {
 	of     []int32 // by series: its group, from 1; 0: not looked at yet; below: not wanted
@@ -263,19 +334,7 @@ func (g *groups) find(series int32, c *cell) int32 {
 		g.of[series] = -1
 		return -1
 	}
-	var key cell
-	for _, one := range g.apart {
-		switch one {
-		case byTool:
-			key.Tool = c.Tool
-		case byA:
-			key.A = c.A
-		case byB:
-			key.B = c.B
-		case byC:
-			key.C = c.C
-		}
-	}
+	key := apartBy(c, g.apart)
 	id := g.ids[key]
 	if id == 0 {
 		g.cells = append(g.cells, key)

@@ -31,6 +31,13 @@ func TestGovernanceShowsWhatCallsDid(t *testing.T) {
 		t.Error("no chart has a bar")
 	}
 	d.shots("governance")
+	for _, view := range []string{"coverage", "isolation", "drift", "privilege", "friction", "changes", "profiles"} {
+		d.goTo("/console/governance/" + view + "?days=30")
+		d.says("All views", "One view, some rows at a time")
+		if n := d.value(`document.querySelectorAll("section.card").length`); n != "1" {
+			t.Errorf("%s: %s views", view, n)
+		}
+	}
 	d.goTo("/console/governance/report?days=30")
 	d.says("Compliance report", "counted through packet", "Signed hash", string(site.ToolEcho), "handrail ledger verify")
 	d.shots("report")

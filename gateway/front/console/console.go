@@ -240,6 +240,7 @@ func (c *Console) Mount(f *front.Server) {
 		"GET /console/people/{user}":           func(v *visit) { v.seeOther("/console/people", "") }, // somebody reloads what is shown once
 		"GET /console/governance":              c.governancePage,
 		"GET /console/governance/report":       c.governanceReport,
+		"GET /console/governance/{view}":       c.governanceView,
 		"GET /console/governance/csv/{view}":   c.governanceCSV,
 		"GET /console/governance/json/{view}":  c.governanceJSON,
 		"GET /console/drift":                   c.driftPage,

@@ -1,10 +1,7 @@
 package console
 
 import (
-	"cmp"
 	"fmt"
-	"iter"
-	"maps"
 	"math"
 	"net/url"
 	"slices"
@@ -19,19 +16,45 @@ import (
 // ranges are the times that the page can be about, in days.
 var ranges = []string{"1", "the last day", "7", "the last week", "30", "the last 30 days", "90", "the last 90 days", "365", "the last year"}
 
-// shownRows is how much of a table a page shows; the CSV has all of it.
-const shownRows = 25
+// Rows of a table: on the page of all views, on that of one, and in the report.
+const (
+	firstRows = 8
+	viewRows  = 25
+	paperRows = 100
+)
 
-// governancePage shows the five views and the six KPIs (S1-56, S1-57).
-func (c *Console) governancePage(v *visit) { v.governance("governance") }
+// governancePage shows the beginnings of the five views, and the six KPIs (S1-56, S1-57).
+func (c *Console) governancePage(v *visit) {
+	v.governance("governance", firstRows, slices.Concat(views, []string{"kpis"}), 0)
+}
 
-// governanceReport is the same for paper: everything on one page, with the range of the ledger
-// that it is made from (S1-59).
-func (c *Console) governanceReport(v *visit) { v.governance("report") }
+// governanceView shows one view, some rows at a time.
+func (c *Console) governanceView(v *visit) {
+	view := v.r.PathValue("view")
+	if !slices.Contains(views, view) {
+		c.nothing(v)
+		return
+	}
+	offset, err := strconv.Atoi(v.r.URL.Query().Get("offset"))
+	if err != nil || offset < 0 {
+		offset = 0
+	}
+	v.governance("view", viewRows, []string{view}, offset)
+}
 
-// governed is what both pages show.
+// governanceReport is all for paper: everything on one page, with the range of the ledger that it is
+// made from (S1-59).
+func (c *Console) governanceReport(v *visit) {
+	v.governance("report", paperRows, slices.Concat(views, []string{"kpis", "compliance"}), 0)
+}
+
+// views are those that have rows.
+var views = []string{"coverage", "isolation", "drift", "privilege", "friction", "changes", "profiles"}
+
+// governed is what these pages show.
 type governed struct {
 	*visit
+	View      string // of the page of one view
 	Range     choice
 	Tool      string
 	CSV       string // what follows the name of a view in the address of its CSV
@@ -40,7 +63,7 @@ type governed struct {
 	Coverage  table[api.CoverageRow]
 	Isolation heatmap
 	Drift     bars
-	Drifted   table[api.DriftRow]
+	Drifted   table[driftedRow]
 	Privilege table[usedRow]
 	Friction  table[frictionRow]
 	// Categories is the same by category.
@@ -56,20 +79,56 @@ type governed struct {
 	Now        time.Time
 }
 
-// table is the first rows of one, and how many there are.
+// Is reports whether a view is the one that the page is about.
+func (g governed) Is(view string) bool { return g.View == view }
+
+// table is some rows of a view.
 type table[T any] struct {
-	Rows []T
-	All  int
+	Rows   []T
+	All    int    // how many there are
+	Offset int    // how many come before
+	View   string // the address of the page of the view
+	Sort   string // why these rows come first
 }
 
-// More is how many rows are not shown.
-func (t table[T]) More() int { return t.All - len(t.Rows) }
+// First and Last are the numbers of the rows, from 1.
+func (t table[T]) First() int { return t.Offset + 1 }
 
-func firstOf[T any](rows []T, most int) table[T] {
-	return table[T]{rows[:min(len(rows), most)], len(rows)}
+// Last is the number of the last row shown.
+func (t table[T]) Last() int { return t.Offset + len(t.Rows) }
+
+// Part reports whether there are other rows than these.
+func (t table[T]) Part() bool { return t.All > len(t.Rows) }
+
+// Before is the address of the rows before these; empty if there are none.
+func (t table[T]) Before() string {
+	if t.Offset == 0 {
+		return ""
+	}
+	return t.View + "&" + query("offset", strconv.Itoa(max(0, t.Offset-viewRows)))
 }
 
-func (v *visit) governance(name string) {
+// Next is the address of the rows behind these; empty if there are none.
+func (t table[T]) Next() string {
+	if t.Last() >= t.All {
+		return ""
+	}
+	if t.Offset == 0 && len(t.Rows) != viewRows { // they were the beginning on another page
+		return t.View
+	}
+	return t.View + "&" + query("offset", strconv.Itoa(t.Last()))
+}
+
+// tableOf returns rows that are some of a view, as what they are shown as.
+func tableOf[T, S any](g *governed, view, sort string, rows []T, of api.GovernanceRows, as func(T) S) table[S] {
+	t := table[S]{All: of.Total, Offset: of.Offset, View: at("governance", view) + g.CSV, Sort: sort}
+	for _, one := range rows {
+		t.Rows = append(t.Rows, as(one))
+	}
+	return t
+}
+
+func (v *visit) governance(name string, rows int, wanted []string, offset int) {
 	in := v.r.URL.Query()
 	days, err := strconv.Atoi(in.Get("days"))
 	if err != nil || !slices.Contains(ranges, strconv.Itoa(days)) {
@@ -86,6 +145,9 @@ func (v *visit) governance(name string) {
 		Range: choose("f-days", "days", "Time", strconv.Itoa(days), ranges...),
 		CSV:   "?" + query("days", strconv.Itoa(days), "tool", in.Get("tool"), "key", key),
 	}
+	if name == "view" {
+		g.View = wanted[0]
+	}
 	var coverage api.Coverage
 	var isolation api.Isolation
 	var drift api.DriftMonitor
@@ -93,41 +155,56 @@ func (v *visit) governance(name string) {
 	var friction api.Friction
 	var kpis api.KPIs
 	var profiles api.Profiles
-	for _, part := range [...]struct {
-		view string
-		into any
-	}{{"kpis", &kpis}, {"coverage", &coverage}, {"isolation", &isolation}, {
-		"drift", &drift,
-	}, {"privilege", &privilege}, {"friction", &friction}, {"changes", &g.Changes}, {"profiles", &profiles}, {"compliance", &g.Compliance}} {
-		if part.view == "compliance" && name != "report" {
+	for view, into := range map[string]any{
+		"kpis": &kpis, "coverage": &coverage, "isolation": &isolation, "drift": &drift, "privilege": &privilege, "friction": &friction,
+		"changes": &g.Changes, "profiles": &profiles, "compliance": &g.Compliance,
+	} {
+		if !slices.Contains(wanted, view) {
 			continue
 		}
-		address := v1("governance", part.view) + "?" + q.Encode()
-		if part.view == "privilege" && key != "" {
-			address += "&" + query("key", key)
+		address := v1("governance", view) + "?" + q.Encode()
+		if slices.Contains(views, view) {
+			address += "&" + query("limit", strconv.Itoa(rows), "offset", strconv.Itoa(offset))
 		}
-		if err := v.get(address, part.into); err != nil {
+		switch view {
+		case "privilege":
+			address += "&" + query("sum", "1", "key", key)
+		case "isolation", "drift":
+			address += "&" + query("sum", "1")
+		}
+		if err := v.get(address, into); err != nil {
 			v.show(page{name: "problem", title: "Governance", here: "/console/governance", fault: err})
 			return
 		}
 	}
-	labels := v.labels()
-	most := shownRows
-	if name == "report" {
-		most = 1000
+	for _, of := range []api.GovernanceSpan{ // changes are of a time of their own
+		kpis.GovernanceSpan, coverage.GovernanceSpan, isolation.GovernanceSpan, drift.GovernanceSpan, privilege.GovernanceSpan,
+		friction.GovernanceSpan, profiles.GovernanceSpan, g.Changes.GovernanceSpan,
+	} {
+		if g.Span.To.IsZero() {
+			g.Span = of
+		}
 	}
-	g.Span, g.Decisions = kpis.GovernanceSpan, int(friction.Decisions)
+	labels := v.labels()
+	g.Decisions = int(friction.Decisions)
 	for _, k := range kpis.All() {
 		g.KPIs = append(g.KPIs, shownKPI{k})
 	}
-	g.Coverage = firstOf(coverage.Rows, most)
-	g.Isolation = heatmapOf(&isolation, labels)
-	g.Drift, g.Drifted = barsOf(&drift), firstOf(drift.Rows, most)
-	g.Privilege = firstOf(usedRows(&privilege, labels), most)
-	g.Friction, g.Categories = firstOf(frictionRows(friction.Rows), most), friction.Categories
-	g.Changed, g.Profiles = firstOf(g.Changes.Rows, most), firstOf(profileRows(profiles.Rows), most)
+	g.Coverage = tableOf(&g, "coverage", "those never used first", coverage.Rows, coverage.GovernanceRows, same)
+	g.Isolation = heatmapOf(&g, &isolation, labels)
+	g.Drift = barsOf(&drift)
+	g.Drifted = tableOf(&g, "drift", "the worst first", drift.Rows, drift.GovernanceRows, driftedRows(&drift))
+	g.Privilege = tableOf(&g, "privilege", "the most calls first", privilege.Rows, privilege.GovernanceRows, usedRows(&privilege, labels))
+	g.Friction = tableOf(&g, "friction", "the most calls first", friction.Rows, friction.GovernanceRows,
+		func(r api.FrictionRow) frictionRow { return frictionRow{r} })
+	g.Categories = friction.Categories
+	g.Changed = tableOf(&g, "changes", "what changed most first", g.Changes.Rows, g.Changes.GovernanceRows, same)
+	g.Profiles = tableOf(&g, "profiles", "the most decisions first", profiles.Rows, profiles.GovernanceRows,
+		func(r api.ProfileRow) profileRow { return profileRow{r} })
 	v.show(page{name: name, title: "Governance", here: "/console/governance", data: g})
 }
+
+func same[T any](row T) T { return row }
 
 // askedKeys are offered where a key is asked for.
 var askedKeys = []string{
@@ -160,58 +237,61 @@ func (r usedRow) Calls() string {
 	return query("principal", string(r.Principal), "tool", string(r.Tool), "node", string(r.Node))
 }
 
-func usedRows(p *api.Privilege, labels map[capabilities.NodeID]string) []usedRow {
-	apart := map[api.PrivilegeRow]map[time.Time]int64{}
+func usedRows(p *api.Privilege, labels map[capabilities.NodeID]string) func(api.PrivilegeRow) usedRow {
+	times, most := starts(p.GovernanceSpan), int64(1)
 	for _, r := range p.Rows {
-		start, n := r.Start.UTC(), r.Executions
-		r.Start, r.Executions = time.Time{}, 0
-		if apart[r] == nil {
-			apart[r] = map[time.Time]int64{}
-		}
-		apart[r][start] += n
+		most = max(most, r.Trend.Most())
 	}
-	times, most := starts(p.GovernanceSpan), mostOf(maps.Values(apart))
-	all := make([]usedRow, 0, len(apart))
-	for r, n := range apart {
-		one := usedRow{PrivilegeRow: r, Device: orElse(labels[r.Node], string(r.Node)), Cells: strip(times, p.Grain, n, most)}
-		for _, calls := range n {
-			one.Executions += calls
-		}
-		all = append(all, one)
+	return func(r api.PrivilegeRow) usedRow {
+		return usedRow{r, orElse(labels[r.Node], string(r.Node)), strip(times, p.Grain, r.Trend, most)}
 	}
-	slices.SortFunc(all, func(a, b usedRow) int {
-		return cmp.Or(cmp.Compare(b.Executions, a.Executions), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Key, b.Key),
-			cmp.Compare(a.Principal, b.Principal), cmp.Compare(a.Node, b.Node))
-	})
-	return all
 }
 
-// mostOf is the largest number of several rows, at least 1.
-func mostOf(rows iter.Seq[map[time.Time]int64]) int64 {
-	most := int64(1)
-	for n := range rows {
-		for _, calls := range n {
-			most = max(most, calls)
-		}
+// driftedRow is one kind of events by time.
+type driftedRow struct {
+	api.DriftRow
+	Cells []bar
+}
+
+func driftedRows(d *api.DriftMonitor) func(api.DriftRow) driftedRow {
+	times, most := starts(d.GovernanceSpan), int64(1)
+	for _, r := range d.Rows {
+		most = max(most, r.Trend.Most())
 	}
-	return most
+	return func(r api.DriftRow) driftedRow { return driftedRow{r, strip(times, d.Grain, r.Trend, most)} }
 }
 
 // stripHigh is how high a strip is, in its own units; it is 600 wide.
 const stripHigh = 60
 
-// strip is a row of numbers by time: the darker, the more.
-func strip(times []time.Time, grain string, n map[time.Time]int64, most int64) []bar {
+// strip is a row of numbers by time: the darker, the more. Those that follow each other and are as
+// dark are one bar.
+func strip(times []time.Time, grain string, n api.Trend, most int64) []bar {
 	wide := 600 / float64(max(1, len(times)))
-	var all []bar
-	for i, t := range times {
-		if count := n[t.UTC()]; count > 0 {
-			heat := 1 + int(3*float64(count)/float64(most))
-			all = append(all, bar{
-				fixed(float64(i) * wide), "0", fixed(max(1, wide-1)), strconv.Itoa(stripHigh), "heat" + strconv.Itoa(min(heat, 4)),
-				fmt.Sprintf("%s: %d", stampOf(t, grain), count),
-			})
+	heat := func(i int) int {
+		if i >= len(n) || n[i] <= 0 {
+			return 0
 		}
+		return min(4, 1+int(3*float64(n[i])/float64(most)))
+	}
+	var all []bar
+	for i, last := 0, 0; i < len(times); i = last {
+		sum := int64(0)
+		for last = i; last < len(times) && heat(last) == heat(i); last++ {
+			if last < len(n) {
+				sum += n[last]
+			}
+		}
+		if sum == 0 {
+			continue
+		}
+		text := fmt.Sprintf("%s: %d", stampOf(times[i], grain), sum)
+		if last > i+1 {
+			text = fmt.Sprintf("%s to %s: %d", stampOf(times[i], grain), stampOf(times[last-1], grain), sum)
+		}
+		all = append(all, bar{
+			fixed(float64(i) * wide), "0", fixed(max(1, float64(last-i)*wide-1)), strconv.Itoa(stripHigh), "heat" + strconv.Itoa(heat(i)), text,
+		})
 	}
 	return all
 }
@@ -243,24 +323,8 @@ func beginning(address string) string {
 	return capabilities.First(strings.TrimPrefix(address, "sha256:"), 12)
 }
 
-func profileRows(list []api.ProfileRow) []profileRow {
-	var all []profileRow
-	for _, r := range list {
-		all = append(all, profileRow{r})
-	}
-	return all
-}
-
 // Edit is what opens the files at the rule.
 func (r frictionRow) Edit() string { return query("rule", r.Rule) }
-
-func frictionRows(list []api.FrictionRow) []frictionRow {
-	var all []frictionRow
-	for _, r := range list {
-		all = append(all, frictionRow{r})
-	}
-	return all
-}
 
 // governanceJSON passes a view on as JSON.
 func (c *Console) governanceJSON(v *visit) { v.passView("json") }
@@ -386,32 +450,39 @@ func starts(s api.GovernanceSpan) []time.Time {
 var severities = []string{"warning", "violation", "critical"}
 
 func barsOf(d *api.DriftMonitor) bars {
-	type at struct {
-		start    time.Time
-		severity string
-	}
-	n, sums := map[at]int64{}, map[time.Time]int64{}
+	by := map[string]api.Trend{}
 	var out bars
-	for _, r := range d.Rows {
-		n[at{r.Start.UTC(), r.Severity}] += r.Events
-		sums[r.Start.UTC()] += r.Events
-		out.Total += r.Events
-		out.Most = max(out.Most, sums[r.Start.UTC()])
+	for _, s := range d.Severities {
+		by[s.Severity] = s.Trend
+		out.Total += s.Events
 	}
 	times := starts(d.GovernanceSpan)
+	count := func(severity string, i int) int64 {
+		if t := by[severity]; i < len(t) {
+			return t[i]
+		}
+		return 0
+	}
+	for i := range times {
+		sum := int64(0)
+		for severity := range by {
+			sum += count(severity, i)
+		}
+		out.Most = max(out.Most, sum)
+	}
 	wide := 600 / float64(max(1, len(times)))
 	for i, t := range times {
 		y := 118.0
 		for _, severity := range severities {
-			count := n[at{t.UTC(), severity}]
-			if count == 0 {
+			n := count(severity, i)
+			if n == 0 {
 				continue
 			}
-			high := max(1, 116*float64(count)/float64(out.Most))
+			high := max(1, 116*float64(n)/float64(out.Most))
 			y -= high
 			out.Bars = append(out.Bars, bar{
 				fixed(float64(i) * wide), fixed(y), fixed(max(1, wide-1)), fixed(high), severity,
-				fmt.Sprintf("%s: %d %s", stampOf(t, d.Grain), count, severity),
+				fmt.Sprintf("%s: %d %s", stampOf(t, d.Grain), n, severity),
 			})
 		}
 	}
@@ -430,55 +501,31 @@ func stampOf(t time.Time, grain string) string {
 
 // heatmap is how many calls each pool of runners had by time: a row for each class and device.
 type heatmap struct {
-	Rows        []heatRow
+	table[heatRow]
 	Unavailable int
 }
 
 // heatRow is one pool.
 type heatRow struct {
+	api.IsolationRow
 	Device string
-	Calls  int64
 	Cells  []bar
-	Class  capabilities.IsolationClass
-	Given  capabilities.IsolationClass
-	Node   capabilities.NodeID
 }
 
 // Those is what narrows the list of calls to those of the pool.
 func (r heatRow) Those() string { return query("node", string(r.Node), "isolation", string(r.Class)) }
 
-// maxPools bounds the pools that are shown.
-const maxPools = 40
-
-func heatmapOf(i *api.Isolation, labels map[capabilities.NodeID]string) heatmap {
-	type pool struct {
-		class, given capabilities.IsolationClass
-		node         capabilities.NodeID
-	}
-	n := map[pool]map[time.Time]int64{}
-	for _, r := range i.Rows {
-		p := pool{r.Class, r.Given, r.Node}
-		if n[p] == nil {
-			n[p] = map[time.Time]int64{}
-		}
-		n[p][r.Start.UTC()] += r.Executions
-	}
+func heatmapOf(g *governed, i *api.Isolation, labels map[capabilities.NodeID]string) heatmap {
 	out := heatmap{}
 	for _, r := range i.Unavailable {
 		out.Unavailable += int(r.Executions)
 	}
-	pools := slices.SortedFunc(maps.Keys(n), func(a, b pool) int {
-		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.given, b.given), cmp.Compare(a.node, b.node))
-	})
-	times, most := starts(i.GovernanceSpan), mostOf(maps.Values(n))
-	for _, p := range pools[:min(len(pools), maxPools)] {
-		row := heatRow{
-			Device: orElse(labels[p.node], string(p.node)), Cells: strip(times, i.Grain, n[p], most), Class: p.class, Given: p.given, Node: p.node,
-		}
-		for _, calls := range n[p] {
-			row.Calls += calls
-		}
-		out.Rows = append(out.Rows, row)
+	times, most := starts(i.GovernanceSpan), int64(1)
+	for _, r := range i.Rows {
+		most = max(most, r.Trend.Most())
 	}
+	out.table = tableOf(g, "isolation", "the most calls first", i.Rows, i.GovernanceRows, func(r api.IsolationRow) heatRow {
+		return heatRow{r, orElse(labels[r.Node], string(r.Node)), strip(times, i.Grain, r.Trend, most)}
+	})
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,9 +37,40 @@ var spanParams = []param{
 	{"tool", "of this tool alone", "string"}, {"format", "json (default) or csv", "string"},
 }
 
-// span reads which time and tool a view is about.
+// rowParams are those of views that have rows to choose from.
+var rowParams = []param{
+	{"limit", "rows, at most; default: all. The answer says how many there are", "integer"}, {"offset", "rows to leave out before them", "integer"},
+}
+
+// sumParam is that of views that are apart by time.
+var sumParam = param{
+	"sum", "1: rows add up all of the time, the largest first, each with its trend; default: a row for each time of the grain", "boolean",
+}
+
+// span reads which time, tool and rows a view is about.
 func (c *visit) span() (governance.Span, error) {
 	in := governance.Span{Tool: capabilities.ToolID(c.param("tool")), Key: c.param("key")}
+	switch c.param("sum") {
+	case "1", "true":
+		in.Sum = true
+	case "", "0", "false":
+	default:
+		return in, capabilities.Errorf(capabilities.CodeInvalidRequest, "sum must be 1 or 0")
+	}
+	for _, one := range [...]struct {
+		name string
+		to   *int
+	}{{"limit", &in.Limit}, {"offset", &in.Offset}} {
+		s := c.param(one.name)
+		if s == "" {
+			continue
+		}
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 0 {
+			return in, capabilities.Errorf(capabilities.CodeInvalidRequest, "%s must be a number of rows, such as 25", one.name)
+		}
+		*one.to = n
+	}
 	for _, one := range [...]struct {
 		name string
 		to   *time.Time
@@ -63,7 +95,7 @@ func (c *visit) span() (governance.Span, error) {
 func viewOf[T any](s *Server, name, summary string, of func(Governance, context.Context, governance.Span) (T, error), rows func(*T) any,
 	more ...param) *endpoint {
 	e := s.raw(endpoint{
-		method: get, path: "/v1/governance/" + name, action: principal.ActReadLedger, summary: summary, query: append(more, spanParams...),
+		method: get, path: "/v1/governance/" + name, action: principal.ActReadLedger, summary: summary, query: append(slices.Clip(more), spanParams...),
 	}, func(c *visit) error {
 		in, err := c.span()
 		if err != nil {
@@ -99,7 +131,7 @@ func viewOf[T any](s *Server, name, summary string, of func(Governance, context.
 // have in JSON.
 func writeCSV(out *csv.Writer, list any) error {
 	all := reflect.ValueOf(list)
-	fields := reflect.VisibleFields(all.Type().Elem())
+	fields := slices.DeleteFunc(reflect.VisibleFields(all.Type().Elem()), func(f reflect.StructField) bool { return f.Tag.Get("csv") == "-" })
 	var names []string
 	for _, f := range fields {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -142,24 +174,26 @@ func csvText(v any) string {
 
 // governanceTable are the views of S1-56 and the KPIs of S1-57.
 func (s *Server) governanceTable() []*endpoint {
+	apart := append(slices.Clip(rowParams), sumParam)
 	return []*endpoint{
 		viewOf(s, "coverage", "The keys that tools declare, are granted and use", Governance.Coverage,
-			func(o *api.Coverage) any { return o.Rows }),
-		viewOf(s, "isolation", "Calls by isolation class, device and time", Governance.Isolation, func(o *api.Isolation) any { return o.Rows }),
+			func(o *api.Coverage) any { return o.Rows }, rowParams...),
+		viewOf(s, "isolation", "Calls by isolation class, device and time", Governance.Isolation, func(o *api.Isolation) any { return o.Rows },
+			apart...),
 		viewOf(s, "drift", "Drift: things seen that were not granted, by time", Governance.Drift,
-			func(o *api.DriftMonitor) any { return o.Rows }),
+			func(o *api.DriftMonitor) any { return o.Rows }, apart...),
 		viewOf(s, "privilege", "The use of privileged keys, or of one other key, by principal, tool and time", Governance.Privilege,
 			func(o *api.Privilege) any { return o.Rows },
-			param{"key", "this key, such as data.capture.audio; default: all that are privileged", "string"}),
+			append(apart, param{"key", "this key, such as data.capture.audio; default: all that are privileged", "string"})...),
 		viewOf(s, "friction", "Denials, questions and reductions, by the rule that determined them", Governance.Friction,
-			func(o *api.Friction) any { return o.Rows }),
+			func(o *api.Friction) any { return o.Rows }, rowParams...),
 		viewOf(s, "kpis", "The six numbers that governance is steered by, with their definitions", Governance.KPIs,
 			func(o *api.KPIs) any { return o.All() }),
 		viewOf(s, "compliance", "Masking and retention held against the records of a time, with its range of the ledger", Governance.Compliance,
 			func(o *api.Compliance) any { return o.Checks }),
 		viewOf(s, "profiles", "The profiles of tools and the policies that they were decided under", Governance.Profiles,
-			func(o *api.Profiles) any { return o.Rows }),
+			func(o *api.Profiles) any { return o.Rows }, rowParams...),
 		viewOf(s, "changes", "Denials, questions and reductions since policy changed last, beside those before", Governance.Changes,
-			func(o *api.Changes) any { return o.Rows }),
+			func(o *api.Changes) any { return o.Rows }, rowParams...),
 	}
 }

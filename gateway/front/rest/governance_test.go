@@ -98,7 +98,16 @@ func TestGovernanceViews(t *testing.T) {
 	if status, body = a.do(a.admin, "GET", "/v1/governance/kpis?format=csv", ""); status != 200 || !strings.Contains(body, "drift_per_1000,0.5,") || strings.Count(body, "\n") != 7 {
 		t.Errorf("%d %s", status, body)
 	}
-	for _, bad := range []string{"from=yesterday", "to=2026", "format=xml"} {
+	a.ok(a.admin, "GET", "/v1/governance/privilege?sum=1&limit=25&offset=50", "", &got)
+	if want = (governance.Span{Sum: true, Limit: 25, Offset: 50}); numbers.asked != want {
+		t.Errorf("asked %+v", numbers.asked)
+	}
+	for _, bad := range []string{"limit=-1", "offset=many", "sum=yes"} {
+		if status, body = a.do(a.admin, "GET", "/v1/governance/privilege?"+bad, ""); status != 400 {
+			t.Errorf("%s: %d %s", bad, status, body)
+		}
+	}
+	for _, bad := range []string{"from=yesterday", "to=2026", "format=xml", "limit=3"} {
 		if status, body = a.do(a.admin, "GET", "/v1/governance/kpis?"+bad, ""); status != 400 {
 			t.Errorf("%s: %d %s", bad, status, body)
 		}
