@@ -20,6 +20,8 @@ const (
 	spare = 2
 	// idle is how long they do while no program comes.
 	idle = 2 * time.Minute
+	// silent is how long a program that says nothing keeps the next runner from being started.
+	silent = 50 * time.Millisecond
 )
 
 // pools are the runners that stand ready, those of each class by themselves.
@@ -46,16 +48,12 @@ func newPools() *pools {
 }
 
 // take takes a runner of the class that is still there; nil: none stands ready. Either way the
-// class gets the next ones.
+// class gets the next ones once more is called.
 func (p *pools) take(class capabilities.IsolationClass) platform.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of := p.class[class]
 	of.taken = time.Now()
-	select {
-	case p.news <- struct{}{}:
-	default:
-	}
 	for len(of.ready) > 0 {
 		child := of.ready[0]
 		of.ready = of.ready[1:]
@@ -69,6 +67,15 @@ func (p *pools) take(class capabilities.IsolationClass) platform.Process {
 	}
 	of.cold++
 	return nil
+}
+
+// more has Run look what classes want. A program that was just given a runner calls it only once it
+// is under way: starting the next runner would take the processor from its own start.
+func (p *pools) more() {
+	select {
+	case p.news <- struct{}{}:
+	default:
+	}
 }
 
 // wants reports whether a class wants another runner.

@@ -131,7 +131,7 @@ func TestARunnerHasOneClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newProcess(t.Context(), child, &Program{}, func() {})
+	p := newProcess(t.Context(), child, &Program{}, func() {}, func() {})
 	if err := p.tell(order{Path: "/bin/true", Argv: []string{"true"}, Dir: "/", Class: capabilities.ClassT3}); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
@@ -188,6 +189,7 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 	}
 	child, err := s.runnerFor(ctx, &p)
 	if err != nil {
+		s.pools.more()
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program could not be started.")
 	}
 	o := order{
@@ -204,9 +206,10 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 	over, err := s.host.around(&o)
 	if err != nil {
 		_ = child.Close()
+		s.pools.more()
 		return nil, capabilities.Wrap(capabilities.CodeIsolationUnavailable, err, "The program's walls could not be put up: "+err.Error()+".")
 	}
-	process := newProcess(ctx, child, &p, over)
+	process := newProcess(ctx, child, &p, over, sync.OnceFunc(s.pools.more))
 	process.bound(groupOf(child), o.Limits)
 	if err := process.tell(o); err != nil {
 		process.Kill()
@@ -309,7 +312,9 @@ type Process struct {
 	missed func(path string)
 	stdin  *input
 	out    *io.PipeReader
-	over   chan struct{} // closed when code is known
+	// underWay has the next runner be started; it can be called again.
+	underWay func()
+	over     chan struct{} // closed when code is known
 
 	mu      sync.Mutex
 	stderr  []byte
@@ -322,17 +327,21 @@ type Process struct {
 const maxStderr = 16 << 10
 
 // newProcess takes a runner that waits for its order. over takes away what stands around it.
-func newProcess(ctx context.Context, child platform.Process, of *Program, over func()) *Process {
+// underWay is called once the program has said something, nothing for a while, or ended.
+func newProcess(ctx context.Context, child platform.Process, of *Program, over, underWay func()) *Process {
 	out, to := io.Pipe()
 	door := of.Door
 	p := &Process{
 		child: child, door: door, told: of.Refused, wrote: of.Wrote, missed: of.Missed, stdin: &input{to: &frames{w: child.In()}}, out: out,
-		over: make(chan struct{}), code: -1,
+		over: make(chan struct{}), code: -1, underWay: underWay,
 	}
 	stop := context.AfterFunc(ctx, p.Kill)
 	go func() {
 		defer stop()
+		patience := time.AfterFunc(silent, underWay)
 		p.listen(to)
+		patience.Stop()
+		underWay()
 		_ = ended(child)
 		over()
 		if door != nil {
@@ -372,6 +381,7 @@ func (p *Process) listen(to *io.PipeWriter) {
 			}
 			p.mu.Unlock()
 		case frameData:
+			p.underWay()
 			_, _ = to.Write(data) // whoever does not read any more does not want it
 		case frameError:
 			p.mu.Lock()

@@ -197,7 +197,7 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newProcess(t.Context(), child, &Program{}, func() {})
+	p := newProcess(t.Context(), child, &Program{}, func() {}, func() {})
 	if err := p.tell(order{Path: os.Args[0], Argv: os.Args[:1], Dir: child.Scratch(), Class: capabilities.ClassT1, Write: []string{child.Scratch()}}); err != nil {
 		t.Fatal(err)
 	}
