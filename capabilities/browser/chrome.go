@@ -200,6 +200,10 @@ func notStarted(err error) error {
 	if errors.As(err, &lent) {
 		return profileInUse(lent)
 	}
+	var missing *platform.MissingError
+	if errors.As(err, &missing) {
+		return capabilities.Wrap(capabilities.CodeBrowserUnavailable, err, "The browser could not be started. "+missing.What).WithHint(missing.Fix)
+	}
 	return capabilities.Wrap(capabilities.CodeBrowserUnavailable, err, "The browser could not be started.")
 }
 

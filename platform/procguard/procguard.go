@@ -136,6 +136,12 @@ func (l *Launcher) Start(ctx context.Context, c platform.Command) (platform.Proc
 	p, err := l.start(ctx, c, scratch, locks)
 	if err != nil {
 		removeAll(scratch)
+		if dir := closedTo(base, c.User); dir != "" {
+			err = errors.Join(&platform.MissingError{
+				What: "Its account cannot enter the folder for temporary files: " + dir + " is closed to it.",
+				Fix:  "Start the node with TMPDIR set to a folder that every account may enter, such as TMPDIR=/tmp.",
+			}, err)
+		}
 		return nil, err
 	}
 	p.alone = alone

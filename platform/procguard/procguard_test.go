@@ -147,6 +147,34 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
+// A start that fails because the child's account cannot enter the temporary folder says which.
+func TestAFolderThatIsClosedToTheUserIsNamed(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	closed, err := os.MkdirTemp("", "procguard")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(closed)
+	base := filepath.Join(closed, "below")
+	if err := os.Mkdir(base, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := command(base)
+	c.User = &platform.User{UID: 65534, GID: 65534}
+	var missing *platform.MissingError
+	if p, err := New(Options{}).Start(t.Context(), c); err == nil {
+		p.Close()
+		t.Error("it started")
+	} else if !errors.As(err, &missing) || !strings.Contains(missing.What, closed+" is closed") || !strings.Contains(missing.Fix, "TMPDIR=") {
+		t.Errorf("%v", err)
+	}
+	if left, _ := os.ReadDir(base); len(left) != 0 {
+		t.Errorf("scratch left over: %v", left)
+	}
+}
+
 func TestRunsAsUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

@@ -4,6 +4,7 @@ package procguard
 
 import (
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"github.com/handrail-dev/handrail/platform"
@@ -54,6 +55,36 @@ func giveTo(dir string, user *platform.User) error {
 		return nil
 	}
 	return os.Chown(dir, int(user.UID), int(user.GID))
+}
+
+// closedTo returns the folder on the way to base that a user cannot enter by its mode; "": none.
+func closedTo(base string, user *platform.User) string {
+	if user == nil {
+		return ""
+	}
+	base, err := filepath.Abs(base)
+	if err != nil {
+		return ""
+	}
+	for dir := base; ; dir = filepath.Dir(dir) {
+		var st syscall.Stat_t
+		if syscall.Stat(dir, &st) != nil {
+			return ""
+		}
+		enter := uint32(0o001)
+		switch {
+		case st.Uid == user.UID:
+			enter = 0o100
+		case st.Gid == user.GID:
+			enter = 0o010
+		}
+		if user.UID != 0 && uint32(st.Mode)&enter == 0 {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			return ""
+		}
+	}
 }
 
 // ours reports whether the folder was made by this account: root gives its
