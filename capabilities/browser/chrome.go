@@ -202,7 +202,8 @@ func notStarted(err error) error {
 	}
 	var missing *platform.MissingError
 	if errors.As(err, &missing) {
-		return capabilities.Wrap(capabilities.CodeBrowserUnavailable, err, "The browser could not be started. "+missing.What).WithHint(missing.Fix)
+		return capabilities.Wrap(capabilities.CodeBrowserUnavailable, err, "The browser could not be started. "+missing.What).
+			WithHint(missing.Fix)
 	}
 	return capabilities.Wrap(capabilities.CodeBrowserUnavailable, err, "The browser could not be started.")
 }

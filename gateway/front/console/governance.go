@@ -42,8 +42,8 @@ func (c *Console) governanceView(v *visit) {
 	v.governance("view", viewRows, []string{view}, offset)
 }
 
-// governanceReport is all for paper: everything on one page, with the range of the ledger that it is
-// made from (S1-59).
+// governanceReport is all for paper: everything on one page, with the range of the ledger that it
+// is made from (S1-59).
 func (c *Console) governanceReport(v *visit) {
 	v.governance("report", paperRows, slices.Concat(views, []string{"kpis", "compliance"}), 0)
 }
@@ -290,7 +290,8 @@ func strip(times []time.Time, grain string, n api.Trend, most int64) []bar {
 			text = fmt.Sprintf("%s to %s: %d", stampOf(times[i], grain), stampOf(times[last-1], grain), sum)
 		}
 		all = append(all, bar{
-			fixed(float64(i) * wide), "0", fixed(max(1, float64(last-i)*wide-1)), strconv.Itoa(stripHigh), "heat" + strconv.Itoa(heat(i)), text,
+			fixed(float64(i) * wide), "0", fixed(max(1, float64(last-i)*wide-1)), strconv.Itoa(stripHigh),
+			"heat" + strconv.Itoa(heat(i)), text,
 		})
 	}
 	return all
