@@ -318,7 +318,7 @@ func (n *node) within(ctx context.Context, tool string, args any) (answer, *capa
 		n.t.Fatal(err)
 	}
 	out, err := n.h.Handle(ctx, withSteps(n.t, capabilities.Invocation{
-		Grants: []string{"ui.session.persist_state"}, Principal: n.who,
+		Grants: []string{"ui.session.persist_state", throttleKey}, Principal: n.who,
 		Call: "c1", Capability: capabilities.CapabilityID("tyrum.browser." + tool), Lane: n.lane, Args: raw, Spool: n.spool,
 	}))
 	if err != nil {

@@ -33,6 +33,7 @@ type chrome struct {
 	conn     *devtools.Conn
 	root     *devtools.Session
 	version  string
+	tracing  chan struct{} // one token: whose trace it records
 
 	mu        sync.Mutex
 	lastInput *lane // whose input came last; see clipboard.go
@@ -162,7 +163,7 @@ func (h *Handler) speakTo(proc process, t chromedp.Transport, how chromeStart) (
 	c := &chrome{
 		h: h, headless: how.headless, own: how.own != nil, attached: how.attached, proc: proc, conn: devtools.New(t),
 		contexts: map[cdp.BrowserContextID]*lane{}, tabs: map[target.ID]*tab{}, downloads: map[string]*download{}, arrived: make(chan struct{}),
-		workers: map[string]*devtools.Session{},
+		workers: map[string]*devtools.Session{}, tracing: make(chan struct{}, 1),
 	}
 	if how.own != nil {
 		c.contexts[""] = how.own // before its first page arrives

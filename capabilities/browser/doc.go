@@ -11,7 +11,8 @@
 // snapshot.go (with marks.go, listeners.go and the room outline) and the other tools that look
 // (screenshot.go, evaluate.go, wait.go, console.go, network.go with requests.go, read.go, pdf.go),
 // cookies.go and stored.go (what an origin keeps), rules.go with record.go and the room traffic
-// (requests that are blocked, answered, recorded), download.go and emulate.go, world.go and the
+// (requests that are blocked, answered, recorded), performance.go with the room trace (how fast the
+// page is), download.go and emulate.go with throttle.go, world.go and the
 // room page (what runs inside pages, in an isolated world), reach.go (how a ref or selector finds
 // its document), frames.go, foreign.go, closed.go and internals.go (frames of other origins and
 // processes, closed shadow roots, what custom elements keep to themselves), tab.go (what a tab

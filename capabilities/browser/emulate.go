@@ -12,7 +12,6 @@ import (
 	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -34,6 +33,8 @@ type emulated struct {
 	Geolocation   *geoPoint `json:"geolocation"`
 	Offline       *bool     `json:"offline"`
 	UserAgent     string    `json:"user_agent"`
+	Slowdown      float64   `json:"cpu_slowdown"`
+	Speed         string    `json:"network_speed"`
 
 	ownAgent string // Chrome's own user agent, which a locale goes with
 }
@@ -70,6 +71,9 @@ func resize(c *call) (capabilities.Output, error) {
 	}
 	if strings.ContainsAny(now.Locale, ",; \r\n") {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "locale: want one, such as de-CH.")
+	}
+	if err := c.mayThrottle(given["cpu_slowdown"] != nil || given["network_speed"] != nil); err != nil {
+		return capabilities.Output{}, err
 	}
 	if err := c.page(); err != nil {
 		return capabilities.Output{}, err
@@ -117,6 +121,9 @@ func resize(c *call) (capabilities.Output, error) {
 		Width  int64 `json:"width"`
 		Height int64 `json:"height"`
 	}{cmp.Or(now.Width, seen.Width), cmp.Or(now.Height, seen.Height)}}
+	if now.slowed() {
+		out.Evidence += "; Chrome slows it down as set"
+	}
 	if len(wrong) > 0 {
 		out.Effect, out.Evidence = capabilities.EffectPartial, "the page shown does not see yet: "+strings.Join(wrong, ", ")
 	}
@@ -225,18 +232,7 @@ func (e emulated) steps(ctx context.Context, s *devtools.Session, top bool) (sen
 		add(devtools.Start(ctx, s, emulation.SetGeolocationOverride,
 			emulation.SetGeolocationOverrideParams{Latitude: &g.Latitude, Longitude: &g.Longitude, Accuracy: accuracy}).Pending)
 	}
-	if e.Offline != nil {
-		add(devtools.Start(ctx, s, network.OverrideNetworkState,
-			network.OverrideNetworkStateParams{Offline: *e.Offline, DownloadThroughput: -1, UploadThroughput: -1}).Pending)
-		var rules network.EmulateNetworkConditionsByRuleParams
-		rules.MatchedNetworkConditions = []*network.Conditions{}
-		if *e.Offline {
-			rules.EmulateOfflineServiceWorker = ptr(true)
-			rules.MatchedNetworkConditions = append(rules.MatchedNetworkConditions,
-				&network.Conditions{Offline: true, DownloadThroughput: -1, UploadThroughput: -1})
-		}
-		add(devtools.Start(ctx, s, network.EmulateNetworkConditionsByRule, rules).Pending)
-	}
+	sent = append(sent, e.slowNetwork(ctx, s)...)
 	return sent
 }
 
@@ -254,6 +250,7 @@ func (e emulated) processWide(ctx context.Context, s *devtools.Session) (sent []
 			devtools.Start(ctx, s, emulation.SetLocaleOverride,
 				emulation.SetLocaleOverrideParams{Locale: strings.ReplaceAll(e.Locale, "-", "_")}).Pending)
 	}
+	sent = append(sent, e.slowProcessor(ctx, s)...)
 	return sent
 }
 
@@ -271,7 +268,7 @@ func (l *lane) emulateAgain() {
 	l.mu.Lock()
 	e, tabs := l.emulated, append([]*tab(nil), l.tabs...)
 	l.mu.Unlock()
-	if e.Timezone == "" && e.Locale == "" {
+	if e.Timezone == "" && e.Locale == "" && e.Slowdown == 0 {
 		return
 	}
 	for _, t := range tabs {

@@ -203,6 +203,7 @@ func tools() capabilities.Tools[tool] {
 		{Capability: "tyrum.browser.cookies", Run: cookies},
 		{Capability: "tyrum.browser.storage", Run: storage},
 		{Capability: "tyrum.browser.pdf", Run: pdf},
+		{Capability: "tyrum.browser.performance", Run: performance},
 	}
 }
 

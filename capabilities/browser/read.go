@@ -11,8 +11,13 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/markdown"
 )
 
-// maxRead is how many characters a reading has if its caller says nothing.
-const maxRead = 20000
+const (
+	// maxRead is how many characters a reading has if its caller says nothing.
+	maxRead = 20000
+	// maxReadFrames is after how many bytes no further frame is read.
+	maxReadFrames = 8 << 20
+	maxReadLinks  = 200
+)
 
 // readResult is what a page says, as Markdown.
 type readResult struct {
@@ -76,6 +81,9 @@ func read(c *call) (capabilities.Output, error) {
 	}
 	// A part that was asked for is all main content.
 	text := markdown.Convert(page.HTML, at, args.Main && args.Ref+args.Selector == "")
+	if !args.Main && args.Ref+args.Selector == "" && page.Foreign > 0 {
+		page.Foreign -= c.readFrames(&text)
+	}
 	whole := []rune(c.lane.hider().text(text.Text)) // before it is cut
 	from := min(args.Start, len(whole))
 	to := min(from+args.Max, len(whole))
@@ -89,11 +97,46 @@ func read(c *call) (capabilities.Output, error) {
 		r.Links = text.Links
 	}
 	var told []string
-	if page.Foreign > 0 {
-		told = append(told, fmt.Sprintf("%d frames of other origins are left out: a ref of a snapshot in one reads it", page.Foreign))
+	switch {
+	case page.Foreign > 0 && !args.Main && args.Ref+args.Selector == "":
+		told = append(told, fmt.Sprintf("%d frames of other origins did not answer", page.Foreign))
+	case page.Foreign > 0:
+		told = append(told, fmt.Sprintf(
+			"%d frames of other origins are left out: main_content false has them, a ref of a snapshot in one reads it", page.Foreign))
 	}
 	if r.Cut {
 		told = append(told, "the page is longer than what is read: a ref or selector reads a part")
 	}
 	return capabilities.Output{Result: r, Evidence: strings.Join(told, "; "), Untrusted: true}, nil
+}
+
+// readFrames puts what the frames of other origins say behind a page's text, each below its
+// address, and returns how many of the page's own it read.
+func (c *call) readFrames(into *markdown.Page) (direct int) {
+	c.tab.everyFrame(c.ctx, func(f *frame) bool {
+		var inner readable
+		asked := struct {
+			Read bool `json:"read"`
+		}{true}
+		if _, err := c.tab.askFrame(c.ctx, f, inpage.Readable, asked, &inner); err != nil {
+			return c.ctx.Err() != nil
+		}
+		if f.parent == nil {
+			direct++
+		}
+		if inner.Hid {
+			c.hidIn("content")
+		}
+		at, err := url.Parse(inner.Base)
+		if err != nil {
+			at = &url.URL{}
+		}
+		if part := markdown.Convert(inner.HTML, at, false); part.Text != "" {
+			into.Text += "\n\n---\n\nFrame " + plainURL(inner.URL) + ":\n\n" + part.Text
+			into.Links, into.Cut = append(into.Links, part.Links...), into.Cut || part.Cut || inner.Cut
+		}
+		return len(into.Text) > maxReadFrames
+	})
+	into.Links = into.Links[:min(len(into.Links), maxReadLinks)]
+	return direct
 }

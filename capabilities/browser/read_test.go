@@ -103,3 +103,28 @@ func TestReadHidesWhatWasTypedInSecret(t *testing.T) {
 		t.Error(got.json)
 	}
 }
+
+// A frame of another origin is read with all of a page, below its address; the main content goes
+// without it and says so.
+func TestReadHasFramesOfOtherOrigins(t *testing.T) {
+	t.Parallel()
+	other := newSite(t, map[string]string{"/pay": `<p>Pay with <b>a card</b>.</p><a href="/terms">Terms</a>`})
+	s := newSite(t, map[string]string{"/a": `<title>A</title><p>Your basket has two bolts.</p><iframe src="` + other.URL + `/pay"></iframe>`})
+	n := newNode(t, s.URL, other.URL)
+	n.goTo(s.URL + "/a")
+	var whole answer
+	n.until("the frame is there", func() bool {
+		whole = n.must("read", obj{"main_content": false, "links": true})
+		return strings.Contains(whole.json, "Pay with")
+	})
+	text := whole.m["content"].(string)
+	if !strings.HasPrefix(text, "Your basket") || !strings.Contains(text, "Frame "+other.URL+"/pay:\n\nPay with **a card**.") {
+		t.Errorf("%q", text)
+	}
+	if !strings.Contains(whole.json, other.URL+"/terms") || strings.Contains(whole.Evidence, "left out") {
+		t.Errorf("%s, %s", whole.json, whole.Evidence)
+	}
+	if main := n.must("read", obj{}); strings.Contains(main.json, "Pay with") || !strings.Contains(main.Evidence, "1 frames of other origins are left out") {
+		t.Errorf("%s, %s", main.json, main.Evidence)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/cdproto/fetch"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/inspector"
+	cdpio "github.com/chromedp/cdproto/io"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
@@ -56,6 +57,7 @@ type tab struct {
 	world    world // of the document shown; zero: not made yet
 	frames   frames
 	placed   placed
+	traced   chan<- cdpio.StreamHandle // takes where its trace lies; nil: none is recorded
 }
 
 // placed is what Chrome said of the tab's address when it was last asked, and what
@@ -403,6 +405,8 @@ func (t *tab) onEvent(method string, params []byte) {
 		t.dialogOpened(params)
 	case "Page.javascriptDialogClosed":
 		t.dialogClosed()
+	case "Tracing.tracingComplete":
+		t.traceComplete(params)
 	case "Page.downloadWillBegin":
 		t.downloadBegan(params)
 	case "Page.fileChooserOpened":

@@ -2,7 +2,8 @@
 // what the document costs. The handlers of the web and of the browser share it.
 //
 // The story in the order of reading: markdown.go (a document to text, its main content, its links),
-// prune.go (what is left out of a document before that, and what bounds it).
+// frame.go (what frames a page without one), prune.go (what is left out of a document before that,
+// and what bounds it).
 //
 // Promises: nothing of a document runs; text that no reader sees is left out; addresses are whole
 // and of the web; time and size are bounded by the document's own, however it is nested or drawn

@@ -39,9 +39,9 @@ const (
 	maxMarkdown = 8 << 20
 )
 
-// Convert makes a page of an HTML document, of its main content alone where main is set and one
-// stands out. It never fails: what cannot be read as a document is read as text. It ends by itself,
-// within what prune leaves.
+// Convert makes a page of an HTML document: where main is set, of its main content alone, or of all
+// but menus, banners and footers if none stands out. It never fails: what cannot be read as a
+// document is read as text. It ends by itself, within what prune leaves.
 func Convert(text string, at *url.URL, main bool) (p Page) {
 	defer func() {
 		if recover() != nil { // a library's fault is a worse text, and not the node's end
@@ -56,9 +56,15 @@ func Convert(text string, at *url.URL, main bool) (p Page) {
 	size, cut := prune(doc, at)
 	p.Cut = cut
 	from := doc
-	if main && size <= maxMainSize {
-		if found := mainPart(doc, at); found != nil {
+	if main {
+		var found *html.Node
+		if size <= maxMainSize {
+			found = mainPart(doc, at)
+		}
+		if found != nil {
 			from = found
+		} else {
+			unframe(doc)
 		}
 	}
 	p.Links = linksOf(from)

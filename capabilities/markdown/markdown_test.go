@@ -27,6 +27,32 @@ func TestConvert(t *testing.T) {
 	}
 }
 
+// A page without a main part that stands out is read without what frames it, unless it is nothing
+// else.
+func TestMenusAreLeftOut(t *testing.T) {
+	at, err := url.Parse("https://example.com/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const frame = `<header><h1>Shop</h1></header><nav><a href=/a>Department</a></nav><div role=navigation>Crumbs</div><footer>Imprint</footer>`
+	body := `<section><header>Bolts today</header><ul><li>M4, ten for a franc, on the left of the door</li><li>M5, ten for two francs, on the right of it</li></ul></section>`
+	text := Convert(frame+body, at, true).Text
+	for _, never := range []string{"Department", "Crumbs", "Imprint", "Shop"} {
+		if strings.Contains(text, never) {
+			t.Errorf("%q in %q", never, text)
+		}
+	}
+	if !strings.Contains(text, "Bolts today") || !strings.Contains(text, "ten for two francs") {
+		t.Error(text)
+	}
+	if alone := Convert(frame+"<p>Welcome</p>", at, true).Text; !strings.Contains(alone, "Department") {
+		t.Errorf("a page that is its menu: %q", alone)
+	}
+	if whole := Convert(frame+body, at, false).Text; !strings.Contains(whole, "Department") || !strings.Contains(whole, "Imprint") {
+		t.Errorf("all of it: %q", whole)
+	}
+}
+
 // Any bytes make a page within its bounds, without hidden parts, and its addresses are of the
 // web.
 func FuzzPage(f *testing.F) {

@@ -154,6 +154,7 @@ var rooms = []room{
 		why: "what decides where pages and programs may connect is small, and read by auditors; it knows nothing of either"},
 	{dir: "capabilities/browser/page", std: true, why: "the script inside pages is text with names; how a document is reached is the handler's matter"},
 	{dir: "capabilities/browser/traffic", std: true, why: "what a rule matches and a recording holds knows neither Chrome nor calls"},
+	{dir: "capabilities/browser/trace", std: true, why: "what a recording of a page's work holds is text in, sums out"},
 	{dir: "capabilities/browser/devtools", why: "what carries the protocol knows no tab, lane or call"},
 	{dir: "capabilities/browser/outline/outlinetest", std: true, why: "it reads a delta by its text alone"},
 	{dir: "capabilities/browser/outline", may: []string{"capabilities"}, std: true, tests: []string{"capabilities/browser/outline/outlinetest"}, why: "text in, text out: what is cut, compared and remembered knows neither pages nor Chrome"},

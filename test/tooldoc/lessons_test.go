@@ -253,11 +253,11 @@ var usual = []lesson{
 	},
 	{
 		tool: "resize",
-		says: "Holds for every tab of the conversation, also for new ones. A setting that is not given stays as it is.",
+		says: "Holds for every tab of the conversation, also for new ones. A setting that is not given stays as it is. `cpu_slowdown` and `network_speed` need the key `network.browser.throttle`, which shipped policy grants.",
 		rows: []row{
 			{"width, height", "of the viewport; both or neither"}, {"device_scale_factor, mobile, user_agent", "the device"},
-			{"color_scheme, reduced_motion", "what its person prefers"}, {"locale, timezone, geolocation", "the place"},
-			{"offline", "no network at all"},
+			{"color_scheme, reduced_motion", "what its person prefers"}, {"locale, timezone, geolocation", "the place, such as `de-CH`, `Europe/Zurich`; its `accuracy` is in metres"},
+			{"offline", "no network at all"}, {"network_speed", "`fast-4g`, `slow-4g`, `3g`, or `full` again"}, {"cpu_slowdown", "how many times slower scripts run; `1` again as fast"},
 		},
 		at: "/", args: `{"width": 390, "height": 844, "mobile": true, "color_scheme": "dark"}`,
 	},
@@ -277,7 +277,7 @@ var usual = []lesson{
 		says: "For many steps without a look between them. `page` has every tool of the browser but launch, close, upload-file and run-code, in camel case; each returns its tool's answer with `effect` beside it, " +
 			"or throws an Error with `code`, `message` and `hint`. `page.ref(name, role)` is the ref of the one element of that name, so that a form of ten fields costs one call: " +
 			"`page.fillForm({fields: [{ref: page.ref('Name'), value: 'Ada'}, …]})`. `page.expect(ok, what)` ends the script where `ok` does not hold, and says what was expected. " +
-			"`page.keep(name, value)` keeps a value: an error's details have it under `kept`, with `done`, the number of steps that stay done. The script runs apart from the page, in a process that has no files and no network of its own; for the page's own variables use `page.evaluate`.",
+			"`page.keep(name, value)` keeps a value: an error's details have it under `kept`, with `done`, the number of steps that stay done. [run-code.d.ts](run-code.d.ts) declares all of it for TypeScript. The script runs apart from the page, in a process that has no files and no network of its own; for the page's own variables use `page.evaluate`.",
 		rows: []row{{"code", "the body of an async function, or a function of `page`; `console.log` adds to `log`, which comes in an error's details too"}},
 		at:   "/", args: `{"code": "page.click({ref: '{ref Add bolt}'}); page.click({ref: '{ref Order}'}); console.log(page.tabs().tabs.length, 'tab'); return page.evaluate('document.title')"}`,
 		bad: []wrong{{at: "/", args: `{"code": "page.click({ref: 'e999'})"}`}, {at: "/", args: `{"code": "while (true) {}", "timeout_ms": 500}`}},

@@ -7,7 +7,7 @@ var requested = []lesson{
 		says: "Only what is shown is read, shadow roots and frames of the same origin included; fields and buttons are left out. What a page says costs a half or less of what its outline does.",
 		rows: []row{
 			{"ref, selector", "only this part of the page: one table, one article"},
-			{"main_content", "`false` reads all of it, menus and footers too; default: the main content, where one stands out"},
+			{"main_content", "`false` reads all of it, menus, footers and frames of other origins too; default: the main content, where one stands out, else all but menus, banners and footers"},
 			{"start_index", "where to begin, for the next part: `next_index` of the answer before"},
 			{"max_chars", "at most so many characters; default 20000"},
 			{"links", "lists each place it leads to once, beside the links in the text"},
@@ -67,5 +67,15 @@ var requested = []lesson{
 		},
 		at: "/", args: `{"action": "add", "kind": "block", "match": "https://ads.example/*"}`,
 		bad: []wrong{{at: "/", args: `{"action": "add", "kind": "headers", "match": "*", "headers": {"X-Test": "1"}}`}},
+	},
+	{
+		tool: "performance",
+		says: "Times are in milliseconds. An interaction below 104 ms counts for INP only if it was the page's first. A trace is of the main threads of the page and its frames: what kind of work they did (`main_thread`), " +
+			"the scripts that it was due to, and the longest tasks. Chrome records one at a time; other calls of the conversation have their turn meanwhile, unless the page is loaded anew.",
+		rows: []row{
+			{"reload", "loads the page anew first, as `navigate-back` does"},
+			{"trace_ms", "record for so long; with `reload`, from before it until so long after the page can be worked with"},
+		},
+		at: "/", args: `{}`,
 	},
 }

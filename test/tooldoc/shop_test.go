@@ -202,6 +202,14 @@ func (k *talk) ref(name string) string {
 var volatile = map[string]any{
 	"file_bytes": 9000,
 	"elapsed_ms": 112.0, "duration_ms": 8.0, "version": "Chrome/140.0.7339.80", "at": "2026-03-14T09:26:53Z",
+	"dom_ready_ms": 48, "load_ms": 61, "long_tasks": map[string]any{"count": 0, "longest_ms": 0, "blocking_ms": 0},
+	"vitals": []any{
+		map[string]any{"name": "TTFB", "value": 12, "rating": "good"}, map[string]any{"name": "FCP", "value": 96, "rating": "good"},
+		map[string]any{"name": "LCP", "value": 96, "rating": "good"}, map[string]any{"name": "CLS", "value": 0, "rating": "good"},
+	},
+	"resources": map[string]any{"count": 1, "bytes": 2140, "blocking": 0, "slowest": []any{
+		map[string]any{"url": shownOrigin + "/", "kind": "navigation", "ms": 61, "bytes": 2140},
+	}},
 }
 
 // steady replaces what differs from run to run and machine to machine.

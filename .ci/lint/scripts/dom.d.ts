@@ -10,6 +10,9 @@ interface Element {
 interface Node { getAttribute(name: string): any; data: any; tagName: any; value: any; getElementById(id: string): any }
 interface CSSStyleDeclaration { webkitTextSecurity: string }
 interface AnimationEffect { target: any }
-interface PerformanceEntry { loadEventEnd: any; domContentLoadedEventEnd: any }
+interface PerformanceEntry {
+  loadEventEnd: any; domContentLoadedEventEnd: any; responseStart: any; activationStart: any; transferSize: any; initiatorType: any;
+  renderBlockingStatus: any; element: any; url: any;
+}
 // A promise that is resolved without a value.
 interface PromiseConstructor { new (executor: (resolve: (value?: any) => void, reject: (reason?: any) => void) => void): Promise<any> }

@@ -56,6 +56,7 @@ const (
 	CustomAt      Function = "customAt"
 	TellInternals Function = "tellInternals"
 	Readable      Function = "readable"
+	Vitals        Function = "vitals"
 )
 
 // Functions are all of them.
@@ -65,7 +66,7 @@ var Functions = []Function{
 	Meant, Repeated, Typed, TypeIn, SetField, Paste, TakesDrop, SuspectsIn,
 	SuspectAt, OpenUp, ForeignFrames, StrangerAt, Own, Join, PlaceOfFrames, FrameAt,
 	FrameFocused, Pointed, Lift, Hear, Drawn, Streams, Tasks, Pictures,
-	Follow, Followed, CustomAt, TellInternals, Readable,
+	Follow, Followed, CustomAt, TellInternals, Readable, Vitals,
 }
 
 // acting are the functions that do what a person does. Chrome lets a page do then what it may
@@ -92,7 +93,7 @@ var files embed.FS
 // parts are the script's, in their order. They share one scope; each says in its first line
 // what it is about.
 var parts = strings.Fields("names words secret closed internals frames refs rows outline passing aim field editor outcome ready wait " +
-	"readable")
+	"readable vitals")
 
 // source is the script as it is written.
 func source() string {
