@@ -101,7 +101,13 @@ var familyWords = map[string]string{
 	"web":      "fetch web pages",
 }
 
-func (c *Console) authorize(v *visit) { c.showConsent(v, nil) }
+func (c *Console) authorize(v *visit) {
+	if v.r.URL.RawQuery == "" { // no client sent anybody here
+		v.seeOther("/console/clients", "")
+		return
+	}
+	c.showConsent(v, nil)
+}
 
 func (c *Console) showConsent(v *visit, problem error) {
 	request := v.r.URL.RawQuery
