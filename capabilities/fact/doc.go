@@ -3,7 +3,8 @@
 // worker said.
 //
 // Promises: the same text is judged alike on both sides; a text of several languages is judged by
-// all of them; words make a text more private and never less; nothing of a text is kept.
+// all of them; one more sentence makes a text more private and never less; nothing of a text is
+// kept.
 //
 // It must never import anything but capabilities, nor do I/O.
 package fact

@@ -152,9 +152,6 @@ func person(text string) bool {
 }
 
 var (
-	secretNamed = capabilities.Pattern(
-		`(?:pass ?-?word|passwort|passwords|kennwort|mot de passe|mdp|contrasena|clave|passphrase|passcode|pass code|pin|pin code|puk|api[ -]?key|api[ -]?schlussel|access key|secret key|private key|schlussel der api|cle api|cle d'api|clave api|token|bearer|client secret|secret|recovery (?:code|phrase|key)|seed(?: phrase)?|wiederherstellungs\pL+|2fa|otp|cvv|cvc|security code|(?:door|gate|alarm|lock|safe|entry|garage)(?:'s)? (?:code|combination|pin)|(?:tur|alarm|safe|schloss|garagen)-?code|zahlenkombination|combination|code (?:de |d'|du |de la )?(?:porte|alarme|entree|coffre|immeuble|carte)|digicode|codigo (?:de )?(?:la |el |del )?(?:puerta|alarma|caja fuerte|portal|entrada|garaje)|credit card|kreditkarte\pL*|carte (?:bancaire|de credit)|tarjeta(?: de credito)?|login|zugangsdaten)` +
-			`[^.!?\n]{0,40}?(?:\bis\b|\bare\b|'s\b|\bist\b|\blautet\b|\bsind\b|\best\b|\bes\b|\bson\b|[:=])\s*(\S+)`)
 	secretShaped = capabilities.Pattern(
 		`-----BEGIN|\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,}|\bgh[pousr]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{12,}|\bxox[abprs]-[\w-]{10,}|\bAKIA[A-Z0-9]{12,}|\bAIza[\w-]{20,}|\beyJ[\w-]{10,}\.|\bya29\.|://[^/\s:@]+:[^/\s@]+@`)
 	// access is a name and what goes with it, as "admin / x".
@@ -162,23 +159,11 @@ var (
 	iban   = capabilities.Pattern(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b`)
 	digits = capabilities.Pattern(`\b\d(?:[ -]?\d){12,18}\b`)
 	blob   = capabilities.Pattern(`[A-Za-z0-9+/_=-]{24,}`)
-	// talk is what follows a name of a secret without being one.
-	talk = map[string]bool{
-		"in": true, "kept": true, "stored": true, "on": true, "the": true, "a": true, "an": true, "not": true, "too": true, "always": true,
-		"never": true, "very": true, "changed": true, "rotated": true, "managed": true, "at": true, "im": true, "in der": true, "auf": true,
-		"nicht": true, "zu": true, "dans": true, "sur": true, "pas": true, "trop": true, "en": true, "muy": true, "no": true, "guardado": true,
-		"guardada": true, "my": true, "what": true, "where": true, "required": true, "expired": true, "needed": true,
-	}
 )
 
 func credential(text, plain string) bool {
-	if secretShaped().MatchString(text) || access().MatchString(plain) || iban().MatchString(text) {
+	if secretShaped().MatchString(text) || access().MatchString(plain) || iban().MatchString(text) || secretNamed(plain) {
 		return true
-	}
-	for _, m := range secretNamed().FindAllStringSubmatch(plain, -1) {
-		if !talk[strings.Trim(m[1], ".,;")] {
-			return true
-		}
 	}
 	for _, d := range digits().FindAllString(text, -1) {
 		if luhn(d) {

@@ -44,9 +44,35 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestASecretsNameIsNoSecret: a word that names a secret, among other things, is judged by what is
+// said of it, and never inside another word.
+func TestASecretsNameIsNoSecret(t *testing.T) {
+	for _, text := range []string{
+		"my opinion is that tabs are better", "Spinach is fine in any soup", "the parking token is red", "the token is red",
+		"I think the tokenizer is slow", "our tokens are blue", "a token is about four characters", "the token budget is 4000 per answer",
+		"the design token prefix is hr", "the combination of tea and milk is fine", "the login page is slow", "the secret of good bread is time",
+		"the bearer is tired", "the seed is chia", "la clave es la paciencia", "das Token ist abgelaufen", "the conclave is over",
+		"the PIN is required",
+	} {
+		if Judge(text).Credential {
+			t.Errorf("%q is taken for a secret", text)
+		}
+	}
+	for _, text := range []string{
+		"the token is swordfish", "the token is swordfish for now", "my token is a7Hq9-zzKK81. I like tea", "the token for staging is abcdef", "the token you gave me is x7Hq9pp",
+		"my GitHub token is 'abc def'", "token=swordfish", "the secret: swordfish", "my bank pin is 7 7 0 4", "the pin is four two one nine",
+		"the combination is left three right two", "la clave es girasol", "mein Token ist Sonnenblume", "my login is samuel",
+		"Adminpasswort: sonne", "the parking token is not red and the token is a7Hq9zz", "bearer: a7Hq9-zzKK81",
+	} {
+		if !Judge(text).Credential {
+			t.Errorf("%q is taken for none", text)
+		}
+	}
+}
+
 // FuzzJudge: every text is judged, and no words after it make it less private.
 func FuzzJudge(f *testing.F) {
-	for _, s := range []string{"", "my password is x", "I live in Köln", "ß\u0301", "\xff", "4111 1111 1111 1111"} {
+	for _, s := range []string{"", "my password is x", "I live in Köln", "ß\u0301", "\xff", "4111 1111 1111 1111", "the token is swordfish", "pin: 1"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
