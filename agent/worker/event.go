@@ -48,17 +48,22 @@ type Checked struct {
 	By         string              `json:"by,omitempty"` // a grant's ID, the rule that permits it, AtTheCall; empty: nothing
 }
 
+// StatusCancelled is the status of a call that ended with its turn: nobody saw its result.
+const StatusCancelled = "cancelled"
+
 // Called is the body of StageToolCall.
 type Called struct {
 	Tool       capabilities.ToolID `json:"tool"`
 	Args       any                 `json:"args"`
 	Call       capabilities.CallID `json:"call_id,omitempty"` // empty if the gateway never saw it
-	Status     string              `json:"status"`            // of the result, or "refused" by the worker itself
+	Status     string              `json:"status"`            // of the result, "refused" by the worker itself, or StatusCancelled
 	Code       capabilities.Code   `json:"code,omitempty"`
 	Why        string              `json:"why,omitempty"`
 	Effect     capabilities.Effect `json:"effect,omitempty"`
 	Evidence   string              `json:"evidence,omitempty"` // how the effect was verified
 	DurationMS float64             `json:"duration_ms"`
+	// Result is what it returned, for the person who looks: it is in no event that is written.
+	Result capabilities.Result `json:"-"`
 }
 
 // Responded is the body of StageResponse.

@@ -88,6 +88,7 @@ func (x *execution) step(ctx context.Context, s *pipeline.Step, w *pipeline.Worl
 		return nil, nil
 	}
 	x.rounds++
+	x.together = nil // code chose the steps, and knows what comes before each
 	if err := x.call(ctx, ToolCall{s.Tool, data}); err != nil {
 		return nil, err
 	}

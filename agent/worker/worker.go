@@ -257,6 +257,13 @@ type execution struct {
 	leases   *Leases // what the person said before the executor
 	last     error
 	before   string // the call that was made last: tool and canonical arguments
+	together []made // calls of the answer that is carried out
+}
+
+// made is a call that reached the gateway.
+type made struct {
+	tool capabilities.ToolID
+	args canonical.Value
 }
 
 func (x *execution) run(ctx context.Context) (string, error) {
@@ -278,6 +285,7 @@ func (x *execution) run(ctx context.Context) (string, error) {
 			x.stopped = fmt.Sprintf("%d tokens are enough for one turn", MaxTokens)
 			return answer.Text, nil
 		}
+		x.together = nil
 		for _, call := range answer.Calls {
 			if len(x.calls) == MaxCalls {
 				x.stopped = fmt.Sprintf("%d calls are enough for one turn", MaxCalls)
@@ -297,11 +305,16 @@ func (x *execution) call(ctx context.Context, call ToolCall) error {
 	began := x.engine.opts.Now()
 	done := Called{Tool: call.Tool, Args: call.Args}
 	result, err := x.carryOut(ctx, call)
+	if err != nil && ctx.Err() != nil && result.Tool != "" { // what it did so far is done
+		done.Status = StatusCancelled
+		x.calls = append(x.calls, done)
+		x.engine.tell(StageToolCall, done)
+	}
 	if err != nil {
 		return err
 	}
 	done.Call, done.Status, done.Code, done.Why = result.Call, string(result.Status), result.Code, result.Message
-	done.Effect, done.Evidence = result.Effect, result.Evidence
+	done.Effect, done.Evidence, done.Result = result.Effect, result.Evidence, result
 	if result.Call == "" {
 		done.Status = "refused"
 	}
@@ -325,10 +338,18 @@ func (x *execution) carryOut(ctx context.Context, call ToolCall) (capabilities.R
 	if !x.decision.Allows(call.Tool) {
 		return refuse(call.Tool, capabilities.CodeDeniedByPolicy, "this turn may not use that tool"), nil
 	}
-	canon, err := canonical.Parse(call.Args, canonical.Limits{})
+	args, err := canonical.Decode(call.Args, canonical.Limits{})
 	if err != nil {
 		return refuse(call.Tool, capabilities.CodeInvalidArguments, "the arguments are no JSON object"), nil
 	}
+	for _, earlier := range x.together {
+		if why := gate.Conflict(earlier.tool, call.Tool, earlier.args, args); why != "" {
+			refusal := refuse(call.Tool, capabilities.CodeConflict, fmt.Sprintf("it conflicts with %s of the same answer: %s", earlier.tool, why))
+			refusal.Hint = "Look at that call's result first, then make this one."
+			return refusal, nil
+		}
+	}
+	canon := args.Append(nil)
 	same := string(call.Tool) + " " + string(canon)
 	if same == x.before {
 		return refuse(call.Tool, capabilities.CodeInvalidRequest, "the same call was made just before"), nil
@@ -347,8 +368,9 @@ func (x *execution) carryOut(ctx context.Context, call ToolCall) (capabilities.R
 	}
 	result, err := x.engine.opts.Gateway.Call(ctx, call.Tool, canon)
 	if err != nil {
-		return result, err
+		return capabilities.Result{Tool: call.Tool}, err
 	}
+	x.together = append(x.together, made{call.Tool, args})
 	why, err := x.hook(ctx, hook.Event{When: hook.After, ID: call.Tool, Input: canon, Output: result.Output})
 	if why != "" { // the call was made: its record and its status stay
 		result.Output, result.Blobs, result.Message = nil, nil, "a hook keeps the result back: "+why

@@ -172,6 +172,18 @@ func TestLoopsEnd(t *testing.T) {
 	}
 }
 
+// TestCallsOfOneAnswerConflict: a call that was chosen before the answer's earlier one was seen is
+// refused with why, and made when the harness asks for it after it has looked (S2-47).
+func TestCallsOfOneAnswerConflict(t *testing.T) {
+	g := &listed{tools: append(slices.Clone(everything), "tool.fs.write")}
+	write := one("tool.fs.write", `{"content":"x","path":"a"}`)
+	h := &gullible{script: [][]ToolCall{append(one("tool.fs.read", `{"path":"./a"}`), write...), write}}
+	out, _ := oneTurn(t, g, h, "/file read a and write it")
+	if len(g.calls) != 2 || len(out.Calls) != 3 || out.Calls[1].Code != capabilities.CodeConflict || out.Calls[1].Status != "refused" || out.Calls[2].Status != "ok" {
+		t.Errorf("%q %+v", g.calls, out.Calls)
+	}
+}
+
 // TestErrorsGoToTheHarness: a call that policy denies is a result, and the turn goes on (S2-47).
 func TestErrorsGoToTheHarness(t *testing.T) {
 	g := &listed{tools: everything, fails: capabilities.CodeDeniedByPolicy}
