@@ -22,6 +22,11 @@ func (c *Client) Job(ctx context.Context, id string) (api.Job, error) {
 	return get[api.Job](ctx, c, Path("jobs", id))
 }
 
+// AwaitJob returns one that runs when it is to stop or has ended, after some seconds at the latest.
+func (c *Client) AwaitJob(ctx context.Context, id string, seconds int) (api.Job, error) {
+	return get[api.Job](ctx, c, Query(Path("jobs", id), "wait_seconds", number(seconds)))
+}
+
 // PutJob queues a job; the same Request again is the same job.
 func (c *Client) PutJob(ctx context.Context, n api.NewJob) (api.Job, error) {
 	return do[api.Job](ctx, c, http.MethodPost, Path("jobs"), n)

@@ -74,7 +74,7 @@ var rooms = []room{
 	{dir: "cmd/handrail/provider", may: []string{"agent/provider/openapi", "capabilities", "capabilities/catalog/tools", "capabilities/command", "cmd/handrail/remote",
 		"cmd/handrail/terminal", "gateway/api"}, why: "providers are the gateway's and its nodes'; of a document on this disk only what makes tools is sent"},
 	{dir: "cmd/handrail/workers", may: []string{"agent/worker", "agent/worker/delegate", "agent/worker/gate", "agent/worker/hook", "agent/worker/memory", "agent/worker/model",
-		"agent/worker/pipeline", "agent/worker/router", "agent/worker/template", "capabilities", "capabilities/fact", "capabilities/turn", "cmd/handrail/datadir", "cmd/handrail/invoke",
+		"agent/worker/pipeline", "agent/worker/router", "agent/worker/template", "capabilities", "capabilities/fact", "capabilities/turn", "cmd/handrail/consent", "cmd/handrail/datadir", "cmd/handrail/invoke",
 		"cmd/handrail/remote", "cmd/handrail/terminal", "gateway/api", "gateway/client", "gateway/consent", "pairing"}, why: "a worker reaches the gateway as any agent does"},
 	{dir: "cmd/handrail/tools", may: []string{"capabilities", "capabilities/command", "cmd/handrail/invoke", "cmd/handrail/record", "cmd/handrail/remote", "cmd/handrail/terminal", "gateway/api"},
 		why: "what shows tools is a client of the REST surface"},

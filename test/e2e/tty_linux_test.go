@@ -66,6 +66,15 @@ func (s *tty) says(text string) {
 	until(s.t, "the terminal says "+text, func() bool { return strings.Contains(s.text(), text) })
 }
 
+// interrupts is ctrl-C, on a clean screen.
+func (s *tty) interrupts() {
+	s.mu.Lock()
+	s.shown.Reset()
+	s.mu.Unlock()
+	_, err := s.master.WriteString("\x03")
+	must(s.t, err)
+}
+
 // types a line, on a clean screen.
 func (s *tty) types(line string) {
 	s.mu.Lock()

@@ -192,6 +192,28 @@ func (a *approvalView) print(out io.Writer, rules, whole bool) {
 		fmt.Fprintf(out, "    %s\n", terminal.Plain(strings.TrimSuffix(a.State+": "+a.Closed, ": ")))
 		return
 	}
+	a.printReasons(out, whole)
+	if text := a.cannot(); text != "" {
+		fmt.Fprintf(out, "    %s\n    handrail deny %s\n", terminal.Plain(text), terminal.Plain(a.ID))
+	} else {
+		a.printAnswers(out, where)
+	}
+	if !rules {
+		return
+	}
+	for _, o := range a.Overrides {
+		fmt.Fprintf(out, "    a rule that would %s it for good:\n", terminal.Plain(o.Effect))
+		if o.Note != "" {
+			fmt.Fprintf(out, "      // %s\n", terminal.Plain(o.Note))
+		}
+		for line := range strings.Lines(o.Cedar) {
+			fmt.Fprintf(out, "      %s\n", terminal.Plain(strings.TrimRight(line, "\n")))
+		}
+	}
+}
+
+// printReasons writes what the call would do, with what it touches and why it is asked about.
+func (a *approvalView) printReasons(out io.Writer, whole bool) {
 	if len(a.Through) > 0 {
 		fmt.Fprintf(out, "    through: %s\n", terminal.Plain(strings.Join(a.Through, "; ")))
 	}
@@ -220,23 +242,20 @@ func (a *approvalView) print(out io.Writer, rules, whole bool) {
 			fmt.Fprintf(out, "    %s: %s\n", part.name, terminal.Plain(text))
 		}
 	}
-	if text := a.cannot(); text != "" {
-		fmt.Fprintf(out, "    %s\n    handrail deny %s\n", terminal.Plain(text), terminal.Plain(a.ID))
-	} else {
-		a.printAnswers(out, where)
+}
+
+// Describe writes all that a person needs to answer a call's question where they are asked. It
+// reports whether a yes or a no is an answer to it: to a program's form it is none.
+func Describe(out io.Writer, one api.Approval) bool {
+	a := approvalView{Approval: one}
+	if a.Form != nil || a.cannot() != "" {
+		return false
 	}
-	if !rules {
-		return
-	}
-	for _, o := range a.Overrides {
-		fmt.Fprintf(out, "    a rule that would %s it for good:\n", terminal.Plain(o.Effect))
-		if o.Note != "" {
-			fmt.Fprintf(out, "      // %s\n", terminal.Plain(o.Note))
-		}
-		for line := range strings.Lines(o.Cedar) {
-			fmt.Fprintf(out, "      %s\n", terminal.Plain(strings.TrimRight(line, "\n")))
-		}
-	}
+	fmt.Fprintf(out, "%s risk: %s wants %s (%s) on %s\n", terminal.Plain(a.Risk), terminal.Plain(string(a.Principal)),
+		terminal.Plain(cmp.Or(a.Wants, string(a.Tool))), terminal.Plain(a.Title),
+		terminal.Plain(cmp.Or(a.NodeLabel, string(a.Node), "the gateway")))
+	a.printReasons(out, true)
+	return true
 }
 
 // printAnswers writes the commands that answer it.

@@ -19,6 +19,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // Options are the flags of a call.
@@ -30,6 +31,8 @@ type Options struct {
 	requestID string
 	out       string
 	agent     bool
+	// Answer asks a person here; false: they are told where to answer. Default: nobody is asked here.
+	Answer func(ctx context.Context, a api.Approval) bool
 }
 
 // NewCallCmd makes 'handrail call'.

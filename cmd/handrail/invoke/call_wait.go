@@ -60,7 +60,9 @@ func ShowQuestions(cmd *cobra.Command, caller, asker *remote.Gateway, o Options,
 					continue
 				}
 				told[a.ID] = true
-				sayQuestion(cmd, asker, a, caller == asker)
+				if o.Answer == nil || caller == asker || !o.Answer(ctx, a) {
+					sayQuestion(cmd, asker, a, caller == asker)
+				}
 			}
 		}
 	}()

@@ -3,13 +3,18 @@ package workers
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/agent/worker"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 )
@@ -36,9 +41,14 @@ func NewChatCmd() *cobra.Command {
 }
 
 func chat(cmd *cobra.Command, o runOptions) error {
-	in := readLines(cmd.Context(), cmd.InOrStdin())
+	ctx, interrupts, end := untilInterrupted(cmd.Context())
+	defer end()
+	cmd.SetContext(ctx)
+	in := readLines(ctx, cmd.InOrStdin())
+	at := terminal.Interactive(cmd.InOrStdin())
+	o.folds = at && !terminal.FlagsOf(cmd).JSON
 	prompt := func(text string) {
-		if terminal.Interactive(cmd.InOrStdin()) {
+		if at {
 			fmt.Fprint(cmd.ErrOrStderr(), text)
 		}
 	}
@@ -65,13 +75,13 @@ func chat(cmd *cobra.Command, o runOptions) error {
 		return err
 	}
 	defer e.close()
-	if terminal.Interactive(cmd.InOrStdin()) {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Write what you want done. /exit ends.")
-	}
+	prompt("Write what you want done. Ctrl-C ends what runs, /show unfolds the last calls, /exit ends.\n")
+	var last worker.Outcome
 	for {
 		prompt("> ")
-		line, err := next(cmd.Context())
-		if errors.Is(err, io.EOF) {
+		turn, over := interrupts(ctx)
+		line, err := next(turn)
+		if over(); errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
@@ -82,22 +92,90 @@ func chat(cmd *cobra.Command, o runOptions) error {
 			continue
 		case "/exit", "/quit":
 			return nil
+		case "/show":
+			unfold(cmd.OutOrStdout(), last.Calls)
+			continue
 		}
-		out, err := e.Run(cmd.Context(), line)
+		turn, over = interrupts(ctx)
+		last, err = e.Run(turn, line)
+		stopped := turn.Err() != nil && ctx.Err() == nil
+		over()
 		spoken := e.speech.ends()
 		if err == nil {
-			if err = showOutcome(cmd, out, spoken); err != nil {
+			if err = showOutcome(cmd, last, spoken); err != nil {
 				return err
 			}
-			if out.Ask != "" && !terminal.FlagsOf(cmd).JSON {
-				err = unclear(out)
+			if last.Ask != "" && !terminal.FlagsOf(cmd).JSON {
+				err = unclear(last)
 			}
 		}
-		if cmd.Context().Err() != nil {
+		if ctx.Err() != nil {
 			return err
+		}
+		if stopped {
+			err = errStopped
 		}
 		if err != nil { // the conversation goes on
 			fmt.Fprintln(cmd.ErrOrStderr(), "handrail: "+capabilities.Printable(err.Error()))
+		}
+	}
+}
+
+var errStopped = errors.New("you ended it; what it did so far is done")
+
+// untilInterrupted returns the context of a conversation, which outlives the interrupts of its
+// turns, and a function that makes the context of one of them. Whatever else ends parent ends it.
+func untilInterrupted(parent context.Context) (context.Context, func(context.Context) (context.Context, context.CancelFunc), func()) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-signals:
+			cancel(context.Canceled)
+		case <-ctx.Done():
+		}
+	}()
+	end := func() {
+		signal.Stop(signals)
+		cancel(nil)
+		<-done
+	}
+	turn := func(ctx context.Context) (context.Context, context.CancelFunc) {
+		return signal.NotifyContext(ctx, os.Interrupt)
+	}
+	return ctx, turn, end
+}
+
+// maxUnfolded is how much of a result is shown, in bytes.
+const maxUnfolded = 16 << 10
+
+// unfold writes the calls of a turn with all their arguments and what they returned.
+func unfold(w io.Writer, calls []worker.Called) {
+	if len(calls) == 0 {
+		fmt.Fprintln(w, "The last turn made no calls.")
+	}
+	for _, c := range calls {
+		fmt.Fprintf(w, "%s %s: %s", terminal.Plain(string(c.Tool)), terminal.Plain(string(c.Call)), terminal.Plain(c.Status))
+		if c.Why != "" {
+			fmt.Fprintf(w, ", %s", terminal.Plain(c.Why))
+		}
+		fmt.Fprintf(w, "\n  effect: %s", terminal.OrDash(string(c.Effect)))
+		if c.Evidence != "" {
+			fmt.Fprintf(w, " (%s)", terminal.Plain(c.Evidence))
+		}
+		fmt.Fprintln(w)
+		for _, part := range []struct {
+			name string
+			v    any
+		}{{"arguments", c.Args}, {"result", c.Result.Output}} {
+			text, err := json.MarshalIndent(part.v, "  ", "  ")
+			if err != nil || string(text) == "null" {
+				continue
+			}
+			fmt.Fprintf(w, "  %s: %s\n", part.name, terminal.PlainBlock(capabilities.Clip(string(text), maxUnfolded)))
 		}
 	}
 }

@@ -78,15 +78,29 @@ func readModelKey(file string) ([]byte, error) {
 // speech shows a model's words as they come. Its methods are called by one goroutine.
 type speech struct {
 	w    io.Writer
-	said bool // something since the last break
+	mark *terminal.Markdown // shows them on a terminal; nil: they are written as they are
+	said bool               // something since the last break
 	last byte
+}
+
+func newSpeech(w io.Writer) *speech {
+	s := &speech{w: w}
+	if terminal.Marks(w) {
+		s.mark = terminal.NewMarkdown(w)
+	}
+	return s
 }
 
 func (s *speech) tell(text string) {
 	if text == "" {
 		return
 	}
-	fmt.Fprint(s.w, capabilities.EscapeBut(text, map[rune]string{'\n': "\n", '\t': "\t"}))
+	safe := capabilities.EscapeBut(text, map[rune]string{'\n': "\n", '\t': "\t"})
+	if s.mark != nil {
+		s.mark.Add(safe)
+	} else {
+		fmt.Fprint(s.w, safe)
+	}
 	s.said, s.last = true, text[len(text)-1]
 }
 
@@ -94,6 +108,9 @@ func (s *speech) tell(text string) {
 func (s *speech) ends() bool {
 	if s == nil {
 		return false
+	}
+	if s.mark != nil {
+		s.mark.End()
 	}
 	if s.said && s.last != '\n' {
 		fmt.Fprintln(s.w)

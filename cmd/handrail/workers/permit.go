@@ -25,6 +25,7 @@ func (g *workerGateway) Covers(ctx context.Context, tool capabilities.ToolID, ar
 		return worker.Cover{}, g.remote.Told(err)
 	}
 	g.lastLane, g.lastPrincipal = p.Lane, p.Principal
+	g.waits = args != nil && p.State == api.PermissionAsk
 	return worker.Cover{
 		By: p.By, Asks: p.State == api.PermissionAsk, Reached: p.Asks, Lasting: p.Longest != "" && p.Longest != string(consent.KindCall),
 		Node: string(p.Node), NodeName: p.Label,

@@ -1,16 +1,14 @@
 package workers
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -21,7 +19,6 @@ import (
 	"github.com/handrail-dev/handrail/agent/worker/router"
 	"github.com/handrail-dev/handrail/agent/worker/template"
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/cmd/handrail/invoke"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
@@ -29,6 +26,7 @@ import (
 
 type runOptions struct {
 	offline, debug bool
+	folds          bool // shows each call in a line, without a model, too
 	wait           bool
 	hooks          string
 	// Of a job: its name in records, what names its calls, and who is told of its stages instead of
@@ -92,14 +90,7 @@ func workerFlags(cmd *cobra.Command, o *runOptions) {
 func runTask(cmd *cobra.Command, task string, o runOptions) error {
 	var answer func(context.Context, string) (string, error)
 	if terminal.Interactive(cmd.InOrStdin()) && !terminal.FlagsOf(cmd).JSON {
-		answer = func(_ context.Context, question string) (string, error) {
-			fmt.Fprint(cmd.ErrOrStderr(), question)
-			line, err := bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 64)).ReadString('\n')
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
-			return line, err
-		}
+		answer = asks(cmd)
 	}
 	var along *pipeline.Pipeline
 	if o.pipeline != "" {
@@ -135,6 +126,21 @@ func runTask(cmd *cobra.Command, task string, o runOptions) error {
 		return &terminal.ExitError{Code: terminal.ExitCode(out.Last), Err: out.Last, Silent: !terminal.FlagsOf(cmd).JSON}
 	}
 	return nil
+}
+
+// asks returns what puts a question to the person at the terminal; it gives up when its context
+// ends. Nothing is read before the first.
+func asks(cmd *cobra.Command) func(ctx context.Context, question string) (string, error) {
+	lines := sync.OnceValue(func() <-chan inputLine { return readLines(cmd.Context(), cmd.InOrStdin()) })
+	return func(ctx context.Context, question string) (string, error) {
+		fmt.Fprint(cmd.ErrOrStderr(), question)
+		select {
+		case line := <-lines(): // its end is a no
+			return line.text, line.err
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
 }
 
 // readPipeline returns a file's text, and the pipeline that it is.
@@ -196,7 +202,7 @@ func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context
 	if !o.offline {
 		var words func(string)
 		if !terminal.FlagsOf(cmd).JSON && o.told == nil {
-			c.speech = &speech{w: cmd.OutOrStdout()}
+			c.speech = newSpeech(cmd.OutOrStdout())
 			words = c.speech.tell
 			if tell == nil {
 				tell = tellCalls(cmd.ErrOrStderr(), c.speech)
@@ -207,6 +213,9 @@ func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context
 			return nil, err
 		}
 		opts.Harness, classifier, c.close = m, m, m.Close
+	}
+	if tell == nil && o.folds {
+		tell = tellCalls(cmd.ErrOrStderr(), nil)
 	}
 	if o.subAgent != "" {
 		opts.Harness = delegate.Harness{Tool: capabilities.ToolID("tool.sub-agent." + o.subAgent)}
@@ -233,6 +242,9 @@ func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context
 	g := &workerGateway{cmd: cmd, remote: caller, lane: o.lane, requests: o.requests, opts: o}
 	if agent && o.told == nil {
 		g.asker, _ = remote.Find(cmd)
+	}
+	if answer != nil && terminal.Interactive(cmd.InOrStdin()) {
+		g.answer = answer
 	}
 	if answer != nil && g.asker != nil && terminal.Interactive(cmd.InOrStdin()) { // what is piped is no person's word
 		permits := &workerPermits{cmd: cmd, g: g, answer: answer}
@@ -297,52 +309,4 @@ func tellStages(w io.Writer, debug bool) func(worker.Event) {
 		}
 		fmt.Fprintf(w, "%s %-18s %s\n", e.At.Format("15:04:05.000"), e.Stage, capabilities.Printable(string(body)))
 	}
-}
-
-// workerGateway is the public face of a gateway for a worker of this process.
-type workerGateway struct {
-	cmd    *cobra.Command
-	remote *remote.Gateway
-	asker  *remote.Gateway // who may see questions, to say that one waits; nil: nobody
-	lane   string
-
-	requests func(capabilities.ToolID, []byte) string // names calls; nil: they have no names
-	opts     runOptions                               // of the worker
-
-	lastLane      capabilities.LaneID // of the last look at a permission …
-	lastPrincipal capabilities.PrincipalID
-}
-
-func (g *workerGateway) Tools(ctx context.Context) ([]worker.Tool, error) {
-	list, err := g.remote.Tools(ctx, capabilities.LaneID(g.lane))
-	if err != nil {
-		return nil, g.remote.Told(err)
-	}
-	var tools []worker.Tool
-	for _, t := range list {
-		if t.ModelFacing && uses(g.opts.inside, t.ID) {
-			tools = append(tools, worker.Tool{ID: t.ID, Description: t.Description, Input: t.Input, Uses: t.Uses})
-		}
-	}
-	return tools, nil
-}
-
-func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (r capabilities.Result, err error) {
-	stop := terminal.ShowWaiting(g.cmd, "waiting for "+string(tool))
-	quiet := invoke.ShowQuestions(g.cmd, g.remote, g.asker, invoke.Options{Lane: g.lane}, string(tool))
-	request := remote.Body("tool", string(tool), "lane", g.lane)
-	request["args"] = args
-	if j := g.opts.inside; j != nil {
-		request["job_id"], request["claim"] = j.ID, j.Claim
-	}
-	if g.requests != nil {
-		request["request_id"] = g.requests(tool, args)
-	}
-	if isSubAgent(tool) {
-		defer g.serve(ctx, g.lastLane)()
-	}
-	err = g.remote.Ask(ctx, http.MethodPost, remote.Path("calls"), request, &r)
-	quiet()
-	stop()
-	return r, err
 }

@@ -181,6 +181,11 @@ func (s *jobService) do(ctx context.Context, j *api.Job) error {
 	var stage atomic.Value
 	stage.Store("")
 	told, news := make(chan struct{}), make(chan struct{}, 1)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.watch(running, end, j)
+	}()
 	go func() {
 		defer close(told)
 		s.tell(running, end, j, news, func() (int, string) { return int(calls.Load()), stage.Load().(string) })
@@ -211,6 +216,7 @@ func (s *jobService) do(ctx context.Context, j *api.Job) error {
 	cause := context.Cause(running)
 	end(nil)
 	<-told
+	<-watched
 	word := jobWord(j, out, err, int(calls.Load()))
 	switch {
 	case errors.Is(cause, errLost):
@@ -292,6 +298,20 @@ func (s *jobService) tell(ctx context.Context, end context.CancelCauseFunc, j *a
 			end(errCancelled)
 		case capabilities.CodeOf(err) == capabilities.CodeForbidden, capabilities.CodeOf(err) == capabilities.CodeNotFound:
 			end(errLost)
+		}
+	}
+}
+
+// watch ends the job as soon as somebody cancels it.
+func (s *jobService) watch(ctx context.Context, end context.CancelCauseFunc, j *api.Job) {
+	for ctx.Err() == nil {
+		one, err := s.gateway.AwaitJob(ctx, j.ID, takeWait)
+		switch {
+		case err == nil && one.Cancel:
+			end(errCancelled)
+			return
+		case err != nil: // the next word says it
+			_ = pause(ctx)
 		}
 	}
 }

@@ -41,7 +41,9 @@ func (s *Server) jobTable() []*endpoint {
 	return []*endpoint{
 		serveJSON(endpoint{method: get, path: "/v1/jobs", action: principal.ActReadCalls,
 			summary: "Jobs of one's worker or, for those who read all calls, of everybody's, the newest first", query: []param{limitParam}}, s.jobs),
-		serveJSON(endpoint{method: get, path: "/v1/jobs/{job}", action: principal.ActReadCalls, summary: "One job"}, s.job),
+		serveJSON(endpoint{method: get, path: "/v1/jobs/{job}", action: principal.ActReadCalls,
+			summary: "One job; with wait_seconds, one that runs comes when it is to stop or has ended, and else after them",
+			query:   []param{{"wait_seconds", "at most 25", "integer"}}}, s.job),
 		s.raw(endpoint{method: get, path: "/v1/jobs/{job}/events", action: principal.ActReadCalls, media: "text/event-stream",
 			summary: "A job as it is and after each change (server-sent events: job), until it has ended"}, s.jobEvents),
 		serveJSON(endpoint{method: post, path: "/v1/jobs", action: principal.ActCall,
@@ -68,7 +70,28 @@ func (s *Server) jobs(c *visit, _ none) (api.JobList, error) {
 }
 
 func (s *Server) job(c *visit, _ none) (api.Job, error) {
-	return s.opts.Jobs.Get(c.r.Context(), ofTurns(c), c.r.PathValue("job"))
+	wait, err := c.number("wait_seconds", 0, maxTakeWait)
+	if err != nil {
+		return api.Job{}, err
+	}
+	ctx, release := s.held.hold(c.r.Context(), c.who.TokenID, s.opts.Tokens.Valid)
+	defer release()
+	over := time.NewTimer(time.Duration(wait) * time.Second)
+	defer over.Stop()
+	for {
+		changed := s.opts.Jobs.Changed()
+		one, err := s.opts.Jobs.Get(ctx, ofTurns(c), c.r.PathValue("job"))
+		if err != nil || wait == 0 || one.State != api.JobRunning || one.Cancel {
+			return one, err
+		}
+		select {
+		case <-changed:
+		case <-over.C:
+			return one, nil
+		case <-ctx.Done():
+			return one, context.Cause(ctx)
+		}
+	}
 }
 
 func (s *Server) putJob(c *visit, in api.NewJob) (api.Job, error) {

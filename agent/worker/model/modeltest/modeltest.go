@@ -23,6 +23,7 @@ type Step struct {
 	Status int    // answered instead, with Text as error
 	Raw    string // written as the stream instead
 	Hang   <-chan struct{}
+	Ended  func() // is told when who asked has gone while it hangs; default: nobody
 }
 
 // Endpoint is one that runs.
@@ -133,6 +134,9 @@ func (s *stream) paused() bool {
 		select {
 		case <-s.step.Hang:
 		case <-s.r.Context().Done():
+			if s.step.Ended != nil {
+				s.step.Ended()
+			}
 			return false
 		}
 	}

@@ -1,0 +1,151 @@
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/agent/worker"
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/consent"
+	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
+	"github.com/handrail-dev/handrail/cmd/handrail/invoke"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
+	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/client"
+)
+
+// workerGateway is the public face of a gateway for a worker of this process.
+type workerGateway struct {
+	cmd    *cobra.Command
+	remote *remote.Gateway
+	asker  *remote.Gateway // who may see questions, to say that one waits; nil: nobody
+	lane   string
+
+	requests func(capabilities.ToolID, []byte) string                   // names calls; nil: they have no names
+	answer   func(ctx context.Context, question string) (string, error) // puts a question to the person; nil: nobody is there
+	waits    bool                                                       // the last call that was looked at waits for a person elsewhere
+	opts     runOptions                                                 // of the worker
+
+	lastLane      capabilities.LaneID // of the last look at a permission …
+	lastPrincipal capabilities.PrincipalID
+}
+
+func (g *workerGateway) Tools(ctx context.Context) ([]worker.Tool, error) {
+	list, err := g.remote.Tools(ctx, capabilities.LaneID(g.lane))
+	if err != nil {
+		return nil, g.remote.Told(err)
+	}
+	var tools []worker.Tool
+	for _, t := range list {
+		if t.ModelFacing && uses(g.opts.inside, t.ID) {
+			tools = append(tools, worker.Tool{ID: t.ID, Description: t.Description, Input: t.Input, Uses: t.Uses})
+		}
+	}
+	return tools, nil
+}
+
+func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (r capabilities.Result, err error) {
+	waiting := &waiting{cmd: g.cmd, what: "waiting for " + string(tool)}
+	waiting.show()
+	defer waiting.hide()
+	o := invoke.Options{Lane: g.lane}
+	if g.answer != nil {
+		o.Answer = func(ctx context.Context, a api.Approval) bool {
+			waiting.hide()
+			defer waiting.show()
+			return g.decide(ctx, a)
+		}
+		if g.waits && g.asker == nil {
+			waiting.hide()
+			fmt.Fprintf(g.cmd.ErrOrStderr(), "A person has to permit %s: in the console, %s/console/approvals.\n", tool,
+				datadir.ForBrowser(g.remote.Base.String()))
+			waiting.show()
+		}
+	}
+	defer invoke.ShowQuestions(g.cmd, g.remote, g.asker, o, string(tool))()
+	request := remote.Body("tool", string(tool), "lane", g.lane)
+	request["args"] = args
+	if j := g.opts.inside; j != nil {
+		request["job_id"], request["claim"] = j.ID, j.Claim
+	}
+	name := ""
+	if g.requests != nil {
+		name = g.requests(tool, args)
+		request["request_id"] = name
+	}
+	if isSubAgent(tool) {
+		defer g.serve(ctx, g.lastLane)()
+	}
+	err = g.remote.Ask(ctx, http.MethodPost, remote.Path("calls"), request, &r)
+	if name != "" && errors.Is(context.Cause(ctx), errCancelled) {
+		g.end(ctx, name)
+	}
+	return r, err
+}
+
+// end ends a call that a cancelled job waited for: one with a name goes on when its caller is gone.
+func (g *workerGateway) end(ctx context.Context, request string) {
+	ctx, over := context.WithTimeout(context.WithoutCancel(ctx), wordEvery)
+	defer over()
+	_ = g.remote.Ask(ctx, http.MethodDelete, remote.Path("calls", "request", request), nil, nil) // it may have ended by itself
+}
+
+// decide asks the person of this terminal about a call that waits, whom policy names approver: the
+// admin of the data directory. It reports whether they were asked.
+func (g *workerGateway) decide(ctx context.Context, a api.Approval) bool {
+	w := g.cmd.ErrOrStderr()
+	if !consent.Describe(w, a) {
+		return false
+	}
+	line, err := g.answer(ctx, "Permit this call? [y/N] ")
+	if err != nil { // it was answered elsewhere, or the turn was cancelled
+		return true
+	}
+	answer := client.Answer{Allow: isYes(line)}
+	if answer.Allow && len(a.Surface.Acknowledge) > 0 {
+		line, err = g.answer(ctx, "It touches "+capabilities.Printable(strings.Join(a.Surface.Acknowledge, ", "))+". Permit that, too? [y/N] ")
+		if err != nil {
+			return true
+		}
+		answer.Allow, answer.Acknowledged = isYes(line), isYes(line)
+	}
+	if _, err := g.asker.Answer(ctx, a.ID, answer); err != nil && ctx.Err() == nil {
+		fmt.Fprintln(w, "It cannot be answered from here: "+capabilities.Printable(err.Error()))
+		return false
+	}
+	return true
+}
+
+// waiting is the line that counts a call's seconds.
+type waiting struct {
+	cmd  *cobra.Command
+	what string
+
+	mu   sync.Mutex
+	stop func()
+}
+
+func (w *waiting) show() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stop == nil {
+		w.stop = terminal.ShowWaiting(w.cmd, w.what)
+	}
+}
+
+func (w *waiting) hide() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stop != nil {
+		w.stop()
+		w.stop = nil
+	}
+}
