@@ -307,6 +307,7 @@ func (x *execution) call(ctx context.Context, call ToolCall) error {
 	result, err := x.carryOut(ctx, call)
 	if err != nil && ctx.Err() != nil && result.Tool != "" { // what it did so far is done
 		done.Status = StatusCancelled
+		done.DurationMS = float64(x.engine.opts.Now().Sub(began).Microseconds()) / 1000
 		x.calls = append(x.calls, done)
 		x.engine.tell(StageToolCall, done)
 	}

@@ -241,7 +241,7 @@ func obeysAll(t *testing.T, cases int) {
 		messages = append(messages, c.message)
 	}
 	server := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return imported }, nil))
-	t.Cleanup(server.Close)
+	t.Cleanup(func() { _ = server.Config.Close() }) // the gateway listens there until it ends: nobody waits for that
 	p.does("provider", "add", "mcp", "foreign", "--http", server.URL)
 	p.does("provider", "approve", "foreign", "--allow", "all", "--yes")
 	until(t, "the imported tools", func() bool { return strings.Count(p.does("tools", "list"), "tool.foreign.note-") == foreign })
