@@ -44,6 +44,7 @@ func (w *worked) ended(id capabilities.CallID) {
 // with it. What was cancelled is in the record.
 func TestATurnIsCancelled(t *testing.T) {
 	w := newWorked(t)
+	w.env = append(w.env, "TERM=xterm-256color", "NO_COLOR=")
 	must(t, os.WriteFile(filepath.Join(w.work, "..", "site", "gateway", "policy", "bash.cedar"),
 		[]byte(`@id("bash") permit (principal, action == Action::"tool.fs.bash", resource);`), 0o600))
 	w.does("policy", "activate", "--yes")

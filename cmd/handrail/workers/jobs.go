@@ -212,7 +212,7 @@ func newJobsCancelCmd() *cobra.Command {
 			}
 			switch j.State {
 			case api.JobRunning:
-				fmt.Fprintf(cmd.OutOrStdout(), "%s is cancelled; its worker is told at its next word.\n", j.ID)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s is cancelled; its worker ends it.\n", j.ID)
 			case api.JobCancelled:
 				fmt.Fprintf(cmd.OutOrStdout(), "%s is cancelled.\n", j.ID)
 			default:

@@ -265,6 +265,9 @@ func (s *jobService) finish(ctx, alive context.Context, j *api.Job, w api.JobWor
 		over()
 		switch {
 		case err == nil:
+			if ended.State == api.JobCancelled { // whatever its worker said
+				w.State = ended.State
+			}
 			s.say("%s %s", j.ID, cmp.Or(w.State, ended.State))
 			return nil
 		case capabilities.CodeOf(err) == capabilities.CodeForbidden, capabilities.CodeOf(err) == capabilities.CodeNotFound:

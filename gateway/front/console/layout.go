@@ -80,7 +80,7 @@ var outcomes = map[string]string{
 	"forgotten": "Forgotten. Its words are gone.",
 	"factgone":  "Forgotten. It is overwritten on the disk.",
 
-	"cancelling":   "Its worker ends it at its next word.",
+	"cancelling":   "Its worker ends it.",
 	"jobcancelled": "Cancelled, with its schedule.",
 
 	"told":   "Notifications are on in this browser. It has just shown a first one.",
