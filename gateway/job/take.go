@@ -192,8 +192,9 @@ func (j *Jobs) End(ctx context.Context, p capabilities.PrincipalID, id string, s
 	return one, err
 }
 
-// Cancel ends a job of a principal, "" for anybody's, and its schedule. A worker that is at it is
-// told at its next word; by is who wants it. A job that ended is forgotten.
+// Cancel ends a job of a principal, "" for anybody's, and its schedule. A worker that waits for the
+// job's end is told at once, another at its next word; by is who wants it. A job that ended is
+// forgotten.
 func (j *Jobs) Cancel(ctx context.Context, p, by capabilities.PrincipalID, id string) (one Job, err error) {
 	err = j.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		if one, err = j.getIn(tx, id); errors.Is(err, sql.ErrNoRows) || err == nil && p != "" && one.Principal != p {
