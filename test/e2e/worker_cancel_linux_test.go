@@ -70,6 +70,7 @@ func TestATurnIsCancelled(t *testing.T) {
 	hangs.Store(false)
 	chat.types("/chat how are you")
 	chat.says("All \x1b[0m\x1b[1mis\x1b[0m well.") // Markdown
+	chat.says("> ")
 	chat.interrupts()
 	chat.says("interrupted")
 
@@ -87,6 +88,7 @@ func TestATurnIsCancelled(t *testing.T) {
 	chat.types(`/run "echo one"`)
 	chat.says("· tool.fs.bash")
 	chat.says("(exit code 0)")
+	chat.says("\n> ")
 	chat.types("/show")
 	chat.says(`"command": "echo one"`)
 	chat.says(`"exit_code": 0`)

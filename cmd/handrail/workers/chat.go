@@ -78,8 +78,8 @@ func chat(cmd *cobra.Command, o runOptions) error {
 	prompt("Write what you want done. Ctrl-C ends what runs, /show unfolds the last calls, /exit ends.\n")
 	var last worker.Outcome
 	for {
-		prompt("> ")
 		turn, over := interrupts(ctx)
+		prompt("> ")
 		line, err := next(turn)
 		if over(); errors.Is(err, io.EOF) {
 			return nil
