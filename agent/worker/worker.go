@@ -263,7 +263,7 @@ type execution struct {
 // made is a call that reached the gateway.
 type made struct {
 	tool capabilities.ToolID
-	args canonical.Value
+	args any // decoded
 }
 
 func (x *execution) run(ctx context.Context) (string, error) {
@@ -344,7 +344,7 @@ func (x *execution) carryOut(ctx context.Context, call ToolCall) (capabilities.R
 		return refuse(call.Tool, capabilities.CodeInvalidArguments, "the arguments are no JSON object"), nil
 	}
 	for _, earlier := range x.together {
-		if why := gate.Conflict(earlier.tool, call.Tool, earlier.args, args); why != "" {
+		if why := gate.Conflict(earlier.tool, call.Tool, earlier.args, args.Interface()); why != "" {
 			refusal := refuse(call.Tool, capabilities.CodeConflict, fmt.Sprintf("it conflicts with %s of the same answer: %s", earlier.tool, why))
 			refusal.Hint = "Look at that call's result first, then make this one."
 			return refusal, nil
@@ -371,7 +371,7 @@ func (x *execution) carryOut(ctx context.Context, call ToolCall) (capabilities.R
 	if err != nil {
 		return capabilities.Result{Tool: call.Tool}, err
 	}
-	x.together = append(x.together, made{call.Tool, args})
+	x.together = append(x.together, made{call.Tool, args.Interface()})
 	why, err := x.hook(ctx, hook.Event{When: hook.After, ID: call.Tool, Input: canon, Output: result.Output})
 	if why != "" { // the call was made: its record and its status stay
 		result.Output, result.Blobs, result.Message = nil, nil, "a hook keeps the result back: "+why

@@ -34,19 +34,26 @@ var (
 )
 
 // talk is what follows the name of a secret without being one.
-var talk = setOf("in kept stored on the a an not too always never very changed rotated managed at im auf nicht zu dans sur pas trop en muy no " +
+var talk = setOf("in kept stored on the a an not too always never very changed " +
+	"rotated managed at im auf nicht zu dans sur pas trop en muy no " +
 	"guardado guardada my what where required expired needed")
 
 // said is what is said of a token, a login or a combination that is a thing.
-var said = setOf("red blue green yellow black white brown grey gray orange purple pink silver gold golden lost gone found old new short long big " +
-	"small slow fast quick fine good bad nice great wrong right ok okay broken invalid valid free cheap dear ready missing empty full round " +
-	"square optional enough over done abgelaufen expire expiree caducado caducada invalide down up here there out off rot blau grun gelb schwarz weiss braun grau alt neu kurz lang gut schlecht " +
-	"langsam schnell falsch richtig kaputt weg verloren rouge bleu bleue vert verte jaune noir noire blanc blanche vieux vieille nouveau court " +
-	"lent lente perdu perdue bon bonne mauvais rojo roja azul verde amarillo negro negra blanco blanca viejo vieja nuevo nueva corto lento " +
+var said = setOf("red blue green yellow black white brown grey gray orange purple " +
+	"pink silver gold golden lost gone found old new short long big " +
+	"small slow fast quick fine good bad nice great wrong right ok " +
+	"okay broken invalid valid free cheap dear ready missing empty full round " +
+	"square optional enough over done abgelaufen expire expiree caducado caducada invalide down up here there " +
+	"out off rot blau grun gelb schwarz weiss braun grau alt neu kurz lang gut schlecht " +
+	"langsam schnell falsch richtig kaputt weg verloren rouge bleu bleue " +
+	"vert verte jaune noir noire blanc blanche vieux vieille nouveau court " +
+	"lent lente perdu perdue bon bonne mauvais rojo roja azul verde " +
+	"amarillo negro negra blanco blanca viejo vieja nuevo nueva corto lento " +
 	"lenta perdido perdida bueno buena malo mala la el le les der die das un une una uno ein eine that dass que")
 
 // numbers are digits and turns in words.
-var numbers = setOf("zero one two three four five six seven eight nine null eins zwei drei vier funf sechs sieben acht neun deux trois quatre " +
+var numbers = setOf("zero one two three four five six seven eight nine null " +
+	"eins zwei drei vier funf sechs sieben acht neun deux trois quatre " +
 	"cinq sept huit neuf cero dos tres cuatro cinco seis siete ocho nueve left links")
 
 func setOf(list string) map[string]bool {

@@ -41,7 +41,7 @@ func (w *worked) ended(id capabilities.CallID) {
 
 // TestATurnIsCancelled: Ctrl-C ends the turn of a chat and of a run, with the endpoint's stream or
 // the call that runs, and the chat goes on; a job that somebody cancels ends at once, and its call
-// with it. What was cancelled is in the record.
+// with it. The record has the call as cancelled.
 func TestATurnIsCancelled(t *testing.T) {
 	w := newWorked(t)
 	w.env = append(w.env, "TERM=xterm-256color", "NO_COLOR=")
@@ -109,8 +109,8 @@ func TestATurnIsCancelled(t *testing.T) {
 	service.interrupts()
 }
 
-// TestAPersonDecidesInTheChat: a call that nothing in the message spoke for is asked about where the
-// person types, when it is made and with what it would do: a no denies it, a yes makes it.
+// TestAPersonDecidesInTheChat: a call that nothing in the message spoke for is asked about where
+// the person types, when it is made and with what it would do: a no denies it, a yes makes it.
 func TestAPersonDecidesInTheChat(t *testing.T) {
 	w := newWorked(t)
 	e := modeltest.Start(t, `{"intent":"file_task","confidence":0.9}`, func(n int, _ modeltest.Request) modeltest.Step {

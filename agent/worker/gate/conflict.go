@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/canonical"
 )
 
 // conflicts are calls that one answer of a harness cannot hold together: the later one was chosen
@@ -37,8 +36,8 @@ var conflicts = []struct {
 }
 
 // Conflict is the executor's conflict table: it returns the reason why a call cannot stand in the
-// same answer as one that was made before it, empty if it can.
-func Conflict(earlier, later capabilities.ToolID, before, args canonical.Value) (why string) {
+// same answer as one that was made before it, empty if it can. The arguments are decoded JSON.
+func Conflict(earlier, later capabilities.ToolID, before, args any) (why string) {
 	for _, row := range conflicts {
 		if !slices.Contains(row.earlier, earlier) || !slices.Contains(row.later, later) {
 			continue
@@ -47,9 +46,7 @@ func Conflict(earlier, later capabilities.ToolID, before, args canonical.Value) 
 			continue
 		}
 		if row.field != "" {
-			a, _ := before.Get(row.field)
-			b, _ := args.Get(row.field)
-			if path.Clean(a.Str) != path.Clean(b.Str) {
+			if textOf(before, row.field) != textOf(args, row.field) {
 				continue
 			}
 		}
@@ -58,8 +55,24 @@ func Conflict(earlier, later capabilities.ToolID, before, args canonical.Value) 
 	return ""
 }
 
+// textOf returns the path in a field of arguments.
+func textOf(args any, field string) string {
+	object, _ := args.(map[string]any)
+	text, _ := object[field].(string)
+	return path.Clean(text)
+}
+
 // hasRef reports whether arguments name an element by its ref, at any depth.
-func hasRef(v canonical.Value) bool {
-	return slices.ContainsFunc(v.Members, func(m canonical.Member) bool { return m.Key == "ref" || hasRef(m.Value) }) ||
-		slices.ContainsFunc(v.Items, hasRef)
+func hasRef(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			if key == "ref" || hasRef(inner) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, hasRef)
+	}
+	return false
 }

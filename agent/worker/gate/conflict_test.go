@@ -1,12 +1,12 @@
 package gate
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 
 	"github.com/handrail-dev/handrail/agent/worker/intent"
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/canonical"
 )
 
 // TestConflict: a call that was chosen before its answer's earlier call was seen is told so, and
@@ -30,9 +30,8 @@ func TestConflict(t *testing.T) {
 		{"tool.fs.write", `{"path":"a"}`, "tool.fs.read", `{"path":"a"}`, false},
 		{"tool.fs.edit", `{"path":"a"}`, "tool.fs.edit", `{"path":"a"}`, false},
 	} {
-		value := func(text string) canonical.Value {
-			v, err := canonical.Decode([]byte(text), canonical.Limits{})
-			if err != nil {
+		value := func(text string) (v any) {
+			if err := json.Unmarshal([]byte(text), &v); err != nil {
 				t.Fatal(err)
 			}
 			return v

@@ -124,7 +124,7 @@ func chat(cmd *cobra.Command, o runOptions) error {
 var errStopped = errors.New("you ended it; what it did so far is done")
 
 // untilInterrupted returns the context of a conversation, which outlives the interrupts of its
-// turns, and a function that makes the context of one of them. Whatever else ends parent ends it.
+// turns, a function that makes the context of one of them, and one that ends it.
 func untilInterrupted(parent context.Context) (context.Context, func(context.Context) (context.Context, context.CancelFunc), func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
 	signals := make(chan os.Signal, 1)
