@@ -13,7 +13,7 @@ import (
 
 // Bounds of what is read and of what is told.
 const (
-	MaxEvents = 500_000
+	MaxEvents = 200_000
 	maxBytes  = 512 << 20
 	maxTold   = 10
 )
@@ -196,7 +196,8 @@ func sum(threads map[thread][]event, pages map[thread]bool, cut bool) Summary {
 	return s
 }
 
-// open is an event that others happen in. What it does not say itself it has of the one around it.
+// open is an event that others happen in: unless it says its own, it has the kind and the script
+// of the one around it.
 type open struct {
 	event
 	kind string
