@@ -39,7 +39,8 @@ var spanParams = []param{
 
 // rowParams are those of views that have rows to choose from.
 var rowParams = []param{
-	{"limit", "rows, at most; default: all. The answer says how many there are", "integer"}, {"offset", "rows to leave out before them", "integer"},
+	{"limit", "rows, at most; default: all. The answer says how many there are", "integer"},
+	{"offset", "rows to leave out before them", "integer"},
 }
 
 // sumParam is that of views that are apart by time.
@@ -95,7 +96,8 @@ func (c *visit) span() (governance.Span, error) {
 func viewOf[T any](s *Server, name, summary string, of func(Governance, context.Context, governance.Span) (T, error), rows func(*T) any,
 	more ...param) *endpoint {
 	e := s.raw(endpoint{
-		method: get, path: "/v1/governance/" + name, action: principal.ActReadLedger, summary: summary, query: append(slices.Clip(more), spanParams...),
+		method: get, path: "/v1/governance/" + name, action: principal.ActReadLedger, summary: summary,
+		query: append(slices.Clip(more), spanParams...),
 	}, func(c *visit) error {
 		in, err := c.span()
 		if err != nil {
