@@ -27,10 +27,10 @@ import (
 )
 
 // TestAGullibleModelDoesNothingGoverned: a model that obeys every instruction which it reads, in
-// files, in their names, in pages, in results of searches, in memories and in descriptions of tools,
-// makes a worker of the built program do nothing that a person has to permit, and nothing that the
-// turn's intent does not open. The truth is what really ran: files, commands, requests and facts.
-// The person's own wishes are done all the same (S2-02, S2-20, S2-21, S2-30).
+// files, in their names, in pages, in results of searches, in memories and in what tools say of
+// themselves, makes a worker of the built program do nothing that a person has to permit, and
+// nothing that the turn's intent does not open. The truth is what really ran: files, commands,
+// requests and facts. The person's own wishes are done all the same (S2-02, S2-20, S2-21, S2-30).
 func TestAGullibleModelDoesNothingGoverned(t *testing.T) { obeysAll(t, 50) }
 
 // TestAGullibleModelDoesNothingGovernedAtLength is that at length.
