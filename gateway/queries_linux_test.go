@@ -10,7 +10,6 @@ import (
 	"go/token"
 	"go/types"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -44,34 +43,43 @@ func everyQuery(t *testing.T) map[string]string {
 			return fs.SkipDir
 		}
 		files := token.NewFileSet()
-		packages, err := parser.ParseDir(files, dir, func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, parser.SkipObjectResolution)
+		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			return err
 		}
-		for _, p := range packages {
-			known := types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
-			check := types.Config{Error: func(error) {}, Importer: nobody{}} // constants need no other package
-			_, _ = check.Check(dir, files, slices.Collect(maps.Values(p.Files)), &known)
-			for _, f := range p.Files {
-				ast.Inspect(f, func(n ast.Node) bool {
-					call, ok := n.(*ast.CallExpr)
-					if !ok {
-						return true
-					}
-					method, ok := call.Fun.(*ast.SelectorExpr)
-					if !ok {
-						return true
-					}
-					at, ok := runners[method.Sel.Name]
-					if !ok || len(call.Args) <= at {
-						return true
-					}
-					if v := known.Types[call.Args[at]].Value; v != nil && v.Kind() == constant.String && statement.MatchString(constant.StringVal(v)) {
-						all[constant.StringVal(v)] = files.Position(call.Pos()).String()
-					}
-					return true
-				})
+		var sources []*ast.File // all of one package, whatever system they are for
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
 			}
+			f, err := parser.ParseFile(files, name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			sources = append(sources, f)
+		}
+		known := types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
+		check := types.Config{Error: func(error) {}, Importer: nobody{}} // constants need no other package
+		_, _ = check.Check(dir, files, sources, &known)
+		for _, f := range sources {
+			ast.Inspect(f, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				method, ok := call.Fun.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				at, ok := runners[method.Sel.Name]
+				if !ok || len(call.Args) <= at {
+					return true
+				}
+				if v := known.Types[call.Args[at]].Value; v != nil && v.Kind() == constant.String && statement.MatchString(constant.StringVal(v)) {
+					all[constant.StringVal(v)] = files.Position(call.Pos()).String()
+				}
+				return true
+			})
 		}
 		return nil
 	}))

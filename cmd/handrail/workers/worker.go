@@ -87,7 +87,6 @@ type jobService struct {
 	under       capabilities.LaneID // only the tasks of sub-agents that were called there; empty: all jobs
 	quiet       bool
 	at          string // of a gateway elsewhere
-	version     string // of this program
 	print       sync.Mutex
 }
 
