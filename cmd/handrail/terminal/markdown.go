@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // Markdown shows a text in Markdown on a terminal while it comes, piece by piece: headings, lists,
@@ -48,8 +50,8 @@ var (
 	// open matches what may yet become one of them, fenced what may end a fence.
 	open   = regexp.MustCompile("^[ \t]{0,12}(?:#{0,6}|[-+>]?|[-*_ ]*|`{0,2}|~{0,2}|(?:```|~~~)[^\n]*)$")
 	fenced = regexp.MustCompile("^ {0,3}(?:`{0,2}|~{0,2}|(?:```|~~~)[^\n]*)$")
-	link   = regexp.MustCompile(`^\[([^\[\]\n]{1,300})\]\(([^()\s]{1,600})\)`)
-	links  = regexp.MustCompile(`^\[(?:[^\[\]\n]{0,300}|[^\[\]\n]{1,300}\](?:\([^()\s]{0,600})?)$`)
+	link   = capabilities.Pattern(`^\[([^\[\]\n]{1,300})\]\(([^()\s]{1,600})\)`)
+	links  = capabilities.Pattern(`^\[(?:[^\[\]\n]{0,300}|[^\[\]\n]{1,300}\](?:\([^()\s]{0,600})?)$`)
 )
 
 // Add shows the next piece.
@@ -188,7 +190,7 @@ func (m *Markdown) inline(end bool) bool {
 		m.held, m.last = m.held[run:], r
 		return true
 	case r == '[':
-		if found := link.FindStringSubmatch(m.held); found != nil {
+		if found := link().FindStringSubmatch(m.held); found != nil {
 			m.put(lineOn + found[1])
 			m.restyle(m.held[len(found[0]):])
 			if found[1] != found[2] {
@@ -197,7 +199,7 @@ func (m *Markdown) inline(end bool) bool {
 			m.last = ')'
 			return true
 		}
-		if !end && links.MatchString(m.held) {
+		if !end && links().MatchString(m.held) {
 			return false
 		}
 	}
