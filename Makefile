@@ -12,7 +12,7 @@ DATA    ?=
 PACKAGES ?=
 UP      := bin/handrail up --browser-sandbox auto $(if $(DATA),--data $(DATA))
 
-.PHONY: help setup build packages test-packages up demo test test-long test-race check format lint arch fuzz cross suite conformance clients clean \
+.PHONY: help setup build packages test-packages up demo test test-long test-race check format lint arch fuzz cross suite libraries conformance clients clean \
 	bench bench-browser bench-desktop bench-policy bench-spawn bench-worker bench-plane bench-console bench-governance \
 	bench-media bench-tokens chaos-artifacts
 
@@ -149,6 +149,12 @@ cross: ## compile for every supported system
 
 suite: setup build ## the browser's capability suite by the built binary, its report in dist/suite (SUITE="--run REGEXP")
 	bin/handrail ci --browser-sandbox auto -- bin/handrail suite browser --report dist/suite $(SUITE)
+
+# RUN=REGEXP chooses by ID; FIGURES=1 writes the table.
+libraries: setup build ## the browser's tools on pages of real npm packages, as docs/libraries.md says of them (RUN=REGEXP FIGURES=1)
+	.ci/libraries
+	bin/handrail ci --browser-sandbox auto -- go run ./test/libraries -packages "$$(.ci/libraries where)" \
+		$(if $(RUN),-run '$(RUN)') $(if $(FIGURES),-out) -report dist/libraries
 
 # PEERS names another folder for the peer; FIGURES=docs/isolation.md writes the table there.
 ESCAPE_PEERS = $(or $(PEERS),$(CURDIR)/dist/escape)

@@ -8,7 +8,7 @@
 // are chosen), client.go (MCP), runner.go (trying behaviours in lanes), step.go
 // (the words that behaviours of every suite are written in; result.go has those
 // that look), report.go, junit.go and trace.go (what is written about a run). The
-// behaviours are in suite/browser and suite/desktop, one folder each.
+// behaviours are in suite/browser, suite/libraries and suite/desktop, one folder each.
 //
 // Promises: an ID means the same for ever; a behaviour that was not run says why,
 // none is left out silently; whatever shard a behaviour is in, it is in exactly one.

@@ -1,17 +1,11 @@
 package browser
 
-// For tests: the words that behaviours are written in.
-var (
-	B     = b
-	HTML  = html
-	Do    = call
-	Holds = holds
-	In    = in
-)
+// For tests: a word that behaviours are written in.
+var In = in
 
 // Try makes these the behaviours of a run.
 func (o *Options) Try(list ...*behaviour) {
-	o.of, o.Behaviours = list, nil
+	o.Of, o.Behaviours = list, nil
 	for _, b := range list {
 		o.Behaviours = append(o.Behaviours, &b.Behaviour)
 	}

@@ -15,7 +15,9 @@ func holds(expression string, want any) step {
 }
 
 // becomes wants it soon: for effects that the page itself puts off.
-func becomes(expression string, want any) step {
+func becomes(expression string, want any) step { return becomesWithin(patience, expression, want) }
+
+func becomesWithin(patience time.Duration, expression string, want any) step {
 	return func(r *run) {
 		wanted, _ := json.Marshal(want)
 		wait := fmt.Sprintf(`new Promise(done => { const began = Date.now(), want = JSON.stringify(%s); (function look() {

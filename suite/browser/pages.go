@@ -19,6 +19,7 @@ import (
 type server struct {
 	a, b, none string // base addresses
 	servers    []*http.Server
+	files      http.Handler // what is below /files/; nil: nothing
 
 	mu   sync.Mutex // guards what follows
 	runs map[string]*visits
@@ -41,9 +42,12 @@ type visit struct {
 
 // serve listens on two addresses, each HOST:PORT, port 0 for any. The hosts should
 // differ as names: Chrome gives two ports of one host one process, and much can go
-// wrong between processes only.
-func serve(addrs [2]string, open func(addr string) (net.Listener, error)) (*server, error) {
+// wrong between processes only. Files of a folder are served on both, "" for none.
+func serve(addrs [2]string, open func(addr string) (net.Listener, error), files string) (*server, error) {
 	s := &server{runs: map[string]*visits{}}
+	if files != "" {
+		s.files = http.StripPrefix("/files/", http.FileServer(http.Dir(files)))
+	}
 	listen := func(addr string, into *string, origin string) error {
 		l, err := open(addr)
 		if err != nil {
@@ -95,6 +99,11 @@ func (s *server) open(b *behaviour) (*visits, string) {
 }
 
 func (s *server) page(origin string, w http.ResponseWriter, r *http.Request) {
+	if s.files != nil && strings.HasPrefix(r.URL.Path, "/files/") {
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		s.files.ServeHTTP(w, r)
+		return
+	}
 	parts := strings.SplitN(r.URL.Path, "/", 4)
 	if len(parts) < 4 {
 		w.Header().Set("Content-Type", "text/html")

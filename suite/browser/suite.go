@@ -31,7 +31,17 @@ type Options struct {
 	// none, and behaviours that need it are not run.
 	Uploads string
 
-	of []*behaviour // Behaviours are chosen from these; nil: all
+	// Of are what Behaviours are chosen from. Default: the suite's own.
+	Of []*Behaviour
+	// Files is a folder on this machine that is served to the pages, below /files/.
+	// Default: none.
+	Files string
+	// Untraced keeps a failure from being run again for a trace: its error then ends with the outline.
+	// Default: traced.
+	Untraced bool
+	// Shared lets one behaviour after the other use a browser whatever its family is. Default: only those
+	// of families that change nothing but their document.
+	Shared bool
 }
 
 // BlockedError says that the pages of the suite may not be opened.
@@ -62,8 +72,8 @@ func Run(ctx context.Context, o Options) (*suite.Report, error) {
 	if o.Lanes <= 0 {
 		o.Lanes = 4
 	}
-	if o.of == nil {
-		o.of = all()
+	if o.Of == nil {
+		o.Of = all()
 	}
 	for i, any := range [2]string{"127.0.0.1:0", "localhost:0"} {
 		if o.Pages[i] == "" {
@@ -78,7 +88,7 @@ func Run(ctx context.Context, o Options) (*suite.Report, error) {
 	if o.Listen == nil {
 		o.Listen = func(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
 	}
-	server, err := serve(o.Pages, o.Listen)
+	server, err := serve(o.Pages, o.Listen, o.Files)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +97,7 @@ func Run(ctx context.Context, o Options) (*suite.Report, error) {
 		o: o, server: server, behaviours: map[string]*behaviour{},
 		report: suite.Report{Suite: "browser", URL: o.URL, Origins: []string{server.a, server.b}, Began: time.Now()},
 	}
-	for _, b := range o.of {
+	for _, b := range o.Of {
 		s.behaviours[b.ID] = b
 	}
 	if err := s.prepare(ctx); err != nil {
@@ -189,6 +199,9 @@ func (w *worker) try(ctx context.Context, one *suite.Behaviour) suite.Attempt {
 		return suite.Attempt{Lacks: string(b.needs)}
 	}
 	first := w.run(ctx, b, false)
+	if first.failed != "" && w.s.o.Untraced {
+		return suite.Attempt{Failed: first.failed + "\n" + first.end.Outline, Calls: len(*first.calls)}
+	}
 	return suite.Attempt{Failed: first.failed, Calls: len(*first.calls), Trace: func(o suite.Outcome) *suite.Trace {
 		return w.s.told(ctx, o, first, w.run(ctx, b, true))
 	}}
@@ -232,7 +245,7 @@ type run struct {
 const behaviourTime = 90 * time.Second
 
 func (w *worker) run(ctx context.Context, b *behaviour, record bool) *run {
-	tame := tameFamilies[b.Family()] && !record
+	tame := (tameFamilies[b.Family()] || w.s.o.Shared) && !record
 	if !tame || w.shared >= maxShared {
 		w.clear(ctx)
 	}

@@ -81,6 +81,7 @@ var rooms = []room{
 	{dir: "cmd/**", may: []string{"cmd/**", "agent/**", "gateway/**", "capabilities/**", "pairing/**", "platform/**", "suite/**", "satellite"}, tests: []string{"test/site"},
 		why: "cmd wires everything; only what exists for tests stays out of the binary"},
 	{dir: "suite/tracetest", why: "it knows HTML only"},
+	{dir: "suite/libraries", may: []string{"suite", "suite/browser"}, why: "other pages, tried in the words of the browser's suite"},
 	{dir: "suite/**", may: []string{"capabilities", "suite"}, tests: []string{"**"},
 		why: "a suite judges any gateway from outside, as an agent meets it"},
 	{dir: "satellite", may: []string{"capabilities", "capabilities/canonical", "capabilities/catalog/tools", "capabilities/catalog/tools/remote"},

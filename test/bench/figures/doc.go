@@ -5,6 +5,6 @@
 // Promises: it measures nothing by itself; what a system does not tell is zero or
 // left out, never guessed.
 //
-// It must never import anything of this module; only programs below test/bench
+// It must never import anything of this module; only programs below test/bench and test/libraries
 // may import it.
 package figures

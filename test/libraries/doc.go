@@ -1,0 +1,7 @@
+// Command libraries tries the browser's tools on pages of real npm packages, against
+// the gateway that `handrail ci` tells it of: `make libraries`. It prints each outcome,
+// and with -out writes the table between the marks of a document. It fails where a
+// behaviour does not work that the table there said works.
+//
+// It must never import what serves calls: it is a client like an agent.
+package main
