@@ -36,11 +36,11 @@ type Options struct {
 	// Files is a folder on this machine that is served to the pages, below /files/.
 	// Default: none.
 	Files string
-	// Untraced keeps a failure from being run again for a trace: its error then ends with the outline.
-	// Default: traced.
+	// Untraced keeps a failure from being run again for a trace: its error then ends with the
+	// outline. Default: traced.
 	Untraced bool
-	// Shared lets one behaviour after the other use a browser whatever its family is. Default: only those
-	// of families that change nothing but their document.
+	// Shared lets one behaviour after the other use a browser whatever its family is. Default:
+	// only those of families that change nothing but their document.
 	Shared bool
 }
 

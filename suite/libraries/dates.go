@@ -24,9 +24,11 @@ func dates() []*library {
 				click(`button "8"`), is(`d.value`, "2026-4-8")),
 		),
 		lib("air-datepicker", "air-datepicker",
-			does("pick", "opens the calendar and clicks a day", "it is the date", click(`"Date"`), click(`"17"`), is(`d.value`, "2026-03-17")),
+			does("pick", "opens the calendar and clicks a day", "it is the date", click(`"Date"`), click(`"17"`),
+				is(`d.value`, "2026-03-17")),
 			does("next", "goes to the next month and clicks a day", "it is the date", click(`"Date"`),
-				clickOn(".air-datepicker-nav--action[data-action=next]"), is(`/April/.test(document.querySelector('.air-datepicker-nav--title').textContent)`, true),
+				clickOn(".air-datepicker-nav--action[data-action=next]"),
+				is(`/April/.test(document.querySelector('.air-datepicker-nav--title').textContent)`, true),
 				click(`"17"`), is(`d.value`, "2026-04-17")),
 		),
 	}

@@ -44,7 +44,7 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// What is written into the table is read back from it.
+// A table is read back as it was written.
 func TestTableIsReadBack(t *testing.T) {
 	rows := []Row{
 		{Library: "select2", Version: "4.1.0", ID: "select2.tags", What: "types: it is there"},
@@ -56,17 +56,20 @@ func TestTableIsReadBack(t *testing.T) {
 	}
 }
 
-// A row is worse only if it passed before; rows that are not run now stay, unless the version is another.
+// A row is worse only if it passed before. Rows that are not run now stay, unless the version is
+// another.
 func TestTableKnowsWhatIsWorse(t *testing.T) {
 	row := func(id, version, wrong string) Row {
 		return Row{Library: "select2", Version: version, ID: "select2." + id, Wrong: wrong}
 	}
 	old := []Row{row("tags", "1", ""), row("several", "1", "no"), row("by-clicks", "1", ""), row("gone", "1", "")}
-	worse := Worse(old, []Row{row("tags", "1", "broken"), row("several", "1", "no"), row("search", "1", "new and wrong"), row("by-clicks", "1", "")})
+	worse := Worse(old,
+		[]Row{row("tags", "1", "broken"), row("several", "1", "no"), row("search", "1", "new and wrong"), row("by-clicks", "1", "")})
 	if !slices.Equal(worse, []Row{row("tags", "1", "broken")}) {
 		t.Errorf("worse: %q", worse)
 	}
-	if got := Merge(old, []Row{row("tags", "1", "")}); !slices.Equal(got, []Row{row("by-clicks", "1", ""), row("several", "1", "no"), row("tags", "1", "")}) {
+	if got := Merge(old, []Row{row("tags", "1", "")}); !slices.Equal(got,
+		[]Row{row("by-clicks", "1", ""), row("several", "1", "no"), row("tags", "1", "")}) {
 		t.Errorf("merged: %q", got)
 	}
 	if got := Merge(old, []Row{row("tags", "2", "")}); !slices.Equal(got, []Row{row("tags", "2", "")}) {

@@ -60,7 +60,7 @@ func brief(text string) string {
 }
 
 // Merge puts rows into those that a document has: the ones of behaviours that were not run now stay
-// where the version is the same or the library was not tried. What is no behaviour any more goes.
+// where the version is the same or the library was not tried. Rows of removed behaviours go.
 func Merge(old, rows []Row) []Row {
 	known, ran := map[string]bool{}, map[string]bool{}
 	for _, b := range All() {
