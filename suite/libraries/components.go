@@ -47,7 +47,7 @@ func components() []*library {
 				is(`document.title`, "yes")),
 		),
 		lib("fluent", "@fluentui/web-components",
-			does("fill", "fills the field", "the element has the value", filledOn("Ada", "#i"), is(`i.value`, "Ada")),
+			does("fill", "fills the field", "the element has the value", filled("Ada", `textbox "Name"`), is(`i.value`, "Ada")),
 			does("checkbox", "clicks the box", "it is checked", click("checkbox", "Agree"), is(`c.checked`, true)),
 			does("switch", "clicks the switch", "it is on", click("switch", "Wifi"), is(`w.checked`, true)),
 			does("button", "presses the button", "the page is told", click(`button "Press"`), is(`document.title`, "pressed")),

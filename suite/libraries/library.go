@@ -128,10 +128,6 @@ func key(k string) step { return browser.Do("press-key", suite.With("key", k)) }
 
 func hover(words ...string) step { return browser.Do("hover", suite.With("ref", browser.At(words))) }
 
-func dragged(source, target []string) step {
-	return browser.Do("drag", suite.With("source_ref", browser.At(source), "target_ref", browser.At(target)))
-}
-
 func draggedOn(source, target string) step {
 	return browser.Do("drag", suite.With("source_selector", source, "target_selector", target))
 }

@@ -23,7 +23,7 @@ func routes() []*library {
 			does("back", "follows a link and goes back", "the first page is there again",
 				browser.Another("next", `<title>Next</title><h1>The next page</h1>`), click(`link "Next page"`),
 				is(`document.title`, "Next"),
-				browser.Do("history", map[string]any{"action": "back"}), shows("Next page")),
+				browser.Do("navigate-back", nil), shows("Next page")),
 		),
 		lib("alpine", "alpinejs",
 			does("toggle", "presses the button", "the text is in the outline", click(`button "Toggle"`), shows("Shown"),
