@@ -99,6 +99,7 @@ func (d *desk) pages(names map[string]string) []string {
 	d.t.Helper()
 	names["place"] = "0123456789abcdef" // of a sign-in that nobody began
 	names["tool"] = string(site.ToolEcho)
+	names["view"] = "coverage"
 	param := regexp.MustCompile(`\{([a-z]+)\}`)
 	var list []string
 	for _, r := range d.Front.Routes() {
