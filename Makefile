@@ -67,7 +67,7 @@ test-long: ## the tests at length, and those of the measurements, which start ma
 UNWATCHED = $(patsubst %,-gcflags=%=-race=false,$(addprefix modernc.org/,libquickjs sqlite/lib libc/... memory) \
 	github.com/tetratelabs/wazero/...)
 
-test-race: ## packages with goroutines by the race detector, but for tests at length (LENGTH=1: those alone); not those that drive browsers or desktops
+test-race: ## packages with goroutines, no browsers, by the race detector, but for tests at length (LENGTH=1: those alone)
 	@.ci/setup test
 	CGO_ENABLED=1 $(RERUN) -race $(UNWATCHED) $(if $(LENGTH),-run,-skip) $(AT_LENGTH) -- $$(.ci/packages race)
 

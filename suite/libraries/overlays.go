@@ -54,6 +54,7 @@ func overlays() []*library {
 				browser.Refused("element_obscured", "click", map[string]any{"selector": "#buy"}),
 				is(`document.title`, "CookieConsent")),
 			does("preferences", "opens the preferences, checks one and saves", "it is the consent", click(`button "Manage"`),
+				is(`+getComputedStyle(document.querySelector('.pm')).opacity > .9`, true),
 				filled("true", "checkbox", "Analytics"), click(`button "Save choice"`),
 				is(`CookieConsent.acceptedCategory('analytics')`, true)),
 		),

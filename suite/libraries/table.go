@@ -24,7 +24,7 @@ func Rows(outcomes []suite.Outcome, folder string) ([]Row, error) {
 			return nil, err
 		}
 		for _, b := range l.behaviours {
-			of[b.ID] = Row{Library: named(l), Version: v, ID: b.ID, What: b.Title + ": " + b.Proves}
+			of[b.ID] = Row{Library: l.pkg, Version: v, ID: b.ID, What: b.Title + ": " + b.Proves}
 		}
 	}
 	var rows []Row
@@ -40,9 +40,6 @@ func Rows(outcomes []suite.Outcome, folder string) ([]Row, error) {
 	}
 	return rows, nil
 }
-
-// named is a library as the table has it: its package, without the number of an alias.
-func named(l *library) string { return strings.TrimRight(l.pkg, "3") }
 
 var (
 	origins = regexp.MustCompile(`http://[a-z0-9.]+:[0-9]+/[^ "]*`)

@@ -36,7 +36,8 @@ func TestConflict(t *testing.T) {
 			}
 			return v
 		}
-		if why := Conflict(capabilities.ToolID(c.earlier), capabilities.ToolID(c.later), value(c.before), value(c.args)); (why != "") != c.conflicts {
+		why := Conflict(capabilities.ToolID(c.earlier), capabilities.ToolID(c.later), value(c.before), value(c.args))
+		if (why != "") != c.conflicts {
 			t.Errorf("%s, then %s %s: %q", c.earlier, c.later, c.args, why)
 		}
 	}
