@@ -48,7 +48,7 @@ var (
 	listMark    = regexp.MustCompile(`^([ \t]{0,12})[-*+] +`)
 	quoteMark   = regexp.MustCompile(`^ {0,3}> ?`)
 	// open matches what may yet become one of them, fenced what may end a fence.
-	open   = regexp.MustCompile("^[ \t]{0,12}(?:#{0,6}|[-+>]?|[-*_ ]*|`{0,2}|~{0,2}|(?:```|~~~)[^\n]*)$")
+	open   = regexp.MustCompile("^(?: {0,3}> ?)?[ \t]{0,12}(?:#{0,6} *|[-+]? *|[-*_ ]*|`{0,2}|~{0,2}|(?:```|~~~)[^\n]*)$")
 	fenced = regexp.MustCompile("^ {0,3}(?:`{0,2}|~{0,2}|(?:```|~~~)[^\n]*)$")
 	link   = capabilities.Pattern(`^\[([^\[\]\n]{1,300})\]\(([^()\s]{1,600})\)`)
 	links  = capabilities.Pattern(`^\[(?:[^\[\]\n]{0,300}|[^\[\]\n]{1,300}\](?:\([^()\s]{0,600})?)$`)
