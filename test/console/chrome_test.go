@@ -313,14 +313,20 @@ func (b *browser) run(expression string, into any) error {
 	return json.Unmarshal(r.Result.Value, into)
 }
 
-// value is the value of an expression as text.
+// value is the value of an expression as text. A page that is exchanged for another while it
+// is asked is asked again.
 func (b *browser) value(expression string) string {
 	b.t.Helper()
 	var s string
-	if err := b.run("String("+expression+")", &s); err != nil {
-		b.t.Fatal(err)
+	for end := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
+		err := b.run("String("+expression+")", &s)
+		if err == nil {
+			return s
+		}
+		if !strings.Contains(err.Error(), "navigated or closed") && !strings.Contains(err.Error(), "context was destroyed") || time.Now().After(end) {
+			b.t.Fatal(err)
+		}
 	}
-	return s
 }
 
 // await waits until an expression of the page holds. While a page is being exchanged
