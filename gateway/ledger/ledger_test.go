@@ -302,3 +302,60 @@ func TestRunSignsSealsAndPrunes(t *testing.T) {
 		}
 	})
 }
+
+// watched is a ledger that notes from where on it is read.
+type watched struct {
+	*Ledger
+	after chan uint64
+}
+
+func (w watched) Packets(ctx context.Context, q Query) ([]Packet, error) {
+	w.after <- q.After
+	return w.Ledger.Packets(ctx, q)
+}
+
+// TestFollow: every packet of the kind comes once and in order, and the others are looked at once.
+func TestFollow(t *testing.T) {
+	w := watched{open(t, Options{}), make(chan uint64)}
+	d := func(kind Kind, n int) Draft { return Draft{Kind: kind, Body: map[string]int{"n": n}} }
+	mustAppend(t, w.Ledger, d(KindDrift, 0), d(KindCallRequest, 1), d(KindDrift, 2))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got, done := make(chan uint64, 1000), make(chan struct{})
+	go func() {
+		defer close(done)
+		Follow(ctx, w, 1, KindDrift, func(p *Packet) { got <- p.Seq }, func(err error) { t.Error(err) })
+	}()
+	if from := <-w.after; from != 1 {
+		t.Errorf("read from %d on", from)
+	}
+	if seq := <-got; seq != 3 {
+		t.Errorf("packet %d came", seq)
+	}
+	for n := range 250 { // more than are read at once, between others
+		mustAppend(t, w.Ledger, d(KindCallRequest, n), d(KindDrift, n))
+	}
+	drained := make(chan uint64)
+	go func() {
+		var last uint64
+		for last = range w.after {
+		}
+		drained <- last
+	}()
+	for n := range 250 {
+		if seq := <-got; seq != uint64(5+2*n) {
+			t.Fatalf("packet %d came as number %d", seq, n)
+		}
+	}
+	tip, _ := w.Tip()
+	mustAppend(t, w.Ledger, d(KindCallRequest, 0), d(KindDrift, 1))
+	if seq := <-got; seq != tip+2 {
+		t.Errorf("packet %d came", seq)
+	}
+	cancel()
+	<-done
+	close(w.after)
+	if last := <-drained; last < tip {
+		t.Errorf("read from %d on, when all up to %d had been looked at", last, tip)
+	}
+}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/chain"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -35,6 +37,9 @@ type Query struct {
 const (
 	defaultLimit = 100
 	maxLimit     = 1000
+
+	followed    = 100 // packets that Follow reads at once
+	followPause = 100 * time.Millisecond
 )
 
 // Of a step's packets the body says whose step it is. An index holds those alone, and SQLite takes
@@ -110,6 +115,45 @@ func (q *Query) sql() (tail string, args []any) {
 	}
 	args = append(args, min(limit, maxLimit))
 	return "WHERE " + strings.Join(where, " AND ") + order + fmt.Sprintf(" LIMIT $%d", len(args)), args
+}
+
+// Followed is what Follow reads; a Ledger is one.
+type Followed interface {
+	Packets(context.Context, Query) ([]Packet, error)
+	Changed() <-chan struct{}
+	Tip() (seq uint64, hash chain.Hash)
+}
+
+// Follow hands every durable packet of a kind behind sequence number after to each, in order, until
+// ctx ends. It looks at no packet twice, and reads at most ten times a second however many come.
+// What it could not read is told to failed, and read with the next packet.
+func Follow(ctx context.Context, l Followed, after uint64, kind Kind, each func(*Packet), failed func(error)) {
+	for ctx.Err() == nil {
+		changed := l.Changed() // before reading, so that nothing is missed
+		tip, _ := l.Tip()
+		list, err := l.Packets(ctx, Query{After: after, Kind: kind, Limit: followed})
+		if err != nil && ctx.Err() == nil {
+			failed(err)
+		}
+		for i := range list {
+			each(&list[i])
+			after = list[i].Seq
+		}
+		if len(list) == followed {
+			continue
+		}
+		if err == nil {
+			after = max(after, tip) // up to there nothing else is of the kind
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+			select {
+			case <-ctx.Done():
+			case <-time.After(followPause):
+			}
+		}
+	}
 }
 
 // Since returns every durable packet behind a sequence number to each, in order, until

@@ -13,55 +13,35 @@ import (
 )
 
 // Ledger is where drift is told from; gateway/ledger implements it.
-type Ledger interface {
-	Packets(context.Context, ledger.Query) ([]ledger.Packet, error)
-	Changed() <-chan struct{}
-}
+type Ledger = ledger.Followed
 
 const (
-	driftBatch = 100
-	maxTold    = 1024           // calls; a call's events come together
-	driftLife  = 24 * time.Hour // of a message about drift
+	maxTold   = 1024           // calls; a call's events come together
+	driftLife = 24 * time.Hour // of a message about drift
 )
 
 // followDrift tells every browser of violations and critical drift of calls, once for each call,
 // from packets after one on.
 func (b *Book) followDrift(ctx context.Context, after uint64, jobs chan<- job) {
 	told := map[capabilities.CallID]int{} // how strong the response is that was told
-	for ctx.Err() == nil {
-		changed := b.opts.Ledger.Changed() // before reading, so that nothing is missed
-		list, err := b.opts.Ledger.Packets(ctx, ledger.Query{After: after, Kind: ledger.KindDrift, Limit: driftBatch})
-		if err != nil && ctx.Err() == nil {
-			b.opts.Log.Warn("push.read", "err", err)
-		}
+	ledger.Follow(ctx, b.opts.Ledger, after, ledger.KindDrift, func(p *ledger.Packet) {
 		if len(told) > maxTold {
 			clear(told)
 		}
-		for i := range list {
-			p := &list[i]
-			after = p.Seq
-			var d packet.Drift
-			if json.Unmarshal(p.Body, &d) != nil || d.Severity == drift.Warning || strength(&d) <= told[p.Call] {
-				continue
-			}
-			told[p.Call] = strength(&d)
-			m := aboutDrift(p, &d)
-			for _, s := range b.everybody() {
-				select {
-				case jobs <- job{s, m, b.opts.Now().Add(driftLife)}:
-				default:
-					b.opts.Log.Warn("push.dropped", "service", s.Service, "drift", d.ID)
-				}
+		var d packet.Drift
+		if json.Unmarshal(p.Body, &d) != nil || d.Severity == drift.Warning || strength(&d) <= told[p.Call] {
+			return
+		}
+		told[p.Call] = strength(&d)
+		m := aboutDrift(p, &d)
+		for _, s := range b.everybody() {
+			select {
+			case jobs <- job{s, m, b.opts.Now().Add(driftLife)}:
+			default:
+				b.opts.Log.Warn("push.dropped", "service", s.Service, "drift", d.ID)
 			}
 		}
-		if len(list) == driftBatch {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-		case <-changed:
-		}
-	}
+	}, func(err error) { b.opts.Log.Warn("push.read", "err", err) })
 }
 
 // strength orders what people are told of one call: the stronger response is told, too.

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/chain"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -61,6 +62,12 @@ func (l *ledgerOf) add(kind ledger.Kind, call capabilities.CallID, body string) 
 }
 
 func (l *ledgerOf) Changed() <-chan struct{} { l.mu.Lock(); defer l.mu.Unlock(); return l.changed }
+
+func (l *ledgerOf) Tip() (uint64, chain.Hash) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return uint64(len(l.packets)), chain.Hash{}
+}
 
 func (l *ledgerOf) Packets(_ context.Context, q ledger.Query) (out []ledger.Packet, err error) {
 	l.mu.Lock()

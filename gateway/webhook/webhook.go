@@ -28,10 +28,7 @@ import (
 )
 
 // Ledger is what is followed; gateway/ledger implements it.
-type Ledger interface {
-	Packets(context.Context, ledger.Query) ([]ledger.Packet, error)
-	Changed() <-chan struct{}
-}
+type Ledger = ledger.Followed
 
 // Options of New; required unless a default is named.
 type Options struct {
@@ -52,7 +49,6 @@ const (
 	tries    = 8
 	maxPause = time.Hour
 	timeout  = 10 * time.Second
-	batch    = 100
 	maxReply = 64 << 10
 )
 
@@ -95,27 +91,11 @@ func (s *Sender) Run(ctx context.Context) error {
 
 // follow tells one receiver of packets whose kind begins so.
 func (s *Sender) follow(ctx context.Context, h Hook, kind ledger.Kind) {
-	after := s.opts.After
-	for ctx.Err() == nil {
-		changed := s.opts.Ledger.Changed() // before reading, so that nothing is missed
-		list, err := s.opts.Ledger.Packets(ctx, ledger.Query{After: after, Kind: kind, Limit: batch})
-		if err != nil && ctx.Err() == nil {
-			s.opts.Log.Warn("webhook.read", "err", err)
+	ledger.Follow(ctx, s.opts.Ledger, s.opts.After, kind, func(p *ledger.Packet) {
+		if told(p) {
+			s.tell(ctx, h, p)
 		}
-		for i := range list {
-			if told(&list[i]) {
-				s.tell(ctx, h, &list[i])
-			}
-			after = list[i].Seq
-		}
-		if len(list) == batch {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-		case <-changed:
-		}
-	}
+	}, func(err error) { s.opts.Log.Warn("webhook.read", "err", err) })
 }
 
 // told reports whether a packet is for receivers: of drift, violations and critical events of

@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/handrail-dev/handrail/capabilities/chain"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/webhook"
@@ -44,6 +45,12 @@ func (b *book) add(kind ledger.Kind, body string) {
 }
 
 func (b *book) Changed() <-chan struct{} { b.mu.Lock(); defer b.mu.Unlock(); return b.changed }
+
+func (b *book) Tip() (uint64, chain.Hash) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return uint64(len(b.packets)), chain.Hash{}
+}
 
 func (b *book) Packets(_ context.Context, q ledger.Query) ([]ledger.Packet, error) {
 	b.mu.Lock()
