@@ -126,7 +126,7 @@ type Followed interface {
 
 // Follow hands every durable packet of a kind behind sequence number after to each, in order, until
 // ctx ends. It looks at no packet twice, and reads at most ten times a second however many come.
-// What it could not read is told to failed, and read with the next packet.
+// A failed read is told to failed, and tried again with the next packet.
 func Follow(ctx context.Context, l Followed, after uint64, kind Kind, each func(*Packet), failed func(error)) {
 	for ctx.Err() == nil {
 		changed := l.Changed() // before reading, so that nothing is missed

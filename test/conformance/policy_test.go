@@ -151,7 +151,7 @@ func TestDecisionsOfAnotherImplementation(t *testing.T) {
 	d := newDrawer(cat, uint64(seed))
 	j := startJudge(t, dir, cat)
 	counts := map[string]int{}
-	// A generator whose calls are all denied compares nothing. What is rare is drawn for longer:
+	// A generator whose calls are all denied compares nothing. Rare decisions are drawn for longer:
 	// the tools that a call is drawn from grow in number.
 	least := map[string]int{
 		"allow": files, "ask": files, "deny": files, "withheld": files / 40, "escalated": files / 40, "log-only": files / 8, "rules that failed": files / 8,
