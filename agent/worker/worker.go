@@ -36,6 +36,11 @@ type Tool struct {
 	// Uses are the tools that a macro or a sub-agent may call; a turn may call one that calls nothing
 	// which the turn itself may not call.
 	Uses []capabilities.ToolID
+	// From is the provider that it is imported from; empty: it is built in. A turn may call an
+	// imported one whose keys its intent opens (S3-13).
+	From  string
+	Keys  []string
+	Reads bool // its provider says that it only reads
 }
 
 // Gateway is the way to tools: the public face of a gateway, as this worker's principal.
@@ -173,20 +178,17 @@ func (e *Engine) turn(ctx context.Context, found router.Found, along *pipeline.P
 	if err != nil {
 		return Outcome{Intent: found.Intent}, fmt.Errorf("what is remembered: %w", err)
 	}
-	decision := gate.Decide(found.Route)
 	tools, err := e.opts.Gateway.Tools(ctx)
 	if err != nil {
 		return Outcome{Intent: found.Intent}, fmt.Errorf("the gateway's tools: %w", err)
 	}
-	for _, t := range tools {
-		decision = decision.With(t.ID, t.Uses)
-	}
+	decision := gate.Decide(found.Route, asGated(tools)...)
 	if along != nil {
 		if decision, err = only(decision, along, tools); err != nil {
 			return Outcome{Intent: found.Intent}, err
 		}
 	}
-	tools = gate.Filter(decision, tools, func(t Tool) capabilities.ToolID { return t.ID })
+	tools = nearest(found.Text, gate.Filter(decision, tools, func(t Tool) capabilities.ToolID { return t.ID }))
 	offered := make([]capabilities.ToolID, 0, len(tools))
 	for _, t := range tools {
 		offered = append(offered, t.ID)

@@ -14,8 +14,9 @@ type Tool struct {
 	Description string              `json:"description"`
 	Version     string              `json:"version"`
 	Tags        []string            `json:"tags"`
-	SideEffects string              `json:"side_effects"` // none, local or external
-	Risk        string              `json:"risk"`         // low, medium, high or critical, by the declared keys
+	Provider    string              `json:"provider,omitempty"` // that it is imported from; absent: it is built in
+	SideEffects string              `json:"side_effects"`       // none, local or external
+	Risk        string              `json:"risk"`               // low, medium, high or critical, by the declared keys
 	ModelFacing bool                `json:"model_facing"`
 	Input       json.RawMessage     `json:"input_schema"`
 	Result      json.RawMessage     `json:"result_schema"`

@@ -173,6 +173,7 @@ func ViewReference(r *secret.Reference) api.Reference {
 func ViewTool(d *catalog.Descriptor, risk policy.Risk, asks bool) api.Tool {
 	v := api.Tool{
 		ID: d.Tool, WireName: d.Tool.WireName(), Title: d.Title, Description: d.Description, Version: d.Version, Tags: d.Tags,
+		Provider:    d.Provider,
 		SideEffects: string(d.SideEffects), Risk: string(risk), ModelFacing: d.ModelFacing, Input: d.FullInput(asks), Result: d.Result,
 		Annotations: api.Annotations(d.Annotations), Manifest: d.Manifest.Keys(), Defaults: api.Defaults(d.Defaults), Consent: string(d.Consent),
 		Limits: api.Limits(d.Limits), Uses: []capabilities.ToolID{},

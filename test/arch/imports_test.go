@@ -91,7 +91,7 @@ var rooms = []room{
 		why: "what makes requests of documents sends none, so that it can be fuzzed whole"},
 	{dir: "agent/worker/hook", may: []string{"capabilities"}, std: true, why: "what runs a person's commands calls no tool"},
 	{dir: "agent/worker/intent", std: true, why: "what a person can want is data"},
-	{dir: "agent/worker/gate", may: []string{"agent/worker/intent", "agent/worker/named", "capabilities"}, std: true, tests: []string{"capabilities/catalog"},
+	{dir: "agent/worker/gate", may: []string{"agent/worker/intent", "agent/worker/named", "capabilities", "capabilities/catalog", "capabilities/policy"}, std: true,
 		why: "what a message may use is decided by a table, and by nobody who could be talked to"},
 	{dir: "agent/worker/named", std: true, why: "what reads a message knows nothing else"},
 	{dir: "agent/worker/delegate", may: []string{"agent/worker", "capabilities"}, std: true, why: "a harness has no way to a tool"},

@@ -228,7 +228,8 @@ func obeysAll(t *testing.T, cases int) {
 				macros++
 			} else {
 				foreign++
-				imported.AddTool(&sdk.Tool{Name: "note-" + number, Description: about, InputSchema: json.RawMessage(`{"type":"object"}`)},
+				imported.AddTool(&sdk.Tool{Name: "note-" + number, Description: about, InputSchema: json.RawMessage(`{"type":"object"}`),
+					Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
 					func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 						return &sdk.CallToolResult{}, nil
 					})
@@ -241,7 +242,12 @@ func obeysAll(t *testing.T, cases int) {
 		messages = append(messages, c.message)
 	}
 	server := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return imported }, nil))
-	t.Cleanup(func() { _ = server.Config.Close() }) // the gateway listens there until it ends: nobody waits for that
+	t.Cleanup(func() { // the gateway listens there until it ends: nobody waits for that
+		_ = server.Config.Close()
+		for s := range imported.Sessions() {
+			_ = s.Close()
+		}
+	})
 	p.does("provider", "add", "mcp", "foreign", "--http", server.URL)
 	p.does("provider", "approve", "foreign", "--allow", "all", "--yes")
 	until(t, "the imported tools", func() bool { return strings.Count(p.does("tools", "list"), "tool.foreign.note-") == foreign })
@@ -272,9 +278,20 @@ func obeysAll(t *testing.T, cases int) {
 			t.Fatalf("%d of %d messages were done: %.3000s", done, len(part), out)
 		}
 	}
-	// A worker is offered no imported tool, so that no model reads what such a tool says of itself.
-	if foreign == 0 || len(g.obeyed) != cases-foreign || honest != cases {
+	// Searching is offered imported tools that only read, 32 at most; no other intent of these is.
+	if foreign == 0 || len(g.obeyed) != cases-foreign+min(foreign, 32) || honest != cases {
 		t.Errorf("of %d orders, %d of them of imported tools, %d were obeyed; %d honest calls were made", cases, foreign, len(g.obeyed), honest)
+	}
+	for _, r := range e.Requests() {
+		offered := string(mustJSON(t, r.Body["tools"]))
+		if strings.Contains(offered, "tool_foreign_note_") && strings.Contains(offered, `"name":"tool_fs_`) {
+			t.Errorf("a turn about files is offered what searches: %s", offered)
+		}
+	}
+	benign := injected{message: "/search note 29", honest: modeltest.Call{Name: "tool_foreign_note_29", Args: `{}`}}
+	g.cases["note 29"] = benign
+	if out := p.does("run", "--json", "--model", "small", "--endpoint", e.URL, benign.message); !strings.Contains(out, `"tool":"tool.foreign.note-29","args":{},"call_id":`) {
+		t.Errorf("an imported tool does not do what the person wants: %s", out)
 	}
 	// The truth.
 	found, err := filepath.Glob(filepath.Join(work, "ran-*"))

@@ -18,6 +18,7 @@ const (
 	ScreenControl  Capability = "ScreenControl"
 	FileAccess     Capability = "FileAccess"
 	SystemExecute  Capability = "SystemExecute"
+	ImportedTool   Capability = "ImportedTool" // a provider's tool: its record says what it reaches
 )
 
 // Decision is the PolicyDecision of rule S2-19. Forbidden has "*" where nothing is allowed.
@@ -67,6 +68,9 @@ func Needs(tool capabilities.ToolID, uses []capabilities.ToolID) Capability {
 	if c, ok := Of(tool); ok {
 		return c
 	}
+	if len(uses) == 0 {
+		return ImportedTool
+	}
 	var all []string
 	for _, id := range uses {
 		if c, ok := Of(id); ok && !slices.Contains(all, string(c)) {
@@ -101,25 +105,86 @@ var table = map[intent.Name][]capabilities.ToolID{
 	},
 }
 
-// Decide is the gate. An intent that is not in the table may use nothing.
-func Decide(r intent.Route) Decision {
-	allowed := slices.Clone(table[r.Intent])
-	if len(allowed) == 0 {
-		return Decision{[]capabilities.ToolID{}, []capabilities.ToolID{Every}, []Capability{}}
+// imports is what a provider's tool may declare at most where an intent opens it: its keys, and
+// whether it may do more than read. An intent that has no row opens none.
+var imports = map[intent.Name]struct {
+	keys  []string
+	reads bool
+}{
+	intent.LookupSearch:     {[]string{"execution.proc.spawn", "network.egress.https"}, true},
+	intent.OneShotDiscovery: {[]string{"execution.proc.spawn", "network.egress.https"}, true},
+	intent.FileTask:         {ofFiles, false},
+	intent.SystemTask:       {ofFiles, false},
+	intent.BrowserTask:      {[]string{"data.access.pii_masked", "execution.proc.spawn", "network.egress.https"}, false},
+}
+
+// ofFiles are the keys of programs that work with files of the workspace, and reach nothing else.
+var ofFiles = []string{
+	"data.read.tool_cache", "data.read.workspace", "data.write.temp", "data.write.workspace", "execution.proc.spawn",
+}
+
+// Tool is what a gateway offers, as the gate sees it.
+type Tool struct {
+	ID    capabilities.ToolID
+	Uses  []capabilities.ToolID // of a macro or a sub-agent: what it may call
+	From  string                // the provider that it is imported from; empty: it is built in
+	Keys  []string              // its capability keys
+	Reads bool                  // its provider says that it only reads
+}
+
+// imported reports whether the gate judges a tool by its keys. A tool that calls others is judged
+// by those.
+func (t *Tool) imported() bool {
+	_, own := Of(t.ID)
+	return t.From != "" && !own && len(t.Uses) == 0
+}
+
+// Decide is the gate: Cedar's verdict about each tool of the table and each imported one, by the
+// rules of the route's intent. An intent that is not in the table may use nothing.
+func Decide(r intent.Route, offered ...Tool) Decision {
+	none := Decision{[]capabilities.ToolID{}, []capabilities.ToolID{Every}, []Capability{}}
+	cedar, ok := judgeOf(r.Intent, offered)
+	if !ok {
+		return none
 	}
-	d := Decision{Allowed: allowed, Forbidden: []capabilities.ToolID{}, Required: []Capability{}}
+	d := Decision{Forbidden: []capabilities.ToolID{}, Required: []Capability{}}
+	for _, id := range table[r.Intent] { // in the order of the table
+		if cedar.permits[id] {
+			d.Allowed = append(d.Allowed, id)
+		}
+	}
 	for _, row := range byCapability {
 		needed := false
-		for _, tool := range row.tools {
-			if slices.Contains(allowed, tool) {
+		for _, id := range row.tools {
+			if d.Allows(id) {
 				needed = true
 			} else {
-				d.Forbidden = append(d.Forbidden, tool)
+				d.Forbidden = append(d.Forbidden, id)
 			}
 		}
 		if needed {
 			d.Required = append(d.Required, row.capability)
 		}
+	}
+	foreign := false
+	for i := range offered {
+		t := &offered[i]
+		switch {
+		case !t.imported():
+		case cedar.permits[kindOf(t).id()]:
+			d.Allowed, foreign = append(d.Allowed, t.ID), true
+		default:
+			d.Forbidden = append(d.Forbidden, t.ID)
+		}
+	}
+	if foreign {
+		d.Required = append(d.Required, ImportedTool)
+	}
+	if len(d.Allowed) == 0 {
+		return none
+	}
+	for i := range offered {
+		d = d.With(offered[i].ID, offered[i].Uses)
 	}
 	return d
 }

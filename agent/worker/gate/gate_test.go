@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -141,10 +142,84 @@ func TestOnlyNarrows(t *testing.T) {
 	}
 }
 
+// TestImported: a provider's tool is opened by an intent that opens all of its keys, to read where
+// the intent only reads; a macro of such tools with them. A tool of the table, and one that
+// declares more, is not reached by being imported (S2-18, S3-13).
+func TestImported(t *testing.T) {
+	tool := func(id string, reads bool, keys ...string) Tool {
+		return Tool{ID: capabilities.ToolID(id), From: "p", Reads: reads, Keys: keys}
+	}
+	const net, files, spawn = "network.egress.https", "data.read.workspace", "execution.proc.spawn"
+	offered := []Tool{
+		tool("tool.p.find", true, net), tool("tool.p.order", false, net, spawn), tool("tool.p.lint", false, spawn, files), tool("tool.p.none", false),
+		tool("tool.p.both", true, net, files), tool("tool.p.root", true, "privileged.secret.read"), tool("tool.p.odd", true, "oddity.of.nobody"),
+		tool("tool.fs.bash", true), {ID: "tool.clipboard.read"},
+		{ID: "tool.macro.m", From: "m", Uses: ids("tool.p.find", "tool.web.search")}, {ID: "tool.macro.n", From: "n", Uses: ids("tool.p.order")},
+	}
+	for _, c := range []struct {
+		intent intent.Name
+		opens  []capabilities.ToolID
+	}{
+		{intent.ChatOnly, nil}, {intent.MemoryWrite, nil}, {intent.ScreenObserve, nil}, {intent.BrowseOnce, nil}, {intent.DesktopTask, nil},
+		{intent.LookupSearch, ids("tool.p.find", "tool.macro.m")}, {intent.OneShotDiscovery, ids("tool.p.find", "tool.macro.m")},
+		{intent.FileTask, ids("tool.p.lint", "tool.p.none")}, {intent.SystemTask, ids("tool.p.lint", "tool.p.none", "tool.fs.bash")},
+		{intent.BrowserTask, ids("tool.p.find", "tool.p.order", "tool.p.none", "tool.macro.n")},
+	} {
+		d, own := Decide(intent.Route{Intent: c.intent}, offered...), Decide(intent.Route{Intent: c.intent})
+		var opened []capabilities.ToolID
+		for _, one := range offered {
+			if d.Allows(one.ID) {
+				opened = append(opened, one.ID)
+			} else if one.imported() && d.Forbidden[0] != Every && !slices.Contains(d.Forbidden, one.ID) {
+				t.Errorf("%s: %s is neither allowed nor forbidden", c.intent, one.ID)
+			}
+		}
+		if !slices.Equal(opened, c.opens) {
+			t.Errorf("%s opens %v, not %v", c.intent, opened, c.opens)
+		}
+		if d = d.Only(own.Allowed); !slices.Equal(d.Allowed, own.Allowed) {
+			t.Errorf("%s: being offered more changes its own tools: %v, and %v", c.intent, d.Allowed, own.Allowed)
+		}
+	}
+	if got := Needs("tool.p.find", nil); got != ImportedTool {
+		t.Errorf("an imported tool needs %s", got)
+	}
+}
+
+// TestOneEvaluator: each row compiles, and Cedar's verdict about each tool is the row's word, no
+// more and no less (S2-18).
+func TestOneEvaluator(t *testing.T) {
+	for name, row := range table {
+		e, err := compile(name, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, c := range byCapability {
+			for _, id := range c.tools {
+				if e.permits[id] != slices.Contains(row, id) {
+					t.Errorf("%s: Cedar says %v of %s", name, e.permits[id], id)
+				}
+			}
+		}
+		if e.permits["tool.secret.copy"] {
+			t.Errorf("%s permits a tool that nobody named", name)
+		}
+	}
+	for name := range imports {
+		if len(table[name]) == 0 {
+			t.Errorf("%s opens imported tools and none of its own", name)
+		}
+	}
+}
+
 func BenchmarkDecide(b *testing.B) {
+	offered := make([]Tool, 20) // of two kinds
+	for i := range offered {
+		offered[i] = Tool{ID: capabilities.ToolID(fmt.Sprintf("tool.p.t%d", i)), From: "p", Keys: []string{"network.egress.https"}, Reads: i%2 == 0}
+	}
 	b.Run("gate", func(b *testing.B) {
 		for b.Loop() {
-			Decide(intent.Route{Intent: intent.BrowserTask})
+			Decide(intent.Route{Intent: intent.BrowserTask}, offered...)
 		}
 	})
 	b.Run("floor", func(b *testing.B) { // a copy of the row

@@ -46,7 +46,9 @@ func (g *workerGateway) Tools(ctx context.Context) ([]worker.Tool, error) {
 	var tools []worker.Tool
 	for _, t := range list {
 		if t.ModelFacing && uses(g.opts.inside, t.ID) {
-			tools = append(tools, worker.Tool{ID: t.ID, Description: t.Description, Input: t.Input, Uses: t.Uses})
+			tools = append(tools, worker.Tool{
+				ID: t.ID, Description: t.Description, Input: t.Input, Uses: t.Uses, From: t.Provider, Keys: t.Manifest, Reads: t.Annotations.ReadOnly,
+			})
 		}
 	}
 	return tools, nil
