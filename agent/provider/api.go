@@ -84,7 +84,7 @@ func (a *api) manifest(ctx context.Context) (*tools.ToolManifest, error) {
 	r.Header.Set("User-Agent", "handrail")
 	resp, err := a.client.Do(r)
 	if err != nil {
-		return nil, openapi.Failed(err)
+		return nil, openapi.Failed(err, egress.Unreached(err))
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -93,7 +93,7 @@ func (a *api) manifest(ctx context.Context) (*tools.ToolManifest, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, openapi.MaxDocument+1))
 	if err != nil {
-		return nil, openapi.Failed(err)
+		return nil, openapi.Failed(err, egress.Unreached(err))
 	}
 	return openapi.Manifest(a.record, data, resp.Request.URL)
 }
@@ -134,9 +134,9 @@ func (a *api) call(ctx context.Context, c call) (capabilities.Output, error) {
 	}
 	var here *capabilities.Error
 	if errors.As(err, &here) && !errors.Is(err, openapi.ErrBroken) { // it is one of before the request left
-		return capabilities.Output{}, openapi.Failed(err)
+		return capabilities.Output{}, openapi.Failed(err, egress.Unreached(err))
 	}
-	return capabilities.Output{Effect: capabilities.EffectUnverifiable}, c.unanswered(capabilities.AsError(openapi.Failed(err)))
+	return capabilities.Output{Effect: capabilities.EffectUnverifiable}, c.unanswered(capabilities.AsError(openapi.Failed(err, egress.Unreached(err))))
 }
 
 var _ backend = (*api)(nil)

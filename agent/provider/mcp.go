@@ -56,6 +56,7 @@ type server struct {
 // live is one connection to a server.
 type live struct {
 	wants   atomic.Bool        // it answered that it wants another credential
+	refused atomic.Bool        // its last answer refused a request
 	session *mcp.ClientSession // set before ready is closed
 	process Process            // nil: it is at a URL
 	http    *egress.Transport  // of one at a URL
@@ -222,7 +223,14 @@ func (l *live) unavailable(cause error) *capabilities.Error {
 		}
 		return e.WithHint("Sign in again, or store another secret.")
 	}
-	e := capabilities.Wrap(capabilities.CodeExecutionFailed, cause, "The MCP server ended or does not answer.")
+	text := "The MCP server ended or does not answer."
+	if why := egress.Unreached(cause); l != nil && l.http != nil {
+		if why == "" && l.refused.Load() {
+			why = "What is at its address answers requests, and does not speak MCP there."
+		}
+		text = strings.TrimSpace("The MCP server does not answer. " + why)
+	}
+	e := capabilities.Wrap(capabilities.CodeExecutionFailed, cause, text)
 	if l == nil {
 		return e
 	}
@@ -325,7 +333,7 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 		}
 		l.http = s.way.Transport(egress.TransportOptions{Origin: at, Credentials: s.secret.header, MaxBytes: maxMessage, HeaderTimeout: urlTime})
 		return &mcp.StreamableClientTransport{
-			Endpoint: s.record.URL, HTTPClient: onlyTo(at, heard401{l.http, at, &l.wants}), MaxRetries: 2, MaxEventSize: maxMessage,
+			Endpoint: s.record.URL, HTTPClient: onlyTo(at, heard401{l.http, at, l}), MaxRetries: 2, MaxEventSize: maxMessage,
 		}, nil
 	}
 	program := Program{

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities/egress"
@@ -64,9 +63,9 @@ func (b byOrigin) RoundTrip(r *http.Request) (*http.Response, error) {
 // that its answer is too long. Where the server's redirect leads a call elsewhere, it goes there by
 // the call's own way.
 type heard401 struct {
-	home  http.RoundTripper
-	at    *url.URL
-	wants *atomic.Bool
+	home http.RoundTripper
+	at   *url.URL
+	l    *live
 }
 
 func (h heard401) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -84,7 +83,10 @@ func (h heard401) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	if resp.StatusCode == http.StatusUnauthorized && !away {
-		h.wants.Store(true)
+		h.l.wants.Store(true)
+	}
+	if r.Method == http.MethodPost { // a server need not know the others
+		h.l.refused.Store(resp.StatusCode >= http.StatusBadRequest)
 	}
 	if one != nil {
 		resp.Body = &heard{ReadCloser: resp.Body, one: one}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,6 +112,15 @@ func TestLedgerVerify(t *testing.T) {
 				t.Errorf("ended with %d, want %d with %q:\n%s%s", code, c.want, c.says, out, err)
 			}
 		})
+	}
+	// A gateway that was killed leaves gateway.json: nobody answers where that says.
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	if err := data.WriteRunning(datadir.Running{HTTP: gone.URL, PID: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, err := verify(t, data); code != terminal.ExitOK || !strings.Contains(out, "3 packets") {
+		t.Errorf("the ledger of a killed gateway: %d %s%s", code, out, err)
 	}
 	if code, _, err := verify(t, datadir.Dir(t.TempDir())); code != terminal.ExitFailed || !strings.Contains(err, "no ledger at") {
 		t.Errorf("an empty data directory: %d %s", code, err)

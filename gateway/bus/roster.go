@@ -303,7 +303,7 @@ func (b *Bus) alone(r *record) error {
 
 func missing(id capabilities.NodeID) error {
 	return capabilities.Errorf(capabilities.CodeNotFound, "there is no satellite %.64q", id).
-		WithAction(capabilities.Action{Key: capabilities.ActionListSatellites}, "Name one of those there are.")
+		WithAction(capabilities.Action{Key: capabilities.ActionListSatellites}, "Check its name.")
 }
 
 // View is a satellite as surfaces get it.

@@ -171,7 +171,7 @@ func (t *Tokens) userLocked(who capabilities.PrincipalID) (*user, error) {
 	u := t.users[who]
 	if u == nil || t.refusalLocked(t.byHash[t.hashes[u.TokenID]]) != nil {
 		return nil, capabilities.Errorf(capabilities.CodeNotFound, "there is no user %.128q", who).
-			WithAction(capabilities.Action{Key: capabilities.ActionListUsers}, "Name one of those there are.")
+			WithAction(capabilities.Action{Key: capabilities.ActionListUsers}, "Check its name.")
 	}
 	return u, nil
 }

@@ -358,7 +358,7 @@ func (b *Book) Get(name string) (Provider, error) {
 		return *p, nil
 	}
 	return Provider{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no provider %.32q", name).
-		WithAction(capabilities.Action{Key: capabilities.ActionListProviders}, "Name one of those there are.")
+		WithAction(capabilities.Action{Key: capabilities.ActionListProviders}, "Check its name.")
 }
 
 // Program addresses what carries a provider's tools out, by all of its record (S1-52); its name if

@@ -191,7 +191,7 @@ func (w *Workers) named(ctx context.Context, id string) (*record, error) {
 	r, err := w.one(ctx, "worker_id", strings.ToLower(id))
 	if err == nil && r == nil {
 		err = capabilities.Errorf(capabilities.CodeNotFound, "there is no worker %.64q", id).
-			WithAction(capabilities.Action{Key: capabilities.ActionListWorkers}, "Name one of those there are.")
+			WithAction(capabilities.Action{Key: capabilities.ActionListWorkers}, "Check its name.")
 	}
 	return r, err
 }

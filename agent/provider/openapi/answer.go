@@ -56,7 +56,7 @@ func Result(resp *http.Response, q *tools.Request, kept Kept) (capabilities.Outp
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(most)+1))
 	if err != nil {
-		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, Failed(errors.Join(ErrBroken, err))
+		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, Failed(errors.Join(ErrBroken, err), "")
 	}
 	whole := len(body) <= most
 	if resp.StatusCode >= 400 {
@@ -243,17 +243,17 @@ func retryAfter(text string) (int, bool) {
 // proxy's word of an API that answered nothing.
 var ErrBroken = errors.New("the answer broke off")
 
-// Failed is the error of a request that got no answer. A client's own error holds the address, in
-// which a key may stand, so nothing of that is kept.
-func Failed(err error) error {
+// Failed is the error of a request that got no answer; why is a sentence about it, or "". A client's
+// own error holds the address, in which a key may stand, so nothing of that is kept.
+func Failed(err error, why string) error {
 	var known *capabilities.Error
 	if errors.As(err, &known) {
 		if known.Code != capabilities.CodeNavigationFailed { // as pages say it
 			return known
 		}
-		e := capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The API's server cannot be reached.")
+		e := capabilities.Wrap(capabilities.CodeExecutionFailed, err, strings.TrimSpace("The API's server cannot be reached. "+why))
 		e.Passing = true
-		return e.WithHint("Check that it runs, and that the device which hosts the provider reaches it.")
+		return e.WithHint("Check its address, that it runs, and that the device which hosts the provider reaches it.")
 	}
 	var about *url.Error
 	for errors.As(err, &about) {
@@ -262,7 +262,11 @@ func Failed(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return capabilities.Wrap(capabilities.CodeDeadlineExceeded, err, "The API did not answer in time.")
 	}
-	e := capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The API ended the connection, or does not speak HTTP.")
+	text := "The API ended the connection, or does not speak HTTP."
+	if why != "" {
+		text = "The API does not answer. " + why
+	}
+	e := capabilities.Wrap(capabilities.CodeExecutionFailed, err, text)
 	e.Passing = true
 	return e
 }

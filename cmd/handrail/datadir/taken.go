@@ -36,15 +36,25 @@ func (d Dir) Free(ctx context.Context, http, quic string) error {
 	return p.Close()
 }
 
-// up reports a gateway that runs on the data directory already: where, and which process.
-func (d Dir) up(ctx context.Context) error {
+// Up reports whether the gateway that gateway.json names answers: one that was killed leaves the
+// file.
+func (d Dir) Up(ctx context.Context) bool {
 	r, err := d.ReadRunning()
 	if err != nil {
-		return nil // none, or none that says where
+		return false // none, or none that says where
 	}
 	base, pin, err := r.Place()
-	if err != nil || !answers(ctx, base, pin) {
+	return err == nil && answers(ctx, base, pin)
+}
+
+// up reports a gateway that runs on the data directory already: where, and which process.
+func (d Dir) up(ctx context.Context) error {
+	if !d.Up(ctx) {
 		return nil
+	}
+	r, err := d.ReadRunning()
+	if err != nil {
+		return nil // it ended meanwhile
 	}
 	return command.Advise(capabilities.Errorf(capabilities.CodeConflict, "it is up already: %s/console/ (process %d, data directory %s)",
 		r.Page(Reach{}), r.PID, d),

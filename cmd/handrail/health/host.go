@@ -84,7 +84,7 @@ const desktopTime = 20 * time.Second
 func desktopFindings(ctx context.Context, opener platform.DesktopOpener, shown platform.Notifier) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, desktopTime)
 	defer cancel()
-	defer func() { _ = opener.Close() }()
+	defer func() { _, _ = opener.Close(), shown.Close() }()
 	d, err := opener.Open(ctx)
 	var missing *platform.MissingError
 	switch {
@@ -120,7 +120,6 @@ func desktopFindings(ctx context.Context, opener platform.DesktopOpener, shown p
 // noticeFinding says whether the session shows its person that calls use the device. Where
 // it shows nothing the rest works: 'handrail node status' and the console say it, too.
 func noticeFinding(ctx context.Context, n platform.Notifier) Finding {
-	defer func() { _ = n.Close() }()
 	f := Finding{Part: "host", Name: "desktop notices", OK: true, Detail: "the session shows when calls use this device"}
 	asked, can := n.(interface{ Ready(context.Context) error })
 	if !can {

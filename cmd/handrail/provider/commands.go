@@ -159,12 +159,15 @@ func newApproveCmd() *cobra.Command {
 // offerWait is how long a host may take to offer what was approved until that is told as it is.
 const offerWait = 5 * time.Second
 
-// awaitOffer waits until the host of an approved provider offers its tools, which takes it a
-// moment: whoever approves them calls one next.
+// awaitOffer waits until the host of an approved provider has its credentials and offers its tools,
+// which takes it a moment: whoever approves them calls one next.
 func awaitOffer(ctx context.Context, c *remote.Gateway, p *api.Provider) error {
 	again := time.NewTicker(offerWait / 50)
 	defer again.Stop()
-	for until := time.Now().Add(offerWait); !p.Ready && p.Reason == capabilities.ReasonNotAdvertised && time.Now().Before(until); {
+	passing := func(r capabilities.Reason) bool {
+		return r == capabilities.ReasonNotAdvertised || r == capabilities.ReasonCredentialMissing
+	}
+	for until := time.Now().Add(offerWait); !p.Ready && passing(p.Reason) && time.Now().Before(until); {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -98,7 +98,7 @@ type verification struct {
 
 func (v *verification) run(cmd *cobra.Command, data datadir.Dir, args []string) (ledger.Report, error) {
 	if len(args) == 0 {
-		if _, err := data.ReadRunning(); err == nil {
+		if os.Getenv("HANDRAIL_URL") != "" || data.Up(cmd.Context()) {
 			return v.running(cmd, data)
 		}
 		return v.stopped(cmd.Context(), data.Gateway())
