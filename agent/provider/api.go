@@ -136,7 +136,8 @@ func (a *api) call(ctx context.Context, c call) (capabilities.Output, error) {
 	if errors.As(err, &here) && !errors.Is(err, openapi.ErrBroken) { // it is one of before the request left
 		return capabilities.Output{}, openapi.Failed(err, egress.Unreached(err))
 	}
-	return capabilities.Output{Effect: capabilities.EffectUnverifiable}, c.unanswered(capabilities.AsError(openapi.Failed(err, egress.Unreached(err))))
+	failed := capabilities.AsError(openapi.Failed(err, egress.Unreached(err)))
+	return capabilities.Output{Effect: capabilities.EffectUnverifiable}, c.unanswered(failed)
 }
 
 var _ backend = (*api)(nil)

@@ -226,7 +226,7 @@ func (l *live) unavailable(cause error) *capabilities.Error {
 	text := "The MCP server ended or does not answer."
 	if why := egress.Unreached(cause); l != nil && l.http != nil {
 		if why == "" && l.refused.Load() {
-			why = "What is at its address answers requests, and does not speak MCP there."
+			why = "Something answers at its address, and does not speak MCP there."
 		}
 		text = strings.TrimSpace("The MCP server does not answer. " + why)
 	}

@@ -243,8 +243,8 @@ func retryAfter(text string) (int, bool) {
 // proxy's word of an API that answered nothing.
 var ErrBroken = errors.New("the answer broke off")
 
-// Failed is the error of a request that got no answer; why is a sentence about it, or "". A client's
-// own error holds the address, in which a key may stand, so nothing of that is kept.
+// Failed is the error of a request that got no answer; why is a sentence about it, or "". A
+// client's own error holds the address, in which a key may stand, so nothing of that is kept.
 func Failed(err error, why string) error {
 	var known *capabilities.Error
 	if errors.As(err, &known) {
