@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/handrail-dev/handrail/gateway/ledger"
@@ -152,8 +149,10 @@ type Model struct {
 	seq     uint64     // the last packet that is counted; of the store once ok is true
 	ok      bool       // what is above and below was read
 	ids     map[cell]int64
-	cells   []cell  // by their numbers, from 1
-	slots   []uint8 // of their facts, of as many as rows were read with
+	cells   []cell                  // by their numbers, from 1
+	slots   []uint8                 // of their facts, of as many as were looked at
+	ofFact  [len(facts) + 1][]int32 // those of each slot, in their order
+	groups  map[groupKey]*grouping
 	rows    map[when]*row
 	held    int       // numbers of rows
 	most    int       // how many stay, besides those of the last window
@@ -253,7 +252,7 @@ func (m *Model) load(ctx context.Context, tip uint64) error {
 }
 
 func (m *Model) loadSeries(ctx context.Context) error {
-	m.ids, m.cells, m.slots, m.rows, m.held, m.windows = map[cell]int64{}, make([]cell, 1), nil, map[when]*row{}, 0, nil
+	m.empty()
 	rows, err := m.opts.Store.Read().QueryContext(ctx, "SELECT id, fact, tool, a, b, c FROM governance_series ORDER BY id")
 	if err != nil {
 		return fmt.Errorf("governance: %w", err)
@@ -288,9 +287,15 @@ func (m *Model) forget(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("governance: %w", err)
 	}
-	m.seq, m.ok, m.ids, m.cells = 0, true, map[cell]int64{}, make([]cell, 1)
-	m.slots, m.rows, m.held, m.windows = nil, map[when]*row{}, 0, nil
+	m.seq, m.ok = 0, true
+	m.empty()
 	return nil
+}
+
+// empty forgets all that was read.
+func (m *Model) empty() {
+	m.ids, m.cells, m.slots, m.ofFact = map[cell]int64{}, make([]cell, 1), nil, [len(facts) + 1][]int32{}
+	m.rows, m.held, m.windows, m.groups = map[when]*row{}, 0, nil, map[groupKey]*grouping{}
 }
 
 // foldBatch folds the packets behind m.seq and up to through, in one transaction.
@@ -329,10 +334,8 @@ func (m *Model) foldThese(ctx context.Context, after, through uint64, version in
 	for _, c := range fresh {
 		m.ids[c], m.cells = int64(len(m.cells)), append(m.cells, c)
 	}
-	for at := range sums {
-		m.drop(at)
-	}
-	m.seq, m.windows = through, nil
+	m.added(sums)
+	m.seq = through
 	return nil
 }
 
@@ -389,7 +392,7 @@ type when struct {
 
 // number sums parts into all grains, by the numbers of their series, and returns the cells that
 // have none yet: theirs are to be those behind m.cells, in the order of the cells.
-func (m *Model) number(parts []*part) (fresh []cell, _ map[when]map[int64]int64) {
+func (m *Model) number(parts []*part) (fresh []cell, _ map[when]numbers) {
 	sums, found := map[when]map[int64]int64{}, map[cell]int64{} // by a number below zero for now
 	for _, part := range parts {
 		for hour, cells := range part.hours {
@@ -418,88 +421,40 @@ func (m *Model) number(parts []*part) (fresh []cell, _ map[when]map[int64]int64)
 		}
 	}
 	slices.SortFunc(fresh, compare)
-	numbers := make([]int64, len(fresh)+1) // by the number for now
+	ids := make([]int64, len(fresh)+1) // by the number for now
 	for i, c := range fresh {
-		numbers[-found[c]] = int64(len(m.cells) + i)
+		ids[-found[c]] = int64(len(m.cells) + i)
 	}
-	for _, sum := range sums {
+	all := map[when]numbers{}
+	for at, sum := range sums {
 		for id, n := range sum {
 			if id < 0 {
 				delete(sum, id)
-				sum[numbers[-id]] = n
+				sum[ids[-id]] = n
 			}
 		}
+		all[at] = numbersOf(sum)
 	}
-	return fresh, sums
+	return fresh, all
 }
 
-// addTo adds numbers to those of a time.
-func addTo(tx *store.Tx, at when, add map[int64]int64) error {
+// addTo adds numbers to those of a time. A transaction may run it again: what is added stays as
+// it is.
+func addTo(tx *store.Tx, at when, add numbers) error {
 	var text []byte
 	err := tx.QueryRow("SELECT numbers FROM governance_time WHERE grain = $1 AND start = $2", int(at.grain), at.start).Scan(&text)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	if err := pairs(text, func(series, n int64) { add[series] += n }); err != nil {
+	had, err := parse(text)
+	if err != nil {
 		return err
 	}
-	text = append(text[:0], '[')
-	for i, series := range slices.Sorted(maps.Keys(add)) {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = append(strconv.AppendInt(text, series, 10), ',')
-		text = strconv.AppendInt(text, add[series], 10)
-	}
-	text = append(text, ']')
 	_, err = tx.Exec(
 		"INSERT INTO governance_time (grain, start, numbers) VALUES ($1, $2, $3) "+
 			"ON CONFLICT (grain, start) DO UPDATE SET numbers = excluded.numbers",
-		int(at.grain), at.start, string(text))
+		int(at.grain), at.start, had.plus(add).text())
 	return err
-}
-
-// pairs calls add with the numbers of a row.
-func pairs(text []byte, add func(series, n int64)) error {
-	if len(text) == 0 {
-		return nil
-	}
-	if quickPairs(text, func(int64, int64) {}) { // all of it, before any counts
-		quickPairs(text, add)
-		return nil
-	}
-	var list []int64
-	if err := json.Unmarshal(text, &list); err != nil {
-		return fmt.Errorf("the numbers of a time: %w", err)
-	}
-	for i := 1; i < len(list); i += 2 {
-		add(list[i-1], list[i])
-	}
-	return nil
-}
-
-// quickPairs does the same for a list as addTo writes it, and reports whether it is one: a page
-// reads up to a million numbers.
-func quickPairs(text []byte, add func(series, n int64)) bool {
-	if len(text) < 2 || text[0] != '[' || text[len(text)-1] != ']' {
-		return false
-	}
-	var at, n, digits int64
-	second := false
-	for _, c := range text[1:] {
-		switch {
-		case c >= '0' && c <= '9' && digits < 18:
-			n, digits = 10*n+int64(c-'0'), digits+1
-		case (c == ',' || c == ']') && digits > 0:
-			if second {
-				add(at, n)
-			}
-			at, n, digits, second = n, 0, 0, !second
-		default:
-			return false
-		}
-	}
-	return !second
 }
 
 // sweep forgets the numbers of hours and days that coarser ones have replaced.

@@ -9,7 +9,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -115,9 +114,12 @@ func (h *house) cells(t testing.TB) map[string]int64 {
 		if err := rows.Scan(&grain, &start, &text); err != nil {
 			t.Fatal(err)
 		}
-		err := pairs(text, func(series, n int64) { all[fmt.Sprintf("%d|%d|%v", grain, start, h.Model.cells[series])] += n })
+		list, err := parse(text)
 		if err != nil {
 			t.Fatal(err)
+		}
+		for i, series := range list.series {
+			all[fmt.Sprintf("%d|%d|%v", grain, start, h.Model.cells[series])] += list.n[i]
 		}
 	}
 	return all
@@ -354,23 +356,5 @@ func TestSpans(t *testing.T) {
 	}
 	if _, err := h.KPIs(t.Context(), Span{From: h.now, To: h.now}); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest {
 		t.Error(err)
-	}
-}
-
-// The quick way reads what the plain one reads, or leaves it.
-func TestPairs(t *testing.T) {
-	for text, want := range map[string][]int64{
-		"": nil, "[]": nil, "[1,2]": {1, 2}, "[1,2,30,40]": {1, 2, 30, 40}, "[1, 2]": {1, 2}, "[1,-2]": {1, -2}, "[1,999999999999999999]": {1, 999999999999999999},
-		"[1,1000000000000000000]": {1, 1000000000000000000},
-	} {
-		var got []int64
-		if err := pairs([]byte(text), func(series, n int64) { got = append(got, series, n) }); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"[1,2", "1,2]", "[1,,2]", "[1,2]]", "[a]", "[1,2,]"} {
-		if err := pairs([]byte(text), func(int64, int64) { t.Errorf("%s: something counts", text) }); err == nil {
-			t.Errorf("%s is read", text)
-		}
 	}
 }

@@ -193,10 +193,7 @@ func (m *Model) Isolation(ctx context.Context, in Span) (api.Isolation, error) {
 		return out, err
 	}
 	ran.rows, out.GovernanceRows = rowsOf(in, ran.rows)
-	trends, err := m.trends(ctx, s, ran)
-	if err != nil {
-		return out, err
-	}
+	trends := ran.trends(s)
 	for i, one := range ran.rows {
 		out.Rows = append(out.Rows, api.IsolationRow{
 			Start: one.start, Class: capabilities.IsolationClass(one.a), Given: capabilities.IsolationClass(one.b), Node: capabilities.NodeID(one.c),
@@ -204,6 +201,9 @@ func (m *Model) Isolation(ctx context.Context, in Span) (api.Isolation, error) {
 		})
 	}
 	none, err := m.counted(ctx, s, in, mismatches, nil, byA)
+	if err != nil {
+		return out, err
+	}
 	for _, one := range none.rows {
 		out.Unavailable = append(out.Unavailable,
 			api.IsolationRow{Start: one.start, Class: capabilities.IsolationClass(one.a), Executions: one.n})
@@ -223,10 +223,7 @@ func (m *Model) Drift(ctx context.Context, in Span) (api.DriftMonitor, error) {
 	if err != nil {
 		return out, err
 	}
-	trends, err := m.trends(ctx, s, all)
-	if err != nil {
-		return out, err
-	}
+	trends := all.trends(s)
 	for i, one := range all.rows {
 		out.Severities = append(out.Severities, api.DriftSeverity{Severity: one.a, Events: one.n, Trend: trends[i]})
 	}
@@ -246,9 +243,7 @@ func (m *Model) Drift(ctx context.Context, in Span) (api.DriftMonitor, error) {
 		})
 	}
 	events.rows, out.GovernanceRows = rowsOf(in, events.rows)
-	if trends, err = m.trends(ctx, s, events); err != nil {
-		return out, err
-	}
+	trends = events.trends(s)
 	for i, one := range events.rows {
 		out.Rows = append(out.Rows,
 			api.DriftRow{Start: one.start, Tool: one.tool, Severity: one.a, Signal: one.b, Key: one.c, Events: one.n, Trend: trends[i]})
@@ -269,10 +264,7 @@ func (m *Model) Privilege(ctx context.Context, in Span) (api.Privilege, error) {
 		return out, err
 	}
 	had.rows, out.GovernanceRows = rowsOf(in, had.rows)
-	trends, err := m.trends(ctx, s, had)
-	if err != nil {
-		return out, err
-	}
+	trends := had.trends(s)
 	for i, one := range had.rows {
 		out.Rows = append(out.Rows, api.PrivilegeRow{
 			Start: one.start, Tool: one.tool, Key: one.a, Principal: capabilities.PrincipalID(one.b), Node: capabilities.NodeID(one.c),
