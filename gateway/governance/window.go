@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -24,13 +25,15 @@ var slots = func() map[fact]uint8 {
 	return all
 }()
 
-// window is the rows of a span. It does not change.
+// window is the rows of a span. It does not change, but that its rows are added up once.
 type window struct {
 	grain    Grain
 	from, to int64
 	rows     []*row
 	cells    []cell
-	totals   func() []int64 // of all rows, by series
+
+	mu    sync.Mutex // above what follows
+	total []int64    // of all rows, by series; nil: nobody asked
 }
 
 // Bounds of what stays in memory.
@@ -73,7 +76,6 @@ func (m *Model) window(ctx context.Context, s span) (*window, error) {
 			m.keep(w.grain, r)
 		}
 	}
-	w.totals = sync.OnceValue(w.total)
 	m.windows = append(m.windows[max(0, len(m.windows)-kept+1):], w)
 	return w, nil
 }
@@ -168,14 +170,45 @@ func (m *Model) added(sums map[when]numbers) {
 			}
 		}
 	}
-	m.windows = slices.DeleteFunc(slices.Clone(m.windows), func(w *window) bool {
-		for at := range sums {
-			if at.grain == w.grain && at.start >= w.from && at.start < w.to {
-				return true
+	var windows []*window
+	for _, w := range m.windows {
+		if w = w.added(m, sums); w != nil {
+			windows = append(windows, w)
+		}
+	}
+	m.windows = windows
+}
+
+// added returns the window with what was added to rows of it; nil if it has to be read anew.
+func (w *window) added(m *Model, sums map[when]numbers) *window {
+	var out *window
+	for at, add := range sums {
+		if at.grain != w.grain || at.start < w.from || at.start >= w.to {
+			continue
+		}
+		i, has := slices.BinarySearchFunc(w.rows, at.start, func(r *row, start int64) int { return cmp.Compare(r.start, start) })
+		if !has || m.rows[at] == nil {
+			return nil
+		}
+		if out == nil {
+			out = &window{grain: w.grain, from: w.from, to: w.to, rows: slices.Clone(w.rows), cells: m.cells}
+			w.mu.Lock()
+			if w.total != nil {
+				out.total = append(make([]int64, 0, len(m.cells)), w.total...)[:len(m.cells)]
+			}
+			w.mu.Unlock()
+		}
+		out.rows[i] = m.rows[at]
+		if out.total != nil {
+			for j, series := range add.series {
+				out.total[series] += add.n[j]
 			}
 		}
-		return false
-	})
+	}
+	if out == nil {
+		return w
+	}
+	return out
 }
 
 func (m *Model) keep(grain Grain, r *row) {
@@ -191,16 +224,21 @@ func (m *Model) drop(at when) {
 	}
 }
 
-// total adds all rows up.
-func (w *window) total() []int64 {
-	all := make([]int64, len(w.cells))
+// totals are the sums of all rows, by series.
+func (w *window) totals() []int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.total != nil {
+		return w.total
+	}
+	w.total = make([]int64, len(w.cells))
 	for _, r := range w.rows {
 		for i := range r.by {
 			part := &r.by[i]
 			for j, series := range part.series {
-				all[series] += part.n[j]
+				w.total[series] += part.n[j]
 			}
 		}
 	}
-	return all
+	return w.total
 }

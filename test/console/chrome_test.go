@@ -347,12 +347,14 @@ func (b *browser) await(expression string) {
 	}
 }
 
-// open goes to an address and waits until the page and its modules are there.
+// open goes to an address and waits until the page and its modules are there, and what stands
+// below the screen is laid out.
 func (b *browser) open(url string) {
 	b.t.Helper()
 	_ = b.run("window.before = true", nil)
 	b.ask("Page.navigate", object{"url": url}, nil)
-	b.await("!window.before && location.href !== 'about:blank' && document.readyState === 'complete'")
+	b.await("!window.before && location.href !== 'about:blank' && document.readyState === 'complete' && " +
+		"(document.body.dataset.whole === '' || !document.querySelector('.below'))")
 }
 
 // key presses a key.
