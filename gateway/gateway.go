@@ -74,6 +74,9 @@ type Options struct {
 	// Store is the PostgreSQL database that the site's store lies in. Default: where it lay before,
 	// and for a new site the file store.db in Dir.
 	Store store.URL
+	// Standby has this be one of several gateways of the site, which serve one at a time: Open waits
+	// while another serves, and Run ends with an error that store.Lapsed knows once another may.
+	Standby bool
 	// Bus is the TCP address that satellites connect to, such as "127.0.0.1:7444"; it is listened
 	// at once one is invited. NATS is a server elsewhere in its place, and NATSTLS how it is met.
 	Bus     string
@@ -130,6 +133,9 @@ type Options struct {
 	Version string       // of this program
 	Log     *slog.Logger // default: discards
 }
+
+// lease is how long one of several gateways serves without a word from the store.
+const lease = 5 * time.Second
 
 // Gateway is one gateway, put together.
 type Gateway struct {
@@ -254,6 +260,12 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 	place, err := store.In(g.opts.Dir, g.opts.Store, store.Options{Site: string(g.site.ID()), Migrations: Migrations(), Log: g.log})
 	if err != nil {
 		return nil, nil, err
+	}
+	if g.opts.Standby {
+		if place.Lease = lease; place.URL == "" {
+			return nil, nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "Several gateways of a site need its store in PostgreSQL.").
+				WithHint("Move the site there first, or let this one serve alone.")
+		}
 	}
 	if g.Store, err = store.Open(ctx, place); err == nil {
 		err = place.Settled(g.opts.Dir)

@@ -20,6 +20,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/rules"
+	"github.com/handrail-dev/handrail/gateway/store"
 )
 
 const (
@@ -45,6 +46,8 @@ func newGatewayCmd() *cobra.Command {
 	door := addDoorFlags(cmd)
 	bus := addBusServer(cmd)
 	place := addStoreFlag(cmd)
+	standby := cmd.Flags().Bool("standby", false,
+		"be one of several gateways of the site, which serve one at a time: wait while another serves")
 	fromFiles := cmd.Flags().Bool("policy-from-files", false,
 		"put the policy folder's files in force without activating them, as when the policy in force locks everybody out")
 	keep := cmd.Flags().Duration("ledger-keep", 0, "prune packets older than this, with proof, such as 2160h (default: keep everything)")
@@ -75,22 +78,63 @@ func newGatewayCmd() *cobra.Command {
 		if err := errors.Join(door.into(&o), bus.into(&o), place.into(&o)); err != nil {
 			return err
 		}
-		g, err := openGateway(cmd.Context(), data, o)
-		if err != nil {
-			return err
-		}
-		defer g.Close()
-		running, err := announce(data, g)
-		if err != nil {
-			return err
-		}
-		defer data.ClearRunning()
-		if err := sayGateway(cmd, data, g, running, *advertise); err != nil {
-			return err
-		}
-		return g.Run(cmd.Context())
+		o.Standby = *standby
+		return inTurn(cmd, o, func() error {
+			g, err := openGateway(cmd.Context(), data, o)
+			if err != nil {
+				return err
+			}
+			defer g.Close()
+			running, err := announce(data, g)
+			if err != nil {
+				return err
+			}
+			defer data.ClearRunning()
+			if err := sayGateway(cmd, data, g, running, *advertise); err != nil {
+				return err
+			}
+			return g.Run(cmd.Context())
+		})
 	}
 	return cmd
+}
+
+// inTurn has a gateway serve: once, or as one of several each time that it is its turn.
+func inTurn(cmd *cobra.Command, o gateway.Options, serve func() error) error {
+	if !o.Standby {
+		return serve()
+	}
+	for said := false; ; {
+		if !said {
+			said = true
+			if err := sayStandby(cmd); err != nil {
+				return err
+			}
+		}
+		began := time.Now()
+		err := serve()
+		if cmd.Context().Err() != nil || !store.Lapsed(err) {
+			return err
+		}
+		o.Log.Warn("gateway.standby", "err", err, "after_ms", time.Since(began).Milliseconds())
+		said = time.Since(began) < standbyAgain
+		select {
+		case <-cmd.Context().Done():
+			return cmd.Context().Err()
+		case <-time.After(standbyAgain):
+		}
+	}
+}
+
+// standbyAgain is between two attempts to reach a store that is away.
+const standbyAgain = time.Second
+
+func sayStandby(cmd *cobra.Command) error {
+	if terminal.FlagsOf(cmd).JSON {
+		return terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"event": "standby"})
+	}
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), "one of several gateways of its site: waits while another serves")
+	return err
 }
 
 // storeFlag is where the site's store lies.

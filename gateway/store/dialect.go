@@ -111,10 +111,11 @@ CREATE FUNCTION sum_truth(bigint, boolean) RETURNS bigint LANGUAGE sql IMMUTABLE
 	AS 'SELECT CASE WHEN $2 IS NULL THEN $1 ELSE coalesce($1, 0) + $2::int END';
 CREATE AGGREGATE sum(boolean) (SFUNC = sum_truth, STYPE = bigint);
 CREATE TABLE store_writer (
-	one     BIGINT PRIMARY KEY CHECK (one = 1),
-	site    TEXT NOT NULL,
-	epoch   BIGINT NOT NULL,
-	grouped BIGINT NOT NULL,
-	moved   TEXT NOT NULL
+	one      BIGINT PRIMARY KEY CHECK (one = 1),
+	site     TEXT NOT NULL,
+	epoch    BIGINT NOT NULL,
+	grouped  BIGINT NOT NULL,
+	moved    TEXT NOT NULL,
+	lease_ms BIGINT NOT NULL
 ) WITH (fillfactor = 10);
-INSERT INTO store_writer (one, site, epoch, grouped, moved) VALUES (1, '', 0, 0, '')`
+INSERT INTO store_writer (one, site, epoch, grouped, moved, lease_ms) VALUES (1, '', 0, 0, '', 0)`

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,6 +28,7 @@ type postgres struct {
 	site     string
 	existing bool // the schema has to be a store already
 	vacant   bool // it may not be one
+	lease    *lease
 	dialect  dialect
 
 	own     *pgx.Conn // the writer's connection
@@ -143,7 +145,7 @@ func (s *postgres) connect(ctx context.Context) error {
 	if err := s.suits(ctx); err != nil {
 		return err
 	}
-	if err := s.lock(ctx, takeOverWait); err != nil {
+	if err := s.turn(ctx); err != nil {
 		return err
 	}
 	if err := s.lay(ctx); err != nil {
@@ -173,6 +175,7 @@ func (s *postgres) dial(ctx context.Context) error {
 		}
 		s.own = one.own()
 		s.pid = s.own.PgConn().PID()
+		s.lease.over(s.own.PgConn().Conn())
 		return nil
 	})
 }
@@ -225,7 +228,7 @@ func (s *postgres) lock(ctx context.Context, wait time.Duration) error {
 			return nil
 		}
 		if time.Now().After(until) {
-			return capabilities.Errorf(capabilities.CodeConflict, "Another gateway uses this store.").
+			return capabilities.Wrap(capabilities.CodeConflict, errHeld, "Another gateway uses this store.").
 				WithHint("Stop the gateway that runs on it, or give this one another schema.")
 		}
 		select {
@@ -269,7 +272,7 @@ func (s *postgres) take(ctx context.Context) error {
 		return capabilities.Errorf(capabilities.CodeConflict, "The site moved from this store at %s.", moved).
 			WithHint("Use the store that it moved to.")
 	}
-	if err := s.own.QueryRow(ctx, `UPDATE store_writer SET epoch = epoch + 1, site = CASE WHEN site = '' THEN $1 ELSE site END
+	if err := s.own.QueryRow(ctx, `UPDATE store_writer SET epoch = epoch + 1, lease_ms = 0, site = CASE WHEN site = '' THEN $1 ELSE site END
 		RETURNING epoch, grouped`, s.site).Scan(&s.epoch, &s.grouped); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
@@ -292,8 +295,21 @@ func (s *postgres) ready() error {
 	return nil
 }
 
-// run connects again while the database is away, although nobody writes.
+// run connects again while the database is away, although nobody writes, and renews the lease.
 func (s *postgres) run(ctx context.Context) error {
+	if s.lease.length > 0 {
+		ctx, cancel := context.WithCancel(ctx)
+		if err := s.Write(ctx, func(tx *Tx) error { // a start takes as long as it takes
+			_, err := tx.Exec("UPDATE store_writer SET lease_ms = $1", s.lease.length.Milliseconds())
+			return err
+		}); err != nil {
+			s.log.Warn("store.lease.not_taken", "err", err)
+		}
+		var renewing sync.WaitGroup
+		renewing.Go(func() { s.renews(ctx) })
+		defer renewing.Wait()
+		defer cancel()
+	}
 	tick := time.NewTicker(checkpointTick)
 	defer tick.Stop()
 	for {
@@ -304,13 +320,21 @@ func (s *postgres) run(ctx context.Context) error {
 			return s.poison.Load()
 		case <-tick.C:
 		}
+		if s.lease.ended() {
+			_ = s.judge(errLapsed)
+			s.lease.cut()
+			return s.poison.Load()
+		}
 		if s.refused.Load() {
 			_ = s.Write(ctx, func(*Tx) error { return errNothing })
 		}
 	}
 }
 
-func (s *postgres) release() error { return nil }
+func (s *postgres) release() error {
+	s.lease.end()
+	return nil
+}
 
 func (s *postgres) text(query string) string { return query } // turned with its values
 
@@ -344,7 +368,7 @@ func (s *postgres) again() error {
 	s.tried = time.Now()
 	old := s.pid
 	s.hang()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*connectLimit)
+	ctx, cancel := context.WithTimeout(s.lease.life, 2*connectLimit)
 	defer cancel()
 	if err := s.dial(ctx); err != nil {
 		s.conn = nil

@@ -16,6 +16,8 @@ import (
 var (
 	errAway     = errors.New("store: the database is away")
 	errReplaced = errors.New("store: another gateway has taken this store over")
+	errHeld     = errors.New("store: another gateway holds it")
+	errLapsed   = errors.New("store: no word from the database for as long as the lease is")
 	errUndone   = errors.New("store: a statement failed, so the transaction cannot be kept")
 )
 
@@ -43,6 +45,7 @@ func (s *postgres) begin() error {
 	}
 	ctx, cancel := limited()
 	defer cancel()
+	s.lease.asks()
 	tag, err := s.own.Exec(ctx, fmt.Sprintf("BEGIN; UPDATE store_writer SET grouped = %d WHERE one = 1 AND epoch = %d AND moved = ''",
 		s.grouped+1, s.epoch))
 	if err == nil && tag.RowsAffected() != 1 {
@@ -72,6 +75,7 @@ func (s *postgres) finish() error {
 	switch {
 	case err == nil && tag.String() == "COMMIT":
 		s.grouped++
+		s.lease.renew()
 		return nil
 	case err == nil:
 		return errUndone // its answer is ROLLBACK
@@ -108,7 +112,7 @@ func (s *postgres) settle(group []*job, err error) ([]*job, error) {
 				return nil, err
 			}
 		}
-		if s.ends() {
+		if s.ends() || s.poison.Load() != nil {
 			return group, err
 		}
 		s.refuseQueued(err)
@@ -174,6 +178,9 @@ func (s *postgres) faulty(err error) bool {
 func (s *postgres) ruined(err error) string {
 	if errors.Is(err, errReplaced) {
 		return "Another gateway has taken this store over; this one has to end."
+	}
+	if errors.Is(err, errLapsed) {
+		return "This gateway had no word from its store for too long, so another may serve; this one has to stop."
 	}
 	return ""
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -30,10 +31,14 @@ type Migration struct {
 
 // Options of Open.
 type Options struct {
-	Path         string       // the database file; its folder must exist
-	URL          URL          // or the PostgreSQL database that the store lies in
-	Site         string       // with URL, optional: whose store it is; another site's is refused
-	Existing     bool         // with URL: it has to be there already
+	Path     string // the database file; its folder must exist
+	URL      URL    // or the PostgreSQL database that the store lies in
+	Site     string // with URL, optional: whose store it is; another site's is refused
+	Existing bool   // with URL: it has to be there already
+	// Lease is, with URL, how long this gateway serves without a word from its database, as one of
+	// several that serve one at a time: Open waits for its turn, and Run ends once another may have
+	// it. Default: one gateway alone, which waits for its database.
+	Lease        time.Duration
 	Vacant       bool         // with URL: nothing may have been kept there; it stays nobody's until Copy
 	Migrations   []Migration  // every room's steps
 	Log          *slog.Logger // default: discards
@@ -110,7 +115,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.engine = &postgres{Store: s, address: at, site: o.Site, existing: o.Existing, vacant: o.Vacant}
+		s.engine = &postgres{Store: s, address: at, site: o.Site, existing: o.Existing, vacant: o.Vacant, lease: newLease(o.Lease)}
 	}
 	if err := s.open(ctx, o.Migrations); err != nil {
 		s.release()
