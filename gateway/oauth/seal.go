@@ -44,7 +44,10 @@ func (s *Server) unseal(kind, sealed string) ([]byte, bool) {
 	if !ok || len(sealed) > maxSealed {
 		return nil, false
 	}
-	// Strict: each text is written in one way only.
+	// Each text is written in one way only: Strict, and without the line breaks that are skipped.
+	if strings.ContainsAny(rest, "\r\n") {
+		return nil, false
+	}
 	data, err := base64.RawURLEncoding.Strict().DecodeString(rest)
 	if err != nil || len(data) < sha256.Size {
 		return nil, false

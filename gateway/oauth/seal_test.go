@@ -12,7 +12,7 @@ func FuzzSealed(f *testing.F) {
 	other := &Server{opts: Options{Key: []byte(strings.Repeat("k", 32)), Now: s.opts.Now}}
 	for _, seed := range []string{
 		s.newAccess("t1", time.Unix(100, 0)), s.refreshToken("t1", 7), s.seal(clientKind, []byte(`{}`)), other.newAccess("t1", time.Unix(100, 0)),
-		"hra_", "hrf_AAAA", "",
+		"hra_", "hrf_AAAA", "", "hra_\n" + strings.TrimPrefix(s.newAccess("t1", time.Unix(100, 0)), "hra_"),
 	} {
 		f.Add(seed)
 	}
