@@ -14,8 +14,7 @@
 // On PostgreSQL one gateway writes a schema, under a lock and an epoch. While the server is away
 // ordinary writes are refused, terminal ones wait, and a commit whose answer was lost is looked up
 // before anybody is told. A server without fsync is refused. Several gateways take turns by a
-// lease:
-// one that heard nothing of the database for as long stops, before another has the schema.
+// lease: one that heard nothing of the database for as long stops, before another has the schema.
 //
 // It must never import another room of the gateway: rooms hand in their
 // migrations and their functions. No other package may import SQLite or pgx.
