@@ -6,7 +6,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// selectOption carries out tyrum.browser.select-option on a native list.
+// selectOption carries out tyrum.browser.select-option on a native list, or on one that the page
+// draws itself (unfold.go).
 func selectOption(c *call) (capabilities.Output, error) {
 	var args struct {
 		Ref      string   `json:"ref"`
@@ -26,11 +27,17 @@ func selectOption(c *call) (capabilities.Output, error) {
 	if runtime.GOOS != "darwin" {
 		aim.Button = "key" // there, an arrow key opens the list instead
 	}
-	_, at, err := c.aim(aim)
+	w, at, err := c.aim(aim)
 	if err != nil {
 		return capabilities.Output{}, err
 	}
 	v := of(selectedAlready)
+	dressed := at.Verdict == "dressed"
+	if dressed {
+		if v, at.Selected, err = c.unfold(w, args.Values); err != nil {
+			return capabilities.Output{}, err
+		}
+	}
 	if at.Key != "" {
 		for _, p := range c.keyboard().press(ctx, nil, namedKeys[at.Key]) {
 			if _, err := p.Wait(ctx); err != nil {
@@ -55,7 +62,7 @@ func selectOption(c *call) (capabilities.Output, error) {
 			at.Verdict = "match"
 		}
 	}
-	if at.Verdict != "same" {
+	if at.Verdict != "same" && !dressed {
 		v = judge(at.Verdict, optionsSelected)
 	}
 	if v, err = c.follow(v); err != nil {

@@ -6,9 +6,9 @@
 // happened), act.go (how an action is performed: aim, input, outcome) with aim.go (where it goes),
 // evidence.go (what was seen, as causes), phrase.go (their words), acted.go (what it answers) and
 // follows.go (what it waits for first), then its tools (click.go, hover.go, drag.go, keys.go,
-// type.go, fill.go, choose.go, upload.go), dialog.go and clipboard.go, navigate.go with await.go
-// and ready.go (when a page can be worked with) and restless.go (pages that would not be left),
-// snapshot.go (with marks.go, listeners.go and the room outline) and the other tools that look
+// type.go, fill.go, choose.go with unfold.go, upload.go), dialog.go and clipboard.go, navigate.go
+// with await.go and ready.go (when a page can be worked with) and restless.go (pages that would
+// not be left), snapshot.go (with marks.go, listeners.go and the room outline), tools that look
 // (screenshot.go, evaluate.go, wait.go, console.go, network.go with requests.go, read.go, pdf.go),
 // cookies.go and stored.go (what an origin keeps), rules.go with record.go and the room traffic
 // (requests that are blocked, answered, recorded), performance.go with the room trace (how fast the

@@ -76,6 +76,12 @@ const (
 	holdsText
 	optionsSelected
 	selectedAlready
+	listFollowed // a hidden native list was set, and the page's own list shows it
+	chosenShown  // in the page's own list, by clicks
+	chosenHeld   // which does not show it, and holds it
+	chosenAmongOthers
+	chosenUnshown
+	listStaysOpen
 	allHold
 	noneChanged
 	othersHold

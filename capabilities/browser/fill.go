@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -36,6 +37,9 @@ type filled struct {
 	Keyed     bool     `json:"keyed"` // it listens to keys
 	Rich      bool     `json:"rich"`
 	Drawn     bool     `json:"drawn"`
+	Line      bool     `json:"line"`  // such an editor of one line: nothing empties it
+	Slide     bool     `json:"slide"` // keys move it
+	Off       float64  `json:"off"`   // by how much, until it holds the value
 	Empty     bool     `json:"empty"`
 	Multiline bool     `json:"multiline"`
 }
@@ -169,6 +173,11 @@ func (c *call) finish(f field, r *filled) error {
 			return refuse(r, err)
 		}
 		f.Again = true
+	case r.Slide:
+		if err := c.slide(f, r); err != nil {
+			return refuse(r, err)
+		}
+		f.Check = true
 	case r.Keys:
 		first := *r
 		if err := c.retype(f, first, false); err != nil {
@@ -223,6 +232,46 @@ func (c *call) clickOn(f field) (verdict, error) {
 		})
 }
 
+// maxSlide bounds the keys that move a slider.
+const maxSlide = 1000
+
+// slide moves a slider of the page's own by keys: one shows how far each takes it.
+func (c *call) slide(f field, r *filled) error {
+	forth, back := namedKeys["ArrowRight"], namedKeys["ArrowLeft"]
+	if r.Off < 0 {
+		forth, back = back, forth
+	}
+	n := 1
+	for tries := 0; r.Slide && n > 0 && tries < 6; tries++ {
+		before := r.Off
+		var sent []*devtools.Pending
+		for range n {
+			sent = c.keyboard().press(c.ctx, sent, forth)
+			if err := paced(c.ctx, sent); err != nil {
+				return err
+			}
+		}
+		for _, p := range sent {
+			if _, err := p.Wait(c.ctx); err != nil {
+				return err
+			}
+		}
+		if err := c.judgeOne(f, r); err != nil {
+			return err
+		}
+		step := (before - r.Off) / float64(n)
+		if step == 0 || !r.Slide {
+			return nil
+		}
+		if step/before < 0 { // it went the other way, as in writing from right to left, or past it
+			forth, back = back, forth
+			step = -step
+		}
+		n = int(min(math.Abs(math.Round(r.Off/step)), maxSlide))
+	}
+	return nil
+}
+
 // retype puts a field's text in by real input, or whole, as it is pasted, where an editor
 // would change what is typed. Fields after it may have taken the focus since it was made
 // ready.
@@ -241,12 +290,13 @@ func (c *call) retype(f field, r filled, whole bool) error {
 	b := c.keyboard()
 	var sent []*devtools.Pending
 	switch {
+	case r.Line:
 	case r.Drawn:
 		sent = b.empty(c.ctx, sent)
 	case !at.Fields[0].Empty:
 		sent = b.press(c.ctx, sent, namedKeys["Backspace"]) // everything is selected
 	}
-	if r.Drawn || whole {
+	if r.Drawn && !r.Line || whole {
 		if err := b.enter(c.ctx, sent, "", entry{}); err != nil {
 			return err
 		}

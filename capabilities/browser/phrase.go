@@ -93,6 +93,13 @@ var phrases = map[cause]phrase{
 	holdsText:       {confirmed, "the field holds the text", nil},
 	optionsSelected: {confirmed, "the options are selected", nil},
 	selectedAlready: {confirmed, "it was selected already", nil},
+	listFollowed:    {confirmed, "the native list behind was set, and the page's own list shows it", nil},
+	chosenShown:     {confirmed, "the page's own list was opened and clicked in, and shows what was chosen", nil},
+	chosenHeld:      {confirmed, "the page's own list was opened and clicked in, and holds what was chosen without showing it", nil},
+	chosenAmongOthers: {partial, "the page's own list was opened and clicked in, and holds what was chosen, and others besides: " +
+		"click what removes those", nil},
+	chosenUnshown:   {unverifiable, "the page's own list was opened and clicked in, and shows nothing of what was chosen", nil},
+	listStaysOpen:   {partial, "the list stays open, and may cover the page", nil},
 	allHold:         {confirmed, "each field holds its value", nil},
 	noneChanged:     {suspected, "no field changed", nil},
 	othersHold:      {partial, "the others hold their values", nil},

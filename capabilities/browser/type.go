@@ -110,9 +110,9 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 		sent = b.press(ctx, sent, namedKeys["End"])
 	}
 	switch {
-	case t.clear && at.Drawn:
+	case t.clear && at.Drawn && !at.Line:
 		sent = b.empty(ctx, sent)
-	case at.Drawn:
+	case at.Drawn && !at.Line:
 		sent = b.toEnd(ctx, sent) // its caret is its own
 	case t.clear && !at.Empty && (text == "" || at.Rich): // what is selected, some editors put in brackets
 		sent = b.press(ctx, sent, namedKeys["Backspace"]) // everything is selected

@@ -132,6 +132,9 @@ var usual = []lesson{
 	},
 	{
 		tool: "select-option",
+		says: "The list may be native or one that the page draws itself. Of a native one that is hidden behind the page's own, the value is set first, and holds if the page's own shows it. " +
+			"Otherwise the page's own list is opened, scrolled or searched, clicked in and closed; the evidence says which way it was, and `selected` what is shown then. " +
+			"A choice that the list does not have leaves it closed and as it was.",
 		rows: []row{{"ref, selector", target}, {"values", "labels or values of the options; an empty list chooses none"}, {"snapshot", after}},
 		at:   "/order", args: `{"ref": "{ref Delivery}", "values": ["Express"]}`,
 		bad: []wrong{{at: "/order", args: `{"selector": "#name", "values": ["x"]}`}},

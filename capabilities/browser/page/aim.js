@@ -253,6 +253,18 @@ function standIn(el) {
   return [...el.labels].find(l => l.checkVisibility({visibilityProperty: true})) || el;
 }
 
+// shellOf gives what wraps a field alone, in the place of one of which nothing can be hit: it
+// has no size, or clicks pass through it to that.
+function shellOf(el, cover) {
+  if (!/^(INPUT|TEXTAREA)$/.test(el.tagName)) return null;
+  if (cover ? getComputedStyle(el).pointerEvents !== 'none' || !within(cover, el) : points(el).length > 0) return null;
+  for (let x = above(el), n = 0; x && n < 4 && !AROUND.test(x.tagName); x = above(x), n++) {
+    if ([...x.querySelectorAll(CONTROLS)].some(k => k !== el && !k.contains(el) && hasBox(k))) return null;
+    if (x.getBoundingClientRect().height < 200 && hitPoint(x).x !== undefined) return x;
+  }
+  return null;
+}
+
 const aim = o => o.x !== undefined ? aimAt(o) : patiently(again => aimNow(o, again));
 
 // aimNow is one look; again says that there was one before, which scrolled.
@@ -297,6 +309,8 @@ async function aimNow(o, again) {
     const [first] = points(el, o.position);
     if (first) p = toTop(el, ...first);
   }
+  const shell = p.x === undefined && !o.position && /^(click|down|up|hover|wheel)$/.test(o.kind) && shellOf(el, p.cover);
+  if (shell) p = hitPoint(el = shell);
   const editor = o.kind === 'type' && editorOf(el);
   if (editor && p.x === undefined) p = hitPoint(editor); // it draws over the field
   if (p.x === undefined) {

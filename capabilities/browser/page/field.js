@@ -10,7 +10,7 @@ function focusField(el, o, editor) {
   const active = root.activeElement;
   if (!direct && !(active && (active === el || el.contains(active) || active.shadowRoot))) return unfocused(el);
   field = {el, before: el.isContentEditable ? el.innerText : el.value, clear: o.clear, fresh: true, editor};
-  if (editor) return {secret, names, veiled: isVeiled(el), multiline: true, drawn: true};
+  if (editor) return {secret, names, veiled: isVeiled(el), multiline: true, drawn: true, line: isLine(el)};
   let end = false;
   if (el.isContentEditable) {
     const s = el.ownerDocument.defaultView.getSelection();
@@ -25,6 +25,10 @@ function focusField(el, o, editor) {
   const empty = !(el.isContentEditable ? squeeze(el.innerText) : el.value);
   return {secret, names, direct, veiled: isVeiled(el), end, empty, multiline: el.tagName === 'TEXTAREA' || el.isContentEditable, rich: el.isContentEditable};
 }
+
+// isLine: an editor says that it takes one line, as a terminal does. Its caret stands where
+// that ends, and keys that move it are its program's.
+const isLine = el => el.getAttribute('aria-multiline') === 'false';
 
 let field = null;
 
@@ -110,6 +114,27 @@ function judgeText(el, before, want) {
 // could not set it either.
 const barred = el => el.getRootNode().activeElement !== el && !!(el.closest('[inert]') || el.ownerDocument.querySelector('dialog:modal'));
 
+// isBehind: el is inert, or outside of each modal dialog that is open.
+function isBehind(el) {
+  const open = [...el.ownerDocument.querySelectorAll('dialog:modal')];
+  return !!el.closest('[inert]') || open.length > 0 && !open.some(d => within(d, el));
+}
+
+// slide makes a slider of the page's own ready for the keys that move it, or judges it.
+function slide(el, o) {
+  const now = Number(el.getAttribute('aria-valuenow')), want = Number(o.value);
+  if (o.value.trim() === '' || isNaN(want)) return fail('invalid_arguments', `${describe(el)} takes a number.`, byOtherWays(el));
+  const [min, max] = ['aria-valuemin', 'aria-valuemax'].map(at => el.hasAttribute(at) ? Number(el.getAttribute(at)) : NaN);
+  if (want < min || want > max) return fail('invalid_arguments', `${describe(el)} takes ${min} to ${max}.`);
+  if (isDisabled(el)) return disabled(el);
+  if (now === want) return {verdict: 'match'};
+  if (o.check) return {verdict: 'other'};
+  el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
+  el.focus({preventScroll: true});
+  if (el.getRootNode().activeElement !== el) return unfocused(el);
+  return {slide: true, off: want - now};
+}
+
 // fillOne gives one field its value: {verdict}, {press: true} where it takes a
 // click, or why not.
 function fillOne(o, keyed) {
@@ -128,6 +153,7 @@ function fillOne(o, keyed) {
   }
   if (el.tagName === 'INPUT' && el.type === 'file') return fail('execution_failed', `${describe(el)} takes files.`, 'Use tool.browser.upload-file.');
   if (el.tagName !== 'SELECT' && (el.tagName === 'INPUT' ? !TEXT_INPUTS.has(el.type) && !SET_INPUTS.has(el.type) : el.tagName !== 'TEXTAREA' && !el.isContentEditable && !el.editContext)) {
+    if (role === 'slider' && el.hasAttribute('aria-valuenow')) return slide(el, o);
     if (byOtherWays(el) === OPEN_LIST) return fail('execution_failed', custom(el), OPEN_LIST);
     return fail('execution_failed', `${describe(el)} is no field that can be filled.`, byOtherWays(el));
   }
@@ -135,8 +161,14 @@ function fillOne(o, keyed) {
   if (isDisabled(el)) return disabled(el);
   if (isReadOnly(el)) return readOnly(el);
   if (el.tagName === 'SELECT') {
+    const was = choiceOf(el), face = hiddenAway(el) && faceOf(el);
     const done = chooseIn(el, el.multiple ? o.value.split('\n').filter(Boolean) : [o.value]);
-    return done.error ? done : {verdict: done.verdict};
+    if (done.error || !face) return done.error ? done : {verdict: done.verdict};
+    return {judge: async () => {
+      if (await until(() => showsChoice(face, el), FOLLOWS)) return 'match';
+      putBack(el, was);
+      return 'unchanged';
+    }};
   }
   markSecret(el);
   const before = el.editContext ? '' : currentText(el);
@@ -158,7 +190,7 @@ function fillOne(o, keyed) {
   const holder = el.getRootNode().activeElement;
   if (!holder || !(el === holder || el.contains(holder))) return unfocused(el);
   const names = namesOf(el) || [], secret = isSecret(el), editor = editorOf(el);
-  if (editor) return o.check ? {judge: () => drawnText(editor, want, true), secret, names} : {keys: true, keyed: true, multiline: true, drawn: true, secret, names};
+  if (editor) return o.check ? {judge: () => drawnText(editor, want, true), secret, names} : {keys: true, keyed: true, multiline: true, drawn: true, line: isLine(el), secret, names};
   if (o.check) return {judge: () => judgeText(el, o.empty ? '' : null, want), secret, names};
   if (before === want) return {verdict: 'match', secret, names};
   if (keyed || el.isContentEditable || el.getRootNode() !== document) {
@@ -226,29 +258,52 @@ async function fill(o) {
 
 const custom = el => `${describe(el)} is no native list.`;
 
+// optionsIn finds options of a native list by value or label: {chosen}, or why not.
+function optionsIn(el, wanted) {
+  if (wanted.length > 1 && !el.multiple) return fail('invalid_arguments', `${describe(el)} takes one option.`);
+  const options = [...el.options];
+  const chosen = new Set();
+  for (const want of wanted) {
+    const w = squeeze(want);
+    const found = options.find(x => x.value === want) || options.find(x => labelIn(x) === w) || options.find(x => labelIn(x).toLowerCase() === w.toLowerCase());
+    if (!found) {
+      const all = options.slice(0, 20).map(x => quote(cut(labelIn(x), 40))).join(', ') + (options.length > 20 ? `, … ${options.length} in all` : '');
+      return fail('element_not_found', `${describe(el)} has no option ${quote(cut(w, 60))}; it has ${all || 'none'}.`, 'Give one that it has, by label or value.');
+    }
+    if (found.disabled || found.parentElement?.disabled) return fail('element_disabled', `The option ${quote(cut(labelIn(found), 60))} is disabled.`);
+    chosen.add(found);
+  }
+  return {chosen};
+}
+
+// press gives a native list the focus, as a press does: what a page opened around it would
+// close at the focus alone. Chrome opens no list upon that.
+function press(el) {
+  if (el.matches(':focus')) return;
+  const win = el.ownerDocument.defaultView, {left, top, width, height} = el.getBoundingClientRect();
+  const at = {bubbles: true, cancelable: true, composed: true, view: win, clientX: left + width / 2, clientY: top + height / 2, detail: 1};
+  const tell = (name, buttons) => {
+    el.dispatchEvent(new PointerEvent('pointer' + name, {...at, buttons, pointerId: 1, pointerType: 'mouse', isPrimary: true}));
+    el.dispatchEvent(new MouseEvent('mouse' + name, {...at, buttons}));
+  };
+  tell('down', 1);
+  el.focus({preventScroll: true});
+  tell('up', 0);
+}
+
 // chooseIn selects options of a native list by value or label. With byKey it only
 // makes ready what one arrow key then selects, as a person would: the page sees
 // trusted events.
 function chooseIn(el, wanted, byKey) {
-  if (wanted.length > 1 && !el.multiple) return fail('invalid_arguments', `${describe(el)} takes one option.`);
-  const options = [...el.options];
-  const label = x => squeeze(x.label || x.text);
-  const chosen = new Set();
-  for (const want of wanted) {
-    const w = squeeze(want);
-    const found = options.find(x => x.value === want) || options.find(x => label(x) === w) || options.find(x => label(x).toLowerCase() === w.toLowerCase());
-    if (!found) {
-      const all = options.slice(0, 20).map(x => quote(cut(label(x), 40))).join(', ') + (options.length > 20 ? `, … ${options.length} in all` : '');
-      return fail('element_not_found', `${describe(el)} has no option ${quote(cut(w, 60))}; it has ${all || 'none'}.`, 'Give one that it has, by label or value.');
-    }
-    if (found.disabled || found.parentElement?.disabled) return fail('element_disabled', `The option ${quote(cut(label(found), 60))} is disabled.`);
-    chosen.add(found);
-  }
+  const found = optionsIn(el, wanted);
+  if (found.error) return found;
+  const {chosen} = found, options = [...el.options], label = labelIn;
   const same = options.every(x => x.selected === chosen.has(x));
   if (!same) {
     // Its own rule would choose another at once.
     if (!chosen.size && !el.multiple && el.size < 2) return fail('invalid_arguments', `${describe(el)} always holds one option: give one.`);
-    el.focus({preventScroll: true});
+    if (isBehind(el)) el.focus({preventScroll: true});
+    else press(el);
     if (barred(el)) return unfocused(el);
     if (byKey && !el.multiple && el.size < 2 && chosen.size === 1 && el.matches(':focus')) {
       const [want] = chosen;
@@ -276,10 +331,16 @@ function chooseNow(o) {
   if (f.error) return f;
   let el = f.el;
   if (el.tagName === 'OPTION') el = el.closest('select') || el;
-  el = fieldOf(el);
-  if (el.tagName !== 'SELECT') {
-    return byOtherWays(el) === OPEN_LIST ? fail('execution_failed', custom(el), OPEN_LIST) : fail('execution_failed', `${describe(el)} is no list of options.`);
+  const native = fieldOf(el);
+  if (native.tagName !== 'SELECT' || hiddenAway(native)) {
+    // The page draws the list itself, over a native one or without.
+    const s = dress(native, o.values) || dress(el, o.values);
+    if (s && !hasBox(s.face)) return unseen(s.face);
+    if (s && isDisabled(s.el)) return disabled(s.el);
+    if (s) return {verdict: 'dressed'};
   }
+  el = native;
+  if (el.tagName !== 'SELECT') return fail('execution_failed', `${describe(el)} is no list of options.`);
   if (!el.checkVisibility({visibilityProperty: true})) return unseen(el);
   if (isDisabled(el)) return disabled(el);
   el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});

@@ -16,6 +16,7 @@ const (
 	Aim           Function = "aim"
 	Fill          Function = "fill"
 	Choose        Function = "choose"
+	Unfold        Function = "unfold"
 	Outcome       Function = "outcome"
 	Changes       Function = "changes"
 	Hold          Function = "hold"
@@ -61,7 +62,7 @@ const (
 
 // Functions are all of them.
 var Functions = []Function{
-	Snapshot, Marks, Aim, Fill, Choose, Outcome, Changes, Hold,
+	Snapshot, Marks, Aim, Fill, Choose, Unfold, Outcome, Changes, Hold,
 	Held, Swallowed, Dragging, ComeToRest, Unselect, UploadTo, SetClipboard, SecretsAmong,
 	Meant, Repeated, Typed, TypeIn, SetField, Paste, TakesDrop, SuspectsIn,
 	SuspectAt, OpenUp, ForeignFrames, StrangerAt, Own, Join, PlaceOfFrames, FrameAt,
@@ -71,7 +72,7 @@ var Functions = []Function{
 
 // acting are the functions that do what a person does. Chrome lets a page do then what it may
 // only do upon that, as asking whether it may be left.
-var acting = map[Function]bool{Fill: true, Choose: true, TypeIn: true, Paste: true, SetField: true}
+var acting = map[Function]bool{Fill: true, Choose: true, Unfold: true, TypeIn: true, Paste: true, SetField: true}
 
 // Acts reports whether the function does what a person does.
 func (f Function) Acts() bool { return acting[f] }
@@ -92,8 +93,8 @@ var files embed.FS
 
 // parts are the script's, in their order. They share one scope; each says in its first line
 // what it is about.
-var parts = strings.Fields("names words secret closed internals frames refs rows outline passing aim field editor outcome ready wait " +
-	"readable vitals")
+var parts = strings.Fields("names words secret closed internals frames refs rows outline passing aim field dressed editor outcome " +
+	"ready wait readable vitals")
 
 // source is the script as it is written.
 func source() string {
