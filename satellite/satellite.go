@@ -24,7 +24,7 @@ type Options struct {
 	// Name is the service: its tools become tool.NAME.ACTION.
 	Name  string
 	Tools []Tool
-	// Dir keeps the identity and what is known of past calls.
+	// Dir keeps the identity and what is known of past calls. One process at a time has it.
 	Dir string
 	// Paste is the code of 'handrail satellite add NAME', for the first start; default: it has
 	// joined already.
@@ -102,6 +102,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer s.journal.close()
+	defer s.held.Close()
 	return s.run(ctx)
 }
 
@@ -117,6 +118,7 @@ type server struct {
 	slots    chan struct{}
 	queue    chan struct{}
 	journal  *journal
+	held     *os.File // by which no second process has this identity
 	conn     *nats.Conn
 	works    sync.WaitGroup
 	beats    chan struct{} // one: now
@@ -172,8 +174,11 @@ func open(ctx context.Context, o Options) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.journal, err = openJournal(o.Dir, o.Name); err != nil {
+	if s.held, err = hold(o.Dir, o.Name); err != nil {
 		return nil, err
+	}
+	if s.journal, err = openJournal(o.Dir, o.Name); err != nil {
+		return nil, errors.Join(err, s.held.Close())
 	}
 	return s, nil
 }

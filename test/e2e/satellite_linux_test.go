@@ -83,8 +83,16 @@ func TestASatelliteIsCutOffAndRevoked(t *testing.T) {
 	second := run()
 	awaits("a call once it is back", works)
 
+	// A second process of the same identity would take its connection away, and be taken it.
+	if out, exit := p.tries("", "satellite", "run", "words", "--manifest", manifest, "--json", "--", "echo"); exit == 0 || !strings.Contains(out, string(capabilities.CodeConflict)) {
+		t.Errorf("a second process: %d %s", exit, out)
+	}
+
 	id := string(items[api.Satellite](p, "satellite", "list")[0].ID)
-	p.does("satellite", "revoke", id, "--reason", "lost")
+	if out := p.does("satellite", "show", "words"); !strings.Contains(out, id) {
+		t.Errorf("by its name it is shown as %s", out)
+	}
+	p.does("satellite", "revoke", "words", "--reason", "lost")
 	if err := second.Wait(); err == nil {
 		t.Error("the revoked one ended well")
 	}

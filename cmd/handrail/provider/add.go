@@ -48,7 +48,7 @@ func newAddCmd() *cobra.Command {
 			"replaces its file.",
 		Example: "  handrail provider add command images --manifest images.json --write ~/Pictures\n" +
 			"  handrail provider add command text --manifest text.json -- text.wasm\n" +
-			"  handrail provider add mcp files --read /srv/mcp --write /srv/texts -- node /srv/mcp/server-filesystem/dist/index.js /srv/texts\n" +
+			"  handrail provider add mcp files --read /srv/mcp --write /srv/texts -- /srv/mcp/node_modules/.bin/mcp-server-filesystem /srv/texts\n" +
 			"  handrail provider add mcp wiki --http https://wiki.example/mcp\n" +
 			"  handrail provider add openapi petstore https://petstore.example/openapi.json --only pets\n" +
 			"  handrail provider add macro save-page save-page.yaml\n" +

@@ -54,7 +54,8 @@ func like(what, text string, all []Named) string {
 	}
 	return map[string]string{"node": "'handrail nodes' lists them.", "approval": "'handrail approvals' lists them.",
 		"grant": "'handrail grant list' lists them.",
-		"token": "'handrail token list' lists them.", "file": "'handrail artifacts list' lists them."}[what]
+		"token": "'handrail token list' lists them.", "file": "'handrail artifacts list' lists them.",
+		"satellite": "'handrail satellite list' lists them.", "worker": "'handrail worker list' lists them."}[what]
 }
 
 func list(all []Named) string {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -206,7 +207,7 @@ func (k *kind) decides(action, short string, show func(cmd *cobra.Command, raw j
 	cmd := &cobra.Command{Use: action + " ID", Short: short, Args: cobra.ExactArgs(1)}
 	reason := cmd.Flags().String("reason", "", "why, for the record")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return k.on(cmd, http.MethodPost, remote.Path(k.roster(), args[0], action), remote.Body("reason", *reason), show)
+		return k.on(cmd, http.MethodPost, args[0], []string{action}, remote.Body("reason", *reason), show)
 	}
 	return cmd
 }
@@ -214,18 +215,42 @@ func (k *kind) decides(action, short string, show func(cmd *cobra.Command, raw j
 func (k *kind) shows(show func(cmd *cobra.Command, raw json.RawMessage) error) *cobra.Command {
 	cmd := &cobra.Command{Use: "show ID", Short: "Show a " + k.what, Args: cobra.ExactArgs(1)}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return k.on(cmd, http.MethodGet, remote.Path(k.roster(), args[0]), nil, show)
+		return k.on(cmd, http.MethodGet, args[0], nil, nil, show)
 	}
 	return cmd
 }
 
-func (k *kind) on(cmd *cobra.Command, method, at string, in any, show func(cmd *cobra.Command, raw json.RawMessage) error) error {
+// meant is the ID of the one that a person means, by it or by what one was invited as. Those who
+// were put out are named by their ID alone.
+func (k *kind) meant(cmd *cobra.Command, c *remote.Gateway, text string) (string, error) {
+	all, err := k.all(cmd, c)
+	if err != nil {
+		return "", err
+	}
+	var named []remote.Named
+	for id, n := range all {
+		one := remote.Named{ID: id}
+		if n.State == "approved" || n.State == "pending" {
+			one.Label = n.as()
+		}
+		named = append(named, one)
+	}
+	slices.SortFunc(named, func(a, b remote.Named) int { return strings.Compare(a.ID, b.ID) })
+	return remote.Choose(k.what, text, named)
+}
+
+func (k *kind) on(cmd *cobra.Command, method, text string, action []string, in any,
+	show func(cmd *cobra.Command, raw json.RawMessage) error) error {
 	c, err := remote.Find(cmd)
 	if err != nil {
 		return err
 	}
+	id, err := k.meant(cmd, c, text)
+	if err != nil {
+		return err
+	}
 	var raw json.RawMessage
-	if err := c.Ask(cmd.Context(), method, at, in, &raw); err != nil {
+	if err := c.Ask(cmd.Context(), method, remote.Path(append([]string{k.roster(), id}, action...)...), in, &raw); err != nil {
 		return err
 	}
 	if terminal.FlagsOf(cmd).JSON {
