@@ -11,9 +11,9 @@ import (
 // errHeld says that another process holds the file.
 var errHeld = errors.New("another process holds it")
 
-// hold has the identity in dir be this process's alone until the file is closed, however the process
-// ends. The gateway has one connection of each identity: two processes would take it from each other
-// again and again, and end each other's calls.
+// hold has the identity in dir be this process's alone until the file is closed, or the process
+// ends in whatever way. The gateway has one connection of each identity: two processes would take
+// it from each other again and again, and end each other's calls.
 func hold(dir, name string) (*os.File, error) {
 	f, err := holdFile(filepath.Join(dir, name+".lock"))
 	if errors.Is(err, errHeld) {

@@ -14,7 +14,8 @@ func holdFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := syscall.CreateFile(name, syscall.GENERIC_READ|syscall.GENERIC_WRITE, 0, nil, syscall.OPEN_ALWAYS, syscall.FILE_ATTRIBUTE_NORMAL, 0)
+	const mode = syscall.GENERIC_READ | syscall.GENERIC_WRITE
+	h, err := syscall.CreateFile(name, mode, 0, nil, syscall.OPEN_ALWAYS, syscall.FILE_ATTRIBUTE_NORMAL, 0)
 	if errors.Is(err, sharingViolation) {
 		return nil, errHeld
 	}

@@ -41,11 +41,11 @@ func NewCallCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call TOOL [ARGS]",
 		Short: "Call a tool and print its result",
-		Long:  "ARGS is a JSON object, as for --args.",
-		Example: "  handrail call tool.browser.navigate --arg url=https://example.com/\n" +
+		Long:  "ARGS is a JSON object, as for --args, or name=value for each argument, as for --arg.",
+		Example: "  handrail call tool.browser.navigate url=https://example.com/\n" +
 			"  handrail call tool.browser.screenshot --out shots\n" +
 			"  handrail call --agent tool.desktop.screenshot '{\"display\":\"primary\"}'   # and answer it with handrail approve",
-		Args:              cobra.RangeArgs(1, 2),
+		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: remote.CompleteTools,
 	}
 	f := cmd.Flags()
@@ -58,11 +58,17 @@ func NewCallCmd() *cobra.Command {
 	f.BoolVar(&o.agent, "agent", false, "call as an agent does, with the token in gateway/agent.token")
 	_ = cmd.RegisterFlagCompletionFunc("arg", remote.CompleteArguments)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			if o.Args != "" {
+		for _, arg := range args[1:] {
+			switch name, _, pair := strings.Cut(arg, "="); {
+			case pair && !strings.ContainsAny(name, "{[\"") && name != "":
+				o.Pairs = append(o.Pairs, arg)
+			case len(args) > 2:
+				return terminal.UsageHint("Give one JSON object, or name=value for each argument.", "%s is not name=value", terminal.Plain(arg))
+			case o.Args != "":
 				return terminal.UsageError("the arguments are given twice: as ARGS and with --args")
+			default:
+				o.Args = arg
 			}
-			o.Args = args[1]
 		}
 		return runCall(cmd, args[0], o)
 	}
