@@ -167,6 +167,7 @@ type Gateway struct {
 	Jobs       *job.Jobs
 	SubAgents  *subagent.Desk
 	Workers    *worker.Workers
+	api        *rest.Server
 	Works      *admin.Desk
 	Governance *governance.Model
 	Drift      *events.Book

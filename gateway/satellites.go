@@ -23,6 +23,7 @@ func (g *Gateway) openBus(ctx context.Context) (err error) {
 	g.Bus, err = bus.New(ctx, bus.Options{
 		Store: g.Store, Site: g.site.ID(), Record: g.recordBy, Listen: g.opts.Bus, Advertise: g.reachable, Certificate: g.busCertificate,
 		URL: g.opts.NATS, TLS: g.opts.NATSTLS, Dir: g.opts.Dir, Approved: g.Providers.ApprovedHash, Interchangeable: g.Providers.Interchangeable,
+		Worker: func(ctx context.Context, key []byte) (string, bool) { return g.Workers.Keyed(ctx, key) }, Plumb: g.plumb,
 		Attached: g.Providers.Attach, Free: g.Providers.Free, Changed: g.Nodes.Nudge, Now: g.opts.Clock, Log: g.log,
 	})
 	if err != nil {

@@ -1,11 +1,21 @@
 package gateway
 
 import (
+	"bytes"
+	"context"
 	"encoding/hex"
+	"encoding/json"
 	"net"
+	"net/http"
 	"net/url"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/bus"
+	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/route"
+	"github.com/handrail-dev/handrail/gateway/worker"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -37,4 +47,50 @@ func (g *Gateway) workerDoor(p *pairing.WorkerPaste) error {
 		p.Addrs = []string{net.JoinHostPort(base.Hostname(), port)}
 	}
 	return nil
+}
+
+// workers is the roster of workers with what else has to know of a change.
+type workers struct {
+	*worker.Workers
+	g *Gateway
+}
+
+// Decide also ends the connection to the bus of one that is put out.
+func (w workers) Decide(ctx context.Context, by principal.Identity, id, state, reason string) (api.Worker, error) {
+	v, err := w.Workers.Decide(ctx, by, id, state, reason)
+	if state == route.StateRevoked && v.ID != "" {
+		w.g.Bus.PutOut(v.ID)
+	}
+	return v, err
+}
+
+func (w workers) Way(ctx context.Context, tokenID string) *api.WorkerBus {
+	addrs, sum, ok := w.g.Bus.Way()
+	if !ok {
+		return nil
+	}
+	id := w.Workers.Holds(ctx, tokenID)
+	if id == "" {
+		return nil
+	}
+	return &api.WorkerBus{Worker: id, Addrs: addrs, Sum: sum}
+}
+
+// plumb answers what a worker asks over the bus, as the REST surface answers it over HTTPS: the same
+// table, with the identity of the worker's token. It is looked up each time, so that a worker that
+// was put out gets no further answer.
+func (g *Gateway) plumb(ctx context.Context, a bus.Asked) bus.Answered {
+	who, err := g.Workers.Identity(ctx, a.Worker)
+	var r *http.Request
+	if err == nil {
+		r, err = http.NewRequestWithContext(front.As(ctx, who), a.Method, a.Path, bytes.NewReader(a.Body))
+	}
+	if err != nil {
+		body, _ := json.Marshal(map[string]api.Error{"error": front.ViewError(err)})
+		return bus.Answered{Status: capabilities.CodeOf(err).Info().HTTP, Type: "application/json", Body: body}
+	}
+	r.RequestURI = a.Path
+	r.Header.Set("Content-Type", "application/json")
+	status, kind, body := g.api.Answer(r)
+	return bus.Answered{Status: status, Type: kind, Body: body}
 }

@@ -40,4 +40,6 @@ type Caller struct {
 	Lane      capabilities.LaneID      `json:"lane"`
 	Expires   time.Time                `json:"expires_at,omitzero"`
 	Session   bool                     `json:"session,omitempty"` // of the console
+	// Bus is where a worker on another machine may ask in place of HTTPS; absent for all others.
+	Bus *WorkerBus `json:"bus,omitempty"`
 }

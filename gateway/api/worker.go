@@ -74,3 +74,10 @@ type WorkerVerdict struct {
 	Token     string                   `json:"token,omitempty"` // of an approved one; told this once
 	Message   string                   `json:"message,omitempty"`
 }
+
+// WorkerBus is where a worker reaches the bus, by the key that it came in by.
+type WorkerBus struct {
+	Worker string   `json:"worker_id"`
+	Addrs  []string `json:"addrs"`
+	Sum    string   `json:"sum,omitempty"` // SHA-256 of its certificate in hex, if it is known by that
+}

@@ -48,6 +48,10 @@ type Options struct {
 	Attached func(ctx context.Context, id capabilities.NodeID, by capabilities.PrincipalID, m *tools.ToolManifest) error
 	// Free refuses the name of a service that nobody may take now.
 	Free func(name string) error
+	// Worker returns the ID of the worker on another machine that has an Ed25519 public key and is let
+	// in; false: nobody has. Plumb answers what such a worker asks. Default: no worker comes in.
+	Worker func(ctx context.Context, key []byte) (id string, ok bool)
+	Plumb  func(ctx context.Context, a Asked) Answered
 	// Changed is told that what Snapshot returns is another now. It must not block.
 	Changed func()
 	Now     func() time.Time
@@ -71,6 +75,7 @@ type Bus struct {
 	works   sync.WaitGroup
 
 	strangers atomic.Pointer[strangers] // at srv
+	askers    askers
 
 	changing sync.Mutex // one change of the roster at a time; taken before mu
 
@@ -201,6 +206,11 @@ func (b *Bus) start(ctx context.Context) (err error) {
 	}
 	hear(remote.AllInboxes, b.reply)
 	hear(remote.AllJoins, b.joining)
+	for _, subject := range remote.AllAsks("*") {
+		if err == nil { // each is answered once, however many gateways of the site are on a server elsewhere
+			_, err = conn.QueueSubscribe(subject, "gateways", b.asks)
+		}
+	}
 	if err == nil {
 		err = conn.FlushTimeout(5 * time.Second)
 	}

@@ -200,6 +200,9 @@ func (b *Bus) passFor(ask *jwt.AuthorizationRequestClaims) (string, error) {
 			return "", capabilities.Errorf(capabilities.CodeForbidden, "this satellite was put out")
 		}
 	}
+	if p.worker != "" {
+		b.askers.entered(p.worker, ask.Server.ID, ask.ClientInformation.ID)
+	}
 	user := jwt.NewUserClaims(ask.UserNkey)
 	user.Name, user.Audience = key, "$G"
 	user.Pub.Allow.Add(p.publish...)

@@ -308,6 +308,7 @@ func (b *Bus) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 			b.look(b.opts.Now())
+			b.endAsks()
 		}
 	}
 }

@@ -107,9 +107,14 @@ func (d door) Check(c server.ClientAuthentication) bool {
 		s.prove(id)
 	}
 	return p.all || d.b.work(func() {
-		if p.of != nil {
+		switch {
+		case p.of != nil:
 			d.b.entered(p.of, id)
-		} else {
+		case p.worker != "":
+			if before := d.b.askers.entered(p.worker, "", id); before != 0 && before != id {
+				d.b.disconnect(before)
+			}
+		default:
 			d.b.holds(p.by, id)
 		}
 	})
@@ -134,12 +139,16 @@ type pass struct {
 	until         time.Time // zero: as long as it lasts
 	of            *satellite
 	by            *invite // who holds a paste
+	worker        string  // of another machine
 }
 
 // admit says what the holder of a key may do; false: nothing.
 func (b *Bus) admit(key string) (pass, bool) {
 	if key == b.id {
 		return pass{all: true}, true
+	}
+	if p, ok := b.admitWorker(key); ok {
+		return p, true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -169,6 +178,19 @@ func (b *Bus) admit(key string) (pass, bool) {
 		return pass{}, false
 	}
 	return pass{publish: []string{remote.Join(key)}, hear: []string{remote.Inbox(key) + ".>"}, until: until.Add(joinTime), by: i}, true
+}
+
+// admitWorker says what a worker may do that is let in: ask, and hear its own answers.
+func (b *Bus) admitWorker(key string) (pass, bool) {
+	raw, err := nkeys.Decode(nkeys.PrefixByteUser, []byte(key))
+	if err != nil || b.opts.Worker == nil {
+		return pass{}, false
+	}
+	id, ok := b.opts.Worker(b.running, raw)
+	if !ok {
+		return pass{}, false
+	}
+	return pass{publish: remote.AllAsks(id), hear: []string{remote.Inbox(id) + ".>"}, worker: id}, true
 }
 
 // entered takes over that a satellite connected. There is one connection of each: who comes later

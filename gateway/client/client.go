@@ -85,6 +85,12 @@ func At(base *url.URL, token Token, pin Pin) *Client {
 	}}
 }
 
+// Through has requests carried by another transport, which gets the one before for what it does not
+// carry itself.
+func (c *Client) Through(wrap func(before http.RoundTripper) http.RoundTripper) {
+	c.http.Transport = wrap(c.http.Transport)
+}
+
 // ParseAddress reads the address of a gateway as New takes it.
 func ParseAddress(address string) (*url.URL, error) {
 	if !strings.Contains(address, "://") {

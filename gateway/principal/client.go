@@ -84,6 +84,23 @@ func (t *Tokens) Identify(tokenID string) (Token, Identity, error) {
 	return *rec, who, nil
 }
 
+// Holder returns the identity that a token stands for, for who is known to hold it by something else
+// than its secret. Errors are CodeUnauthenticated. It does no I/O.
+func (t *Tokens) Holder(tokenID string) (Identity, error) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	rec := t.byHash[t.hashes[tokenID]]
+	if rec == nil || rec.Role != RoleAgent || rec.Client != "" {
+		return Identity{}, capabilities.Errorf(capabilities.CodeUnauthenticated, "the token is not valid")
+	}
+	if err := t.refusalLocked(rec); err != nil {
+		return Identity{}, err
+	}
+	who := rec.identity()
+	who.authority = t.opts.Authority
+	return who, nil
+}
+
 // Withdraw ends a client's token because of what the client did: it gave it up, or a token of it
 // was used that somebody else had used.
 func (t *Tokens) Withdraw(ctx context.Context, tokenID string) error {

@@ -70,6 +70,7 @@ type Tokens interface {
 	Create(ctx context.Context, by principal.Identity, spec principal.Spec) (principal.Token, principal.Secret, error)
 	Revoke(ctx context.Context, by principal.Identity, tokenID string) (principal.Token, error)
 	Get(tokenID string) (principal.Token, error)
+	Holder(tokenID string) (principal.Identity, error)
 	Is(who capabilities.PrincipalID, role principal.Role) principal.Identity
 }
 
@@ -194,6 +195,38 @@ func (w *Workers) named(ctx context.Context, id string) (*record, error) {
 			WithAction(capabilities.Action{Key: capabilities.ActionListWorkers}, "Check its name.")
 	}
 	return r, err
+}
+
+// Keyed returns the ID of the worker that has an Ed25519 public key and is let in.
+func (w *Workers) Keyed(ctx context.Context, key []byte) (id string, ok bool) {
+	r, err := w.one(ctx, "public_key", pairing.KeyText(key))
+	if err != nil || r == nil || r.state != route.StateApproved || r.tokens == "" {
+		return "", false
+	}
+	return r.id, true
+}
+
+// Identity returns who a worker calls as: its token's identity, for one that is known by its key.
+// CodeUnauthenticated for one that was put out, or whose token ended.
+func (w *Workers) Identity(ctx context.Context, id string) (principal.Identity, error) {
+	r, err := w.one(ctx, "worker_id", id)
+	if err != nil {
+		return principal.Identity{}, err
+	}
+	if r == nil || r.state != route.StateApproved {
+		return principal.Identity{}, capabilities.Errorf(capabilities.CodeUnauthenticated, "this worker is not let in")
+	}
+	token, _, _ := strings.Cut(r.tokens, " ")
+	return w.opts.Tokens.Holder(token)
+}
+
+// Holds returns the ID of the worker whose token it is; empty: no worker's.
+func (w *Workers) Holds(ctx context.Context, tokenID string) string {
+	r, err := w.one(ctx, "tokens", tokenID)
+	if err != nil || r == nil || r.state != route.StateApproved {
+		return ""
+	}
+	return r.id
 }
 
 // Invite makes a paste for one worker, whose calls are those of in.Principal or, if that is empty,

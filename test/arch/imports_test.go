@@ -75,7 +75,7 @@ var rooms = []room{
 		"cmd/handrail/terminal", "gateway/api"}, why: "providers are the gateway's and its nodes'; of a document on this disk only what makes tools is sent"},
 	{dir: "cmd/handrail/workers", may: []string{"agent/worker", "agent/worker/delegate", "agent/worker/gate", "agent/worker/hook", "agent/worker/memory", "agent/worker/model",
 		"agent/worker/pipeline", "agent/worker/router", "agent/worker/template", "capabilities", "capabilities/fact", "capabilities/turn", "cmd/handrail/consent", "cmd/handrail/datadir", "cmd/handrail/invoke",
-		"cmd/handrail/remote", "cmd/handrail/terminal", "gateway/api", "gateway/client", "gateway/consent", "pairing"}, why: "a worker reaches the gateway as any agent does"},
+		"cmd/handrail/remote", "cmd/handrail/terminal", "gateway/api", "gateway/client", "gateway/consent", "pairing", "satellite"}, why: "a worker reaches the gateway as any agent does"},
 	{dir: "cmd/handrail/tools", may: []string{"capabilities", "capabilities/command", "cmd/handrail/invoke", "cmd/handrail/record", "cmd/handrail/remote", "cmd/handrail/terminal", "gateway/api"},
 		why: "what shows tools is a client of the REST surface"},
 	{dir: "cmd/**", may: []string{"cmd/**", "agent/**", "gateway/**", "capabilities/**", "pairing/**", "platform/**", "suite/**", "satellite"}, tests: []string{"test/site"},

@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/client"
 )
 
 // TestJobsAreDoneOnce: workers of the built program are killed at random points. Each job is done
@@ -98,7 +101,59 @@ func TestAJobIsCancelledAndRepeated(t *testing.T) {
 			t.Errorf("what the ledger has of %s: %s", kind, out)
 		}
 	}
+	jobIsFollowed(t, w)
 	if out, code := w.tries("", "jobs", "add", "--schedule", "every day", "x"); code == 0 || !strings.Contains(out, "cron") {
+		t.Errorf("%d %s", code, out)
+	}
+}
+
+// jobIsFollowed: a job takes the steps of a pipeline, and whoever watches it hears of each change
+// until it has ended.
+func jobIsFollowed(t *testing.T, w *worked) {
+	t.Helper()
+	file := filepath.Join(w.work, "rent.yaml")
+	must(t, os.WriteFile(file, []byte("intent: file_task\nsteps:\n  - {id: read, tool: tool.fs.read, with: {path: {from: /task}}}\n"+
+		"  - {id: rent, code: lines, with: {of: {from: /steps/read/content}, with: rent}}\noutput: {from: /steps/rent}\n"), 0o600))
+	job := strings.Fields(w.does("jobs", "add", "--pipeline", file, "a.txt"))[0]
+	watch := exec.CommandContext(t.Context(), w.program, "jobs", "watch", job)
+	watch.Env = w.env
+	lines, err := watch.StdoutPipe()
+	must(t, err)
+	must(t, watch.Start())
+	read := bufio.NewReader(lines)
+	hears := func(want string) {
+		t.Helper()
+		if line, err := read.ReadString('\n'); err != nil || !strings.HasPrefix(line, want) {
+			t.Fatalf("it says %q, not %q: %v", line, want, err)
+		}
+	}
+	hears("queued for ")
+	token, err := os.ReadFile(filepath.Join(filepath.Dir(w.program), "site", "gateway", "agent.token"))
+	must(t, err)
+	c, err := client.New(w.url, client.NewToken(string(token)))
+	must(t, err)
+	one, err := c.TakeJob(t.Context(), api.TakeJob{Worker: "hand"})
+	must(t, err)
+	hears("running by hand, 0 calls\n")
+	_, err = c.TellJob(t.Context(), job, api.JobWord{Claim: one.Claim, Calls: 1, Stage: "EXECUTOR_TOOL_CALL"})
+	must(t, err)
+	hears("running by hand, at EXECUTOR_TOOL_CALL, 1 call\n")
+	_, err = c.TellJob(t.Context(), job, api.JobWord{Claim: one.Claim, State: api.JobQueued})
+	must(t, err)
+	hears("queued for ")
+	if out := w.does("worker", "--offline", "--once"); !strings.Contains(out, job+" done") {
+		t.Error(out)
+	}
+	rest, err := io.ReadAll(read)
+	must(t, err)
+	if err := watch.Wait(); err != nil || !strings.Contains(string(rest), "done, 1 call\n") || !strings.Contains(string(rest), "The rent is 700.") {
+		t.Errorf("%v: %s", err, rest)
+	}
+	if out := w.does("jobs", "show", job); !strings.Contains(out, "along a pipeline of 5 lines") {
+		t.Error(out)
+	}
+	must(t, os.WriteFile(file, []byte("intent: file_task\nsteps:\n  - {id: run, tool: tool.fs.bash, with: {command: id}}\noutput: x\n"), 0o600))
+	if out, code := w.tries("", "jobs", "add", "--pipeline", file); code == 0 || !strings.Contains(out, "steps/0/tool") {
 		t.Errorf("%d %s", code, out)
 	}
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"encoding/json"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,4 +82,33 @@ func TestAWorkerElsewhere(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(far, "data", "worker.json")); err != nil || info.Mode().Perm() != 0o600 || !strings.Contains(string(text), waits.Worker) {
 		t.Errorf("%v %v", info, err)
 	}
+}
+
+// TestASubAgentElsewhere: a worker on another machine that was let in as the agent does the task of
+// the agent's sub-agent, over the gateway's bus, where that runs (S3-16, S3-23).
+func TestASubAgentElsewhere(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	must(t, l.Close())
+	w := newWorked(t, "--bus", l.Addr().String())
+	w.does("satellite", "add", "words", "--yes", "--no-wait") // the bus starts with the first code
+	box := &person{t: t, program: w.program, env: append(w.env[:len(w.env):len(w.env)], "HANDRAIL_DATA="+filepath.Join(privateDir(t), "data"))}
+	code := strings.TrimSpace(w.does("worker", "add", "box", "--principal", "agent", "--yes", "--no-wait"))
+	if out, exit := box.tries(code, "worker", "join"); exit != 0 {
+		t.Fatalf("joining: %s", out)
+	}
+	w.does("provider", "add", "sub-agent", "reader", "../../examples/sub-agents/reader.yaml", "--yes")
+	runs := exec.Command(box.program, "worker", "--gateway", "joined", "--offline")
+	runs.Env = box.env
+	said, err := runs.StderrPipe()
+	must(t, err)
+	must(t, runs.Start())
+	t.Cleanup(func() { _ = runs.Process.Signal(os.Interrupt); _ = runs.Wait() })
+	if line, err := bufio.NewReader(said).ReadString('\n'); err != nil || line != "This worker asks over the bus at "+l.Addr().String()+".\n" {
+		t.Errorf("it says %q: %v", line, err)
+	}
+	until(t, "the worker to do the task", func() bool {
+		out, exit := w.tries("", "call", "--agent", "tool.sub-agent.reader", "--arg", "task=read a.txt")
+		return exit == 0 && strings.Contains(out, "The rent is 700.")
+	})
 }

@@ -16,7 +16,7 @@ type worked struct {
 	work, url string
 }
 
-func newWorked(t *testing.T) *worked {
+func newWorked(t *testing.T, flags ...string) *worked {
 	t.Helper()
 	home := privateDir(t)
 	w := &worked{&person{t: t, program: filepath.Join(home, "handrail"), env: append(os.Environ(), "HOME="+home, "HANDRAIL_DATA="+filepath.Join(home, "site"))}, filepath.Join(home, "work"), ""}
@@ -26,7 +26,9 @@ func newWorked(t *testing.T) *worked {
 	var ready struct {
 		HTTP string `json:"http"`
 	}
-	w.leaves(&ready, "up", "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0", "--no-task", "--json", "--desktop", "off", "--workspace", w.work)
+	w.leaves(&ready, append([]string{
+		"up", "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0", "--no-task", "--json", "--desktop", "off", "--workspace", w.work,
+	}, flags...)...)
 	w.url = "http://" + strings.TrimPrefix(ready.HTTP, "http://")
 	until(t, "the workspace's tools", func() bool {
 		out, _ := w.tries("", "tools", "list")

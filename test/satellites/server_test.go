@@ -154,6 +154,13 @@ func TestAServerElsewhere(t *testing.T) {
 	h.callable("tool.voice.say")
 	want(t, h.call("tool.voice.say", `{"text":"one"}`, ""), capabilities.StatusOK, "")
 
+	// A worker on another machine asks over that server, too (S3-23).
+	c, _, rest := h.asker(h.letIn("box"), satellite.AskerOptions{TLS: a.config("worker")})
+	h.asksAll(c)
+	if n := rest.asked.Load(); n > 0 {
+		t.Errorf("%d requests of a worker went over HTTP", n)
+	}
+
 	// Nobody is in without a certificate, or with one and a key that the gateway does not know.
 	if _, err := nats.Connect("tls://"+at, nats.NoReconnect(), nats.RootCAs(dir+"/ca.pem")); err == nil {
 		t.Error("somebody without a certificate is in")

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,6 +30,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/client"
 	"github.com/handrail-dev/handrail/pairing"
+	"github.com/handrail-dev/handrail/satellite"
 )
 
 const (
@@ -242,7 +245,7 @@ func (i *identity) admitted(cmd *cobra.Command, agent string, holds ed25519.Priv
 
 // elsewhere is the gateway that this data directory's worker joined; nil: none is meant. at is an
 // address in place of those it came with, or joined.
-func elsewhere(cmd *cobra.Command, at, agent string) (*remote.Gateway, error) {
+func elsewhere(cmd *cobra.Command, at, agent string, busTLS func() (*tls.Config, error)) (*remote.Gateway, error) {
 	named := os.Getenv("HANDRAIL_URL") != "" || os.Getenv("HANDRAIL_TOKEN") != ""
 	if at != "" && named {
 		return nil, terminal.UsageError("--gateway is one that this machine joined; HANDRAIL_TOKEN and HANDRAIL_URL already say who calls where")
@@ -275,7 +278,15 @@ func elsewhere(cmd *cobra.Command, at, agent string) (*remote.Gateway, error) {
 		}
 		id.Addrs = []string{base.Host}
 	}
-	return id.enter(cmd.Context(), data, agent)
+	c, err := id.enter(cmd.Context(), data, agent)
+	if err != nil {
+		return nil, err
+	}
+	config, err := busTLS()
+	if err != nil {
+		return nil, err
+	}
+	return c, id.overBus(cmd, c, config)
 }
 
 // enter returns the gateway that answers, with this worker's token. One whose token is not good any
@@ -317,6 +328,38 @@ func (i *identity) enter(ctx context.Context, data datadir.Dir, agent string) (*
 	c := remote.At(base, string(i.Token), pin)
 	c.Away = true
 	return c, nil
+}
+
+// overBus has jobs, turns and calls asked over the gateway's bus, where it has one (S3-23). A bus
+// that cannot be reached is said, and HTTPS carries all.
+func (i *identity) overBus(cmd *cobra.Command, c *remote.Gateway, config *tls.Config) error {
+	var who api.Caller
+	if err := c.Do(cmd.Context(), http.MethodGet, client.Path("whoami"), nil, &who); err != nil {
+		return remote.Told(err)
+	}
+	at := who.Bus
+	if at == nil || len(at.Addrs) == 0 {
+		return nil
+	}
+	key, err := i.key()
+	if err != nil {
+		return err
+	}
+	var asker *satellite.Asker
+	c.Through(func(before http.RoundTripper) http.RoundTripper {
+		asker, err = satellite.NewAsker(satellite.AskerOptions{Worker: at.Worker, Key: key, Addrs: at.Addrs, Sum: at.Sum, TLS: config, Rest: before})
+		if err != nil {
+			return before
+		}
+		return asker
+	})
+	if err != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "This worker asks over HTTPS alone: %s\n", capabilities.Printable(err.Error()))
+		return nil
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "This worker asks over the bus at %s.\n", terminal.Plain(strings.Join(at.Addrs, ", ")))
+	context.AfterFunc(cmd.Context(), asker.Close)
+	return nil
 }
 
 // putOut is what a worker that joined is told when its token is not good any more.

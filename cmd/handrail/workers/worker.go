@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -32,8 +33,9 @@ const (
 	maxJobWords = 16 << 10
 )
 
-// NewWorkerCmd returns the command that does queued jobs.
-func NewWorkerCmd(version string) *cobra.Command {
+// NewWorkerCmd returns the command that does queued jobs. bus adds the flags by which a NATS server
+// elsewhere is met, and returns what reads them.
+func NewWorkerCmd(version string, bus func(*cobra.Command) func() (*tls.Config, error)) *cobra.Command {
 	var o runOptions
 	var s jobService
 	cmd := &cobra.Command{
@@ -52,6 +54,7 @@ func NewWorkerCmd(version string) *cobra.Command {
 	f.StringVar(&s.name, "name", "", "this worker's name: a new one of the same name takes back its jobs at once (default: the host's name)")
 	f.StringVar(&s.at, "gateway", "",
 		"the gateway elsewhere that this machine joined: 'joined', or its address if that is another now (default: that of the data directory)")
+	busTLS := bus(cmd)
 	f.BoolVar(&s.once, "once", false, "end when no job is due")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if s.concurrency < 1 || s.concurrency > maxWorkers {
@@ -63,7 +66,7 @@ func NewWorkerCmd(version string) *cobra.Command {
 		host, _ := os.Hostname()
 		s.name = cmp.Or(s.name, host, "worker")
 		s.cmd, s.opts = cmd, o
-		if s.opts.gateway, err = elsewhere(cmd, s.at, "handrail "+version); err != nil {
+		if s.opts.gateway, err = elsewhere(cmd, s.at, "handrail "+version, busTLS); err != nil {
 			return err
 		}
 		err = s.run(cmd.Context())

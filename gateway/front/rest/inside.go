@@ -85,6 +85,18 @@ func (s *Server) inside(w http.ResponseWriter, r *http.Request, method, target s
 	return nil
 }
 
+// Answer serves one request of the table whose visitor stands in its context (front.As). What is no
+// JSON, such as a stream or an export, is refused.
+func (s *Server) Answer(r *http.Request) (status int, kind string, body []byte) {
+	answer := &answerBuffer{header: http.Header{}, status: http.StatusOK}
+	if _, pattern := s.within.Handler(r); pattern != "" && s.row(pattern).media != "" {
+		front.WriteError(answer, capabilities.Errorf(capabilities.CodeInvalidRequest, "this is asked over HTTPS alone"))
+	} else {
+		s.within.ServeHTTP(answer, r)
+	}
+	return answer.status, answer.header.Get("Content-Type"), answer.body.Bytes()
+}
+
 // Offers reports whether a surface shows who what a route of the table does. Route is
 // such as "POST /v1/approvals/{approval}".
 func (s *Server) Offers(who principal.Identity, route string) bool { return s.row(route).visible(who) }

@@ -58,7 +58,11 @@ func (s *Server) maySignIn(c *visit, role principal.Role) error {
 
 func (s *Server) whoami(c *visit, _ none) (api.Caller, error) {
 	rec, err := s.opts.Tokens.Get(c.who.TokenID)
-	return api.Caller{
+	caller := api.Caller{
 		Token: rec.ID, Principal: c.who.Principal, Role: string(c.who.Role), Lane: c.who.Lane, Expires: rec.ExpiresAt, Session: rec.Parent != "",
-	}, err
+	}
+	if s.opts.Workers != nil && err == nil {
+		caller.Bus = s.opts.Workers.Way(c.r.Context(), rec.ID)
+	}
+	return caller, err
 }
