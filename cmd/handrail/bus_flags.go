@@ -28,6 +28,9 @@ func addBusFlags(cmd *cobra.Command) busFlags {
 	}
 }
 
+// busTLS adds the flags to a command, and returns what reads them.
+func busTLS(cmd *cobra.Command) func() (*tls.Config, error) { return addBusFlags(cmd).config }
+
 // config is TLS by the flags; nil where they say nothing.
 func (b busFlags) config() (*tls.Config, error) {
 	if *b.ca == "" && *b.cert == "" && *b.key == "" {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -115,7 +114,7 @@ func newRootCmd() *cobra.Command {
 	}
 	add(groupRun, newUpCmd(), newGatewayCmd(), newNodeCmd())
 	add(groupUse, invoke.NewCallCmd(), workers.NewRunCmd(), workers.NewChatCmd(),
-		roster.WithRoster(workers.NewWorkerCmd(programVersion(), func(cmd *cobra.Command) func() (*tls.Config, error) { return addBusFlags(cmd).config })), tools.NewToolsCmd(),
+		roster.WithRoster(workers.NewWorkerCmd(programVersion(), busTLS)), tools.NewToolsCmd(),
 		tools.NewSkillsCmd(), newMCPCmd(), newConnectCmd(), trial.NewSuiteCmd(trialHost()), trial.NewCICmd(trialHost()))
 	add(groupManage, roster.NewPairCmd(), roster.NewNodesCmd(), lane.NewLaneCmd(), access.NewTokenCmd(), access.NewUserCmd(),
 		access.NewLoginCmd(), access.NewSecretCmd(), provider.NewProviderCmd(),

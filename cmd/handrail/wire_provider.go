@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"log/slog"
 
 	"github.com/spf13/cobra"
@@ -56,7 +55,7 @@ func (m modules) Start(ctx context.Context, code []byte, args, keys []string) (p
 func satelliteHost() satellites.Host {
 	return satellites.Host{
 		Version: programVersion(), Log: newEventLog,
-		Bus: func(cmd *cobra.Command) func() (*tls.Config, error) { return addBusFlags(cmd).config },
+		Bus: busTLS,
 		Start: func(log *slog.Logger) provider.Starter {
 			return walls.Starter{Box: sandbox.New(procguard.New(procguard.Options{Log: log}))}
 		},

@@ -48,8 +48,8 @@ type Options struct {
 	Attached func(ctx context.Context, id capabilities.NodeID, by capabilities.PrincipalID, m *tools.ToolManifest) error
 	// Free refuses the name of a service that nobody may take now.
 	Free func(name string) error
-	// Worker returns the ID of the worker on another machine that has an Ed25519 public key and is let
-	// in; false: nobody has. Plumb answers what such a worker asks. Default: no worker comes in.
+	// Worker returns the ID of the worker on another machine that has an Ed25519 public key and is
+	// let in; false: nobody has. Plumb answers what such a worker asks. Default: no worker comes in.
 	Worker func(ctx context.Context, key []byte) (id string, ok bool)
 	Plumb  func(ctx context.Context, a Asked) Answered
 	// Changed is told that what Snapshot returns is another now. It must not block.

@@ -84,7 +84,7 @@ func (t *Tokens) Identify(tokenID string) (Token, Identity, error) {
 	return *rec, who, nil
 }
 
-// Holder returns the identity that a token stands for, for who is known to hold it by something else
+// Holder returns the identity that a token stands for, where its holder is known by something else
 // than its secret. Errors are CodeUnauthenticated. It does no I/O.
 func (t *Tokens) Holder(tokenID string) (Identity, error) {
 	t.mu.RLock()

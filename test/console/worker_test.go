@@ -3,6 +3,7 @@
 package console
 
 import (
+	"crypto/ed25519"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/knowledge"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/pairing"
 	"github.com/handrail-dev/handrail/test/site"
 )
 
@@ -77,6 +79,62 @@ func TestJobsAreQueuedAndCancelled(t *testing.T) {
 	}
 	if len(packets) == 0 || packets[0].Principal != d.person.Principal {
 		t.Errorf("who queued it is not recorded: %+v", packets)
+	}
+	d.quiet("/console/jobs")
+}
+
+// A job that runs is cancelled by a click, and its worker hears of it at once; a worker on another
+// machine is let in and put out where its jobs are.
+func TestAWorkerElsewhereIsLetIn(t *testing.T) {
+	d := startSite(t)
+	d.enter(principal.RoleAdmin)
+	invited, err := d.Gateway.Workers.Invite(t.Context(), principal.Site, api.InviteWorker{Name: "box"})
+	must(t, err)
+	p, err := pairing.ParseWorkerPaste(invited.Paste)
+	must(t, err)
+	_, key, err := ed25519.GenerateKey(nil)
+	must(t, err)
+	text := func(k ed25519.PrivateKey) string { return pairing.KeyText(k.Public().(ed25519.PublicKey)) }
+	says := func(seq int64) api.WorkerVerdict {
+		ask := pairing.WorkerAsk{Invite: text(p.Key), Key: text(key), Host: "far.example", Platform: "linux/arm64", Seq: seq}
+		in := api.JoinWorker{Invite: ask.Invite, Key: ask.Key, Host: ask.Host, Platform: ask.Platform, Seq: seq}
+		in.Sig, err = ask.Sign(key)
+		must(t, err)
+		in.Proof, err = ask.Sign(p.Key)
+		must(t, err)
+		v, err := d.Gateway.Workers.Join(t.Context(), in)
+		must(t, err)
+		return v
+	}
+	d.goTo("/console/jobs")
+	waits := says(1)
+	d.await(`document.getElementById("live").innerText.includes("far.example")`) // without a reload
+	d.says("box on far.example", text(key), "pending")
+	d.shots("worker-waits")
+	d.goTo("/console/jobs")
+	d.click("Let in box")
+	d.await(`document.getElementById("live").innerText.includes("let in")`)
+	v := says(2)
+	if v.Worker != waits.Worker || v.Token == "" {
+		t.Fatalf("it is not let in: %+v", v)
+	}
+
+	_, err = d.Gateway.Jobs.Put(t.Context(), "box", "box", api.NewJob{Text: "count the files", Lane: "box"})
+	must(t, err)
+	took, err := d.Gateway.Jobs.Take(t.Context(), "box", api.TakeJob{Worker: "box", Fresh: true})
+	must(t, err)
+	d.await(`document.getElementById("live").innerText.includes("running")`)
+	d.click("Cancel")
+	d.await(`document.getElementById("live").innerText.includes("cancelling")`)
+	if told, err := d.Gateway.Jobs.Tell(t.Context(), "box", took.ID, took.Claim, 0, ""); err != nil || !told.Cancel {
+		t.Errorf("its worker hears %+v, %v", told, err)
+	}
+
+	must(t, d.run(`document.querySelector("article details").open = true; 1`, nil))
+	d.click("Put out box")
+	d.await(`!document.getElementById("live").innerText.includes("far.example")`)
+	if v := says(3); v.State != "revoked" || v.Token != "" {
+		t.Errorf("it is in: %+v", v)
 	}
 	d.quiet("/console/jobs")
 }

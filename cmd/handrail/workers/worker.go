@@ -148,6 +148,9 @@ func (s *jobService) take(ctx context.Context, fresh bool) (*api.Job, error) {
 	if fresh || s.once {
 		ask.Wait = 0
 	}
+	if ask.Wait > 0 {
+		givePagesBack()
+	}
 	one, err := s.gateway.TakeJob(ctx, ask)
 	switch {
 	case err == nil:

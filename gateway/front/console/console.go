@@ -228,6 +228,7 @@ func (c *Console) Mount(f *front.Server) {
 		"POST /console/jobs":                   c.addJob,
 		"GET /console/jobs/{job}":              c.jobPage,
 		"POST /console/jobs/{job}":             c.cancelJob,
+		"POST /console/workers/{worker}":       c.changeWorker,
 		"GET /console/turns":                   c.turnsPage,
 		"GET /console/turns/{turn}":            c.turnPage,
 		"GET /console/memory":                  c.memoryPage,

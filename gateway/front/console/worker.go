@@ -31,8 +31,9 @@ func (workerPart) Parts() []place { return workerParts }
 type jobsPage struct {
 	workerPart
 	Jobs     []jobRow
-	Idle     bool // jobs are due and nobody does one
-	More     bool // there are older ones
+	Workers  []shownWorker // on other machines
+	Idle     bool          // jobs are due and nobody does one
+	More     bool          // there are older ones
 	Whose    *choice
 	Text     string
 	Priority string
@@ -59,6 +60,9 @@ func (v *visit) showJobs(problem error) {
 		shown.Jobs = append(shown.Jobs, jobRow{v, j})
 		due = due || j.State == api.JobQueued && !j.Due.After(v.con.opts.Now())
 		running = running || j.State == api.JobRunning
+	}
+	if shown.Workers, err = v.workers(); problem == nil {
+		problem = err
 	}
 	shown.Idle, shown.Whose = due && !running, v.whoseWorker(list.Jobs, f.Get("principal"))
 	v.show(page{name: "jobs", title: "Jobs", here: "/console/jobs", live: "packet call", fault: problem, data: shown})

@@ -15,7 +15,8 @@ type Workers interface {
 	Invite(ctx context.Context, by principal.Identity, in api.InviteWorker) (api.InvitedWorker, error)
 	Join(ctx context.Context, in api.JoinWorker) (api.WorkerVerdict, error)
 	Decide(ctx context.Context, by principal.Identity, id, state, reason string) (api.Worker, error)
-	// Way is where the worker whose token it is reaches the bus; nil: it is no worker's, or no bus runs.
+	// Way is where the worker whose token it is reaches the bus; nil: it is no worker's, or no bus
+	// runs.
 	Way(ctx context.Context, tokenID string) *api.WorkerBus
 }
 

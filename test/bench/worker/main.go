@@ -115,6 +115,10 @@ func run(out, program string, rounds int) error {
 	if err != nil {
 		return err
 	}
+	ended, heard, err := s.cancels(rounds)
+	if err != nil {
+		return err
+	}
 	lines := []line{
 		{"router, by its signals", all["Signals/router"], "µs", 200, fmt.Sprintf("folding the same words %.2f µs", all["Signals/floor"])},
 		{"gate", all["Decide/gate"], "µs", 50, fmt.Sprintf("a copy of its row %.2f µs", all["Decide/floor"])},
@@ -123,6 +127,7 @@ func run(out, program string, rounds int) error {
 		{"engine around each call", all["EngineCall/engine"] / 24 / 1000, "ms", 0.3,
 			fmt.Sprintf("the calls alone %.4f ms", all["EngineCall/floor"]/24/1000)},
 		{"idle worker, resident", idle, "MB", 40, fmt.Sprintf("%.3g MB of it its own", own)},
+		{"a job cancelled, in the middle of a model's answer", ended, "ms", 200, fmt.Sprintf("a request of the same gateway %.2f ms", heard)},
 		{"first words shown, after the endpoint's", shown, "ms", 50, fmt.Sprintf("a bare HTTP client %.2f ms", bare)},
 	}
 	var text bytes.Buffer
@@ -148,6 +153,7 @@ func run(out, program string, rounds int) error {
 // site is one gateway with its node, in a folder of its own.
 type site struct {
 	program, dir string
+	url          string
 	env          []string
 	up           *exec.Cmd
 }
@@ -176,10 +182,16 @@ func begin(program string) (*site, error) {
 		return nil, err
 	}
 	lines := bufio.NewReader(said)
-	if _, err := lines.ReadString('\n'); err != nil {
+	var ready struct{ HTTP string }
+	first, err := lines.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(first, &ready)
+	}
+	if err != nil {
 		s.end()
 		return nil, fmt.Errorf("the site does not start: %w", err)
 	}
+	s.url = "http://" + strings.TrimPrefix(ready.HTTP, "http://")
 	go func() { _, _ = io.Copy(io.Discard, lines) }()
 	return s, nil
 }

@@ -10,11 +10,11 @@ import (
 // A worker on another machine asks the gateway over the bus in place of HTTPS (S3-23): a request of
 // the REST surface, on the subject of the domain of plumbing that it belongs to.
 //
-//	factory.<domain>.ask.<worker>  worker → gateway   requests; only this worker may say them
-//	_INBOX.<worker>.<token>        gateway → worker   the answer, in chunks; the last has its status
+//	factory.<domain>.ask.<worker>  worker → gateway  requests; only this worker may say them
+//	_INBOX.<worker>.<token>        gateway → worker  the answer, in chunks; the last has its status
 //
-// Who asks is known by the subject, which the server lets the holder of one key say: no message
-// carries a token.
+// The subject says who asks, and the server lets the holder of one key say it: no message carries a
+// token.
 const ask = ".ask."
 
 // Header fields of messages about requests.

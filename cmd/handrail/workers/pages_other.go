@@ -1,0 +1,6 @@
+//go:build !linux
+
+package workers
+
+// givePagesBack does nothing: only Linux is asked to.
+func givePagesBack() {}
