@@ -76,9 +76,9 @@ func (w workers) Way(ctx context.Context, tokenID string) *api.WorkerBus {
 	return &api.WorkerBus{Worker: id, Addrs: addrs, Sum: sum}
 }
 
-// plumb answers what a worker asks over the bus, as the REST surface answers it over HTTPS: the same
-// table, with the identity of the worker's token. It is looked up each time, so that a worker that
-// was put out gets no further answer.
+// plumb answers what a worker asks over the bus, as the REST surface answers it over HTTPS: the
+// same table, with the identity of the worker's token. It is looked up each time, so that a worker
+// that was put out gets no further answer.
 func (g *Gateway) plumb(ctx context.Context, a bus.Asked) bus.Answered {
 	who, err := g.Workers.Identity(ctx, a.Worker)
 	var r *http.Request

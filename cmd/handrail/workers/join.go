@@ -347,7 +347,9 @@ func (i *identity) overBus(cmd *cobra.Command, c *remote.Gateway, config *tls.Co
 	}
 	var asker *satellite.Asker
 	c.Through(func(before http.RoundTripper) http.RoundTripper {
-		asker, err = satellite.NewAsker(satellite.AskerOptions{Worker: at.Worker, Key: key, Addrs: at.Addrs, Sum: at.Sum, TLS: config, Rest: before})
+		asker, err = satellite.NewAsker(satellite.AskerOptions{
+			Worker: at.Worker, Key: key, Addrs: at.Addrs, Sum: at.Sum, TLS: config, Rest: before,
+		})
 		if err != nil {
 			return before
 		}

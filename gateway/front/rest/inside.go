@@ -85,8 +85,8 @@ func (s *Server) inside(w http.ResponseWriter, r *http.Request, method, target s
 	return nil
 }
 
-// Answer serves one request of the table whose visitor stands in its context (front.As). A stream or
-// an export, which is no JSON, is refused.
+// Answer serves one request of the table whose visitor stands in its context (front.As). A stream
+// or an export, which is no JSON, is refused.
 func (s *Server) Answer(r *http.Request) (status int, kind string, body []byte) {
 	answer := &answerBuffer{header: http.Header{}, status: http.StatusOK}
 	if _, pattern := s.within.Handler(r); pattern != "" && s.row(pattern).media != "" {
