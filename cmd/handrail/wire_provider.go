@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 
-
 	"github.com/handrail-dev/handrail/agent/provider"
 	"github.com/handrail-dev/handrail/agent/walls"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
