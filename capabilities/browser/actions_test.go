@@ -114,12 +114,11 @@ for(const t of ['mousedown','mousemove','mouseup'])pad.addEventListener(t,e=>{pa
 func TestCanvasTellsNothing(t *testing.T) {
 	t.Parallel()
 	const draws = `;const g=c.getContext('2d');for(const t of ['mousedown','mousemove','mouseup','wheel','keydown'])c.addEventListener(t,e=>{g.fillRect(++n%200,n%100,1,1)})`
-	s := newSite(t, map[string]string{
+	s, n := newPage(t, map[string]string{
 		"/":     html(`<style>body{margin:0}canvas{display:block}</style><canvas id=c width=200 height=100 tabindex=0></canvas><button id=dead>Dead</button><canvas id=tell width=200 height=100></canvas><script>var n=0` + draws + `;tell.onclick=()=>document.title='told'</script>`),
 		"/gl":   html(`<style>body{margin:0}canvas{display:block}</style><canvas id=c width=200 height=100 tabindex=0></canvas><script>var n=0;const g=c.getContext('webgl');for(const t of ['mousedown','keydown'])c.addEventListener(t,()=>{g&&(g.clearColor(1,0,0,1),g.clear(g.COLOR_BUFFER_BIT));n++})</script>`),
 		"/wrap": html(`<style>body{margin:0}canvas{display:block;pointer-events:none}</style><div id=w style="position:relative;width:400px;height:100px;padding-left:200px" tabindex=0><canvas id=c width=200 height=100></canvas></div><script>var n=0;w.onmousedown=()=>c.getContext('2d').fillRect(++n,1,1,1);w.onkeydown=w.onmousedown</script>`),
 	})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	const look = "a screenshot tells"
 	n.checks([]check{
@@ -151,9 +150,8 @@ func TestCanvasTellsNothing(t *testing.T) {
 // goes on.
 func TestHeldButtonIsNotPressedAgain(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(noteEvents + `<style>body{margin:0}</style><div id=pad style="width:600px;height:300px">Pad <input type=checkbox id=box></div>
+	s, n := newPage(t, map[string]string{"/": html(noteEvents + `<style>body{margin:0}</style><div id=pad style="width:600px;height:300px">Pad <input type=checkbox id=box></div>
 <script>note(document,'mousedown','mouseup')</script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.checks([]check{{"down", "click", obj{"x": 50, "y": 200, "action": "down"}, "", "", noted, "mousedown"}})
 	for _, bad := range []struct {
@@ -178,11 +176,10 @@ func TestHeldButtonIsNotPressedAgain(t *testing.T) {
 
 func TestHover(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<style>#m ul{display:none;position:absolute;z-index:1;background:#fff}#m:hover ul{display:block}</style><div id=m>Menu<ul><li><button id=item onclick="document.title='item'">Item</button></ul></div>
+	s, n := newPage(t, map[string]string{"/": html(`<style>#m ul{display:none;position:absolute;z-index:1;background:#fff}#m:hover ul{display:block}</style><div id=m>Menu<ul><li><button id=item onclick="document.title='item'">Item</button></ul></div>
 <button id=tip onmouseenter="out.textContent='tip '+event.isTrusted">Tip</button><p id=out></p>
 <div id=box style="width:100px;height:100px;overflow:auto"><div style="height:1000px;width:900px">x</div></div><button id=plain>Plain</button><button id=dis disabled>Dis</button>
 <div style="position:relative"><button id=cov>Cov</button><div id=lid style="position:absolute;inset:0;background:#eee">Lid</div></div><div style="height:3000px"></div><button id=far>Far</button>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.checks([]check{
 		{"tooltip", "hover", obj{"selector": "#tip"}, "confirmed", "", "out.textContent", "tip true"},
@@ -224,8 +221,7 @@ pd.onpointerup=e=>{p0=null;const r=slot.getBoundingClientRect();slot.dataset.hit
 
 func TestDrag(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(dragPage)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(dragPage)})
 	n.goTo(s.URL + "/")
 	n.checks([]check{
 		{"html5", "drag", obj{"source_selector": "#src", "target_selector": "#dst"}, "confirmed", "", "dst.textContent", `the card{"n":1}`},
@@ -255,8 +251,7 @@ func TestDrag(t *testing.T) {
 // Scrolling to a target out of sight is ours; it is no effect of the drag.
 func TestDragToNowhere(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<style>div{width:80px;height:40px;background:silver;user-select:none}</style><div id=src></div><p style="height:3000px"></p><div id=dst></div><p style="height:3000px"></p>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<style>div{width:80px;height:40px;background:silver;user-select:none}</style><div id=src></div><p style="height:3000px"></p><div id=dst></div><p style="height:3000px"></p>`)})
 	n.goTo(s.URL + "/")
 	a := n.must("drag", obj{"source_selector": "#src", "target_selector": "#dst"})
 	if y := n.eval("scrollY"); y == 0.0 {
@@ -585,7 +580,7 @@ comp.addEventListener('keyup',()=>ups++);comp.addEventListener('input',e=>{comp.
 // Lists that mark what was pressed, and let it be dragged only once the pointer rested.
 func TestDragAfterARest(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<style>li{height:34px;border:1px solid;list-style:none}</style><ul id=l style="width:200px;padding:0"><li>A<li>B<li>C<li>D</ul><p id=slight style="width:80px;height:30px">Marked</p><script>
+	s, n := newPage(t, map[string]string{"/": html(`<style>li{height:34px;border:1px solid;list-style:none}</style><ul id=l style="width:200px;padding:0"><li>A<li>B<li>C<li>D</ul><p id=slight style="width:80px;height:30px">Marked</p><script>
 let timer, from, held, presses = 0;
 const order = () => [...l.children].map(x => x.textContent).join('');
 for (const x of l.children) {
@@ -599,7 +594,6 @@ for (const x of l.children) {
 l.ondrop = e => e.preventDefault();
 slight.onpointerdown = () => { presses++; slight.className = 'on' + presses; };
 </script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.checks([]check{
 		{"held first", "drag", obj{"source_selector": "li:nth-child(1)", "target_selector": "li:nth-child(3)"}, "confirmed", "held still", "order()", "BCAD"},

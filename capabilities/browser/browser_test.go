@@ -65,7 +65,7 @@ func (b browserTests) Run() int {
 		}
 	}
 	code := b.M.Run()
-	if err := shared.close(); err != nil {
+	if err := errors.Join(sharedPages.close(), shared.close()); err != nil {
 		fmt.Fprintln(os.Stderr, "closing the tests' Chromes:", err)
 		return max(code, 1)
 	}
@@ -168,6 +168,13 @@ func (s *site) count(path string) int {
 }
 
 func newSite(t testing.TB, pages map[string]string) *site {
+	s := serve(pages)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// serve is newSite for one that lasts longer than a test.
+func serve(pages map[string]string) *site {
 	s := &site{hits: map[string]int{}, last: map[string]string{}, served: pages}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -175,9 +182,11 @@ func newSite(t testing.TB, pages map[string]string) *site {
 		s.last[r.URL.Path] = r.URL.RawQuery
 		s.mu.Unlock()
 		s.mu.Lock()
-		body, ok := pages[r.URL.Path]
+		body, ok := s.served[r.URL.Path]
 		s.mu.Unlock()
 		switch {
+		case r.URL.Path == afresh:
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		case r.URL.Path == "/hang":
 			<-r.Context().Done()
 		case r.URL.Path == "/auth":
@@ -207,7 +216,6 @@ func newSite(t testing.TB, pages map[string]string) *site {
 			fmt.Fprint(w, body)
 		}
 	}))
-	t.Cleanup(s.Close)
 	return s
 }
 
@@ -265,7 +273,8 @@ func logging(t testing.TB, log *syncBuffer, origins ...string) Options {
 	return o
 }
 
-// newNode returns a node whose Chrome other tests have had and will have.
+// newNode returns a node whose Chrome other tests have had and will have, without a tab. A test
+// about the content of one document starts with newPage.
 func newNode(t testing.TB, origins ...string) *node {
 	mine := shared.take(t, origins)
 	t.Cleanup(func() { shared.takeBack(t, mine) })

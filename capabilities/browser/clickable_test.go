@@ -95,10 +95,9 @@ func TestListenersAreReadSafely(t *testing.T) {
 // by itself.
 func TestOneListenerForMany(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<div id=menu><div>Red</div><div>Blue</div></div><div id=stars><span>1☆</span><span>2☆</span></div>
+	s, n := newPage(t, map[string]string{"/": html(`<div id=menu><div>Red</div><div>Blue</div></div><div id=stars><span>1☆</span><span>2☆</span></div>
 <table id=days><tr><td>23<td>24<td>25<tr><td>30<td>31<td></table><div id=card><b>Title</b><p>Words</p></div><ul id=found><li><span>Only result</span></ul>
 <script>var got = ''; for (const x of [menu, stars, days, card, found]) x.addEventListener('click', e => { got = x.id + ' ' + e.target.textContent.trim() })</script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL)
 	for name, want := range map[string]string{"Red": "menu Red", "Blue": "menu Blue", "2☆": "stars 2☆", "24": "days 24", "31": "days 31", "Title Words": "card", "Only result": "found Only result"} {
 		ref := n.ref(`clickable "` + name)
@@ -115,8 +114,7 @@ func TestOneListenerForMany(t *testing.T) {
 // Each element is asked once whether it holds several alike, not once for each of them.
 func TestAlikeAreComparedOnce(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<table id=days>` + strings.Repeat(`<tr><td>a<td>b<td>c`, 200) + `</table><script>days.addEventListener('click', () => 1)</script>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<table id=days>` + strings.Repeat(`<tr><td>a<td>b<td>c`, 200) + `</table><script>days.addEventListener('click', () => 1)</script>`)})
 	n.goTo(s.URL)
 	n.snap()
 	w, err := n.tabOf().inWorld(t.Context())
@@ -146,11 +144,10 @@ func TestAlikeAreComparedOnce(t *testing.T) {
 // link's name.
 func TestClickableWithARole(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<img src=/a.png onclick="hit('a')" width=20 height=20><img src=/b.png alt=Pic onclick="hit('b')"><img src=/c.png alt=Only>
+	s, n := newPage(t, map[string]string{"/": html(`<img src=/a.png onclick="hit('a')" width=20 height=20><img src=/b.png alt=Pic onclick="hit('b')"><img src=/c.png alt=Only>
 <h3 onclick="hit('c')">Head</h3><h3>Plain</h3><h2 style="cursor:pointer">Pointed <a href=#z>inner</a></h2><h4 id=listens>Listens</h4>
 <div role=status onclick="hit('e')">Done</div><section aria-label=Card onclick="hit('f')"><p>Words</p></section><canvas onclick="hit('g')"></canvas>
 <a href=#in><h3>Within</h3></a><style>a{cursor:pointer}</style><a id=place></a><a href=#p><span><img src=/d.png alt=Logo> Home</span></a><a href=#q aria-label=Given><img src=/e.png alt=Other></a><script>const hit = x => { document.title = x }; listens.addEventListener('click', () => hit('d'))</script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL)
 	for _, only := range []bool{true, false} {
 		snap := n.must("snapshot", obj{"interactive_only": only}).m["snapshot"].(string)
@@ -193,13 +190,12 @@ func TestLinksByRole(t *testing.T) {
 // rows of a grid, hide nothing of what is in them; a press can go to each cell.
 func TestListenersAroundOthers(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<div id=root style="width:300px"><h2>Notes</h2><p>Words</p></div>
+	s, n := newPage(t, map[string]string{"/": html(`<div id=root style="width:300px"><h2>Notes</h2><p>Words</p></div>
 <div id=holder style="width:300px"><table role=grid><tr role=row><td role=gridcell tabindex=-1>a<td role=gridcell tabindex=-1>b<tr role=row><td role=gridcell tabindex=-1>c<td role=gridcell tabindex=-1>d</table></div>
 <div id=month><div><div><div><div><table role=grid><tr role=row><td role=gridcell>8<td role=gridcell>9</table></div></div></div></div></div><table role=grid><tr role=row><td role=gridcell>still</table>
 <div id=outer><div id=middle><span id=inner>Once</span></div></div>
 <script>for (const t of ['click', 'mousedown']) for (let i = 0; i < 25; i++) root.addEventListener(t, () => i);
 month.onmousedown = () => {}; holder.onmousedown = e => { document.title = e.target.textContent }; for (const x of [outer, middle, inner]) x.onclick = () => { document.title += x.id }</script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL)
 	snap := n.snap()
 	wants(t, snap, "- heading \"Notes\" [level=2]\n- text: Words\n", `- clickable "a" [ref=`, `- clickable "d" [ref=`, `- clickable "9" [ref=`, "row: still")
@@ -216,10 +212,9 @@ month.onmousedown = () => {}; holder.onmousedown = e => { document.title = e.tar
 // An element that takes drops has a ref to drop on.
 func TestDropZones(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<div id=card draggable=true>Card</div><div id=zone>Put it here</div><ul id=list aria-label=Done><li>First</ul><div id=empty style="height:40px"></div>
+	s, n := newPage(t, map[string]string{"/": html(`<div id=card draggable=true>Card</div><div id=zone>Put it here</div><ul id=list aria-label=Done><li>First</ul><div id=empty style="height:40px"></div>
 <script>card.ondragstart = e => e.dataTransfer.setData('text/plain', 'card'); document.addEventListener('drop', () => {});
 for (const x of [zone, list, empty]) { x.addEventListener('dragover', e => e.preventDefault()); x.addEventListener('drop', e => { e.preventDefault(); x.append(card) }) }</script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL)
 	wants(t, n.snap(), `- group [dropzone] [ref=`, `: Put it here`, `- list "Done" [dropzone] [ref=`)
 	n.must("drag", obj{"source_ref": n.ref(`"Card"`), "target_ref": n.ref(`list "Done"`)})

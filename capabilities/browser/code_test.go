@@ -58,11 +58,10 @@ func (n *node) code(code string) answer {
 
 func TestRunCode(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{
+	s, n := newPage(t, map[string]string{
 		"/":  html(`<input id=name aria-label=Name><button id=b onclick="document.title='hello '+document.getElementById('name').value">Greet</button><button id=noop>Noop</button><a href=/2>Next</a>`),
 		"/2": html("<p>second</p>"),
 	})
-	n := newNode(t, s.URL)
 	a := n.code(`
 		const first = await page.navigate({url: "` + s.URL + `/"});
 		page.type({selector: "#name", text: "Ada"});
@@ -100,8 +99,7 @@ func TestRunCode(t *testing.T) {
 // to as many as the catalog names.
 func TestCapturedByAScript(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html("<style>body{background:#0f0}</style>")})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html("<style>body{background:#0f0}</style>")})
 	n.goTo(s.URL + "/")
 	a := n.code(`page.screenshot({clip: {x: 0, y: 0, width: 10, height: 10}}); page.evaluate("document.body.style.background = 'red'");
 		page.screenshot({format: 'jpeg', clip: {x: 0, y: 0, width: 20, height: 10}}); return 1`)
@@ -154,8 +152,7 @@ func TestRunCodeRules(t *testing.T) {
 // A script that fails tells what it had done until then.
 func TestRunCodeFailsHalfway(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<button id=b1 onclick="document.title='done'">One</button>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<button id=b1 onclick="document.title='done'">One</button>`)})
 	n.goTo(s.URL + "/")
 	for _, tc := range []struct{ code, message, details string }{
 		{"console.log('before'); page.snapshot(); page.click('#b1'); page.click('#zz')", "page.click (line 1): No element matches the selector. Steps done before: 2 (snapshot, click), of them act: 1.", `{"done":2,"act":1,"log":["before"]}`},

@@ -112,8 +112,7 @@ func TestStorage(t *testing.T) {
 // The page is printed to a file of its own, and what cannot be printed is refused.
 func TestPDF(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/a": "<title>Report</title>" + strings.Repeat("<h1 style='break-before: page'>Chapter</h1>", 3)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/a": "<title>Report</title>" + strings.Repeat("<h1 style='break-before: page'>Chapter</h1>", 3)})
 	n.goTo(s.URL + "/a")
 	n.refused(capabilities.CodeNotSupported, "pdf", obj{}) // a call without a spool
 	spool := &spooled{}

@@ -17,8 +17,7 @@ import (
 // call says so, holds up no other, and the ways out that are named work.
 func TestUnansweredNavigationIsNamed(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<p>here</p>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<p>here</p>`)})
 	n.goTo(s.URL + "/")
 	n.eval("setTimeout(()=>location='/hang'); 1")
 	n.until("the server was asked", func() bool { return s.count("/hang") > 0 })
@@ -50,8 +49,7 @@ func TestUnansweredNavigationIsNamed(t *testing.T) {
 // server is; what was done is not done again.
 func TestActionAnswersBeforeItsDeadline(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<a href=/hang>Away</a><select onchange="location = '/hang'"><option>A<option>B</select>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<a href=/hang>Away</a><select onchange="location = '/hang'"><option>A<option>B</select>`)})
 	for _, args := range []obj{{"selector": "a"}, {"selector": "a", "snapshot": "full"}, {"selector": "select", "values": []string{"B"}}} {
 		tool := "click"
 		if args["values"] != nil {
@@ -92,8 +90,7 @@ func TestDialogAnswerLeadsToSilentServer(t *testing.T) {
 // and goes on; what is known at once is told as ever.
 func TestNavigateWithoutWaiting(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html("<p>here</p>")})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html("<p>here</p>")})
 	n.goTo(s.URL + "/")
 	a := n.must("navigate", obj{"url": s.URL + "/hang", "wait_until": "none"})
 	if a.Effect != capabilities.EffectPartial || !strings.Contains(a.Evidence, "has not arrived yet") || a.m["status"] != nil {

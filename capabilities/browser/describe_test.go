@@ -17,8 +17,7 @@ import (
 // is told.
 func TestDescribe(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<form><label>Name <input name=who></label><label>Password <input type=password name=pw id=pw></label><button>Send all</button></form>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<form><label>Name <input name=who></label><label>Password <input type=password name=pw id=pw></label><button>Send all</button></form>`)})
 	describe := func(capability string, args any) capabilities.Scene {
 		t.Helper()
 		text, _ := json.Marshal(args)

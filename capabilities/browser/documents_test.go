@@ -112,8 +112,7 @@ func TestDocumentsOfXML(t *testing.T) {
 // One Chrome serves all lanes: what a page may ask of it is bounded.
 func TestPagesCanNotFloodTheBrowser(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html("<p>page</p>")})
 	n.goTo(s.URL + "/")
 	if got := n.eval("(()=>{for(let i=0;i<1000;i++)history.pushState(0,'','?'+i);return location.search})()"); got == "?999" {
 		t.Error("Chrome's bound on changes of the address is off")
@@ -123,8 +122,7 @@ func TestPagesCanNotFloodTheBrowser(t *testing.T) {
 // A page that reloads itself before it is read is named as that.
 func TestPageThatReplacesItself(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html("<button>Go</button><script>location.reload()</script>")})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html("<button>Go</button><script>location.reload()</script>")})
 	a, err := n.try("navigate", obj{"url": s.URL + "/"})
 	if err != nil || a.Effect != capabilities.EffectPartial || !strings.HasSuffix(a.Evidence, "but replaces itself again and again") {
 		t.Error(a.json, a.Evidence, err)

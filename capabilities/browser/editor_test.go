@@ -41,8 +41,7 @@ edit(e1); edit(e2);
 
 func TestEditorsThatDraw(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(drawnEditors + `<div id=cover hidden style="position:fixed;inset:0">Wait</div>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(drawnEditors + `<div id=cover hidden style="position:fixed;inset:0">Wait</div>`)})
 	n.goTo(s.URL + "/")
 	wants(t, n.must("snapshot", nil).m["snapshot"].(string), `- textbox "Code" [multiline] [ref=`, `]: "old text"`)
 	const code = "f(1)\n\nend 🙂"

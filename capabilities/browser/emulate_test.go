@@ -124,6 +124,7 @@ func TestOfflineServiceWorker(t *testing.T) {
 		"/":  html(`<script>ready=navigator.serviceWorker.register('/sw.js').then(()=>navigator.serviceWorker.ready).then(()=>navigator.serviceWorker.controller||new Promise(r=>{navigator.serviceWorker.oncontrollerchange=r})).then(()=>'ready')</script>`),
 		"/2": html(`two`),
 	})
+	n := newNode(t, s.URL)
 	site := s.Config.Handler
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/sw.js" {
@@ -133,7 +134,6 @@ func TestOfflineServiceWorker(t *testing.T) {
 		w.Header().Set("Content-Type", "text/javascript")
 		fmt.Fprint(w, `onactivate=e=>e.waitUntil(clients.claim());onfetch=e=>e.respondWith(fetch(e.request.url).catch(()=>new Response('<p>from the worker', {headers: {'content-type': 'text/html'}})))`)
 	})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.eval("ready")
 	for _, offline := range []bool{true, false} {

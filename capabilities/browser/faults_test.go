@@ -88,8 +88,7 @@ func TestNavigateRefusedServer(t *testing.T) {
 // call works.
 func TestNavigateHang(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html("here"), "/slow": html("<p>Text</p><img src=/hang>")})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html("here"), "/slow": html("<p>Text</p><img src=/hang>")})
 	n.goTo(s.URL + "/")
 	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 	defer cancel()
@@ -123,8 +122,7 @@ func TestNavigateHang(t *testing.T) {
 // and does not hold up the lane meanwhile.
 func TestEvaluateHang(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<button onclick="document.title=9">B</button>`), "/hangs": ""})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<button onclick="document.title=9">B</button>`), "/hangs": ""})
 	n.goTo(s.URL + "/")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

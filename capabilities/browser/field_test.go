@@ -11,14 +11,13 @@ import (
 // The labels of custom elements that belong to forms name what is in them.
 func TestLabelsOfCustomElements(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<script>
+	s, n := newPage(t, map[string]string{"/": html(`<script>
 customElements.define('x-check', class extends HTMLElement { static formAssociated = true; constructor() { super(); this.i = this.attachInternals(); this.attachShadow({mode: 'open'}).innerHTML = '<input type=checkbox><slot></slot>'; } });
 customElements.define('x-shut', class extends HTMLElement { static formAssociated = true; constructor() { super(); this.i = this.attachInternals(); this.attachShadow({mode: 'closed'}).innerHTML = '<input>'; } });
 customElements.define('x-role', class extends HTMLElement { static formAssociated = true; constructor() { super(); this.i = this.attachInternals(); } connectedCallback() { this.setAttribute('role', 'switch'); this.setAttribute('aria-checked', 'true'); this.tabIndex = 0; } });
 customElements.define('x-mute', class extends HTMLElement { static formAssociated = true; constructor() { super(); this.i = this.attachInternals(); } });
 </script><label>I agree <x-check></x-check></label><label for=z>Send mail</label><x-check id=z></x-check><label for=y>Secret word</label><x-shut id=y></x-shut>
 <label>Loud <x-role></x-role></label><label>Words stay <x-mute>as they are</x-mute></label><label>Plain <input></label>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	snap := n.snap()
 	wants(t, snap, `checkbox "I agree"`, `checkbox "Send mail"`, `textbox "Secret word"`, `switch "Loud" [checked]`, "Words stay as they are", `textbox "Plain"`)
@@ -29,8 +28,7 @@ customElements.define('x-mute', class extends HTMLElement { static formAssociate
 // An element that is about to be shown, and paused until then, is in the outline.
 func TestOutlineInMidAnimation(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<style>@keyframes in{from{opacity:0}to{opacity:1}}.a{animation:in 1s both paused}</style><div class=a><table><tr><td>Monday</table></div><div style="opacity:0">never</div>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<style>@keyframes in{from{opacity:0}to{opacity:1}}.a{animation:in 1s both paused}</style><div class=a><table><tr><td>Monday</table></div><div style="opacity:0">never</div>`)})
 	n.goTo(s.URL + "/")
 	snap := n.snap()
 	wants(t, snap, "Monday")
@@ -40,10 +38,9 @@ func TestOutlineInMidAnimation(t *testing.T) {
 // Words that only style sheets put there are read.
 func TestGeneratedWords(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<style>.s::before{content:"Status: "}.s::after{content:" (paid)"}@media all{.e::before{content:"Sold out"}}.i::before{content:"\f101"}.c::after{content:"→"}.d::before{content:attr(data-w)}.h::before{content:"ghost";display:none}.b::before{content:"Remove"}</style>
+	s, n := newPage(t, map[string]string{"/": html(`<style>.s::before{content:"Status: "}.s::after{content:" (paid)"}@media all{.e::before{content:"Sold out"}}.i::before{content:"\f101"}.c::after{content:"→"}.d::before{content:attr(data-w)}.h::before{content:"ghost";display:none}.b::before{content:"Remove"}</style>
 <p class=s>Order 7</p><p><span class=e></span></p><i class=i></i><p class=c>next</p><p class=d data-w="From data"></p><p class=h>x</p><p class=e style="visibility:hidden"></p><button class=b></button><div id=r></div>
 <script>r.attachShadow({mode: 'open'}).innerHTML = '<style>b::before{content:"In shadow"}</style><b></b>'</script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	snap := n.snap()
 	wants(t, snap, "Status: Order 7 (paid)", "Sold out", "text: next", "From data", `button "Remove"`, "In shadow")
@@ -88,7 +85,7 @@ func TestTypeWhereTheFocusIs(t *testing.T) {
 // An editor that draws itself and keeps its own caret gets text at the end of what it holds.
 func TestTypeAddsAtTheEndOfAnEditor(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<style>.ed{position:relative;width:300px;height:80px;overflow:hidden;white-space:pre}.ed textarea{position:absolute;width:1px;height:1px;padding:0;border:0}</style>
+	s, n := newPage(t, map[string]string{"/": html(`<style>.ed{position:relative;width:300px;height:80px;overflow:hidden;white-space:pre}.ed textarea{position:absolute;width:1px;height:1px;padding:0;border:0}</style>
 <div class=ed><textarea aria-label=Code></textarea><pre id=out></pre></div>
 <script>
 const field = document.querySelector('textarea');
@@ -99,7 +96,6 @@ field.onkeydown = e => { if (e.key === 'End' && e.ctrlKey) { caret = text.length
 field.oninput = () => { put(field.value); field.value = ''; };
 draw();
 </script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.must("type", obj{"ref": n.ref(`textbox "Code"`), "text": " // end"})
 	if got := n.eval("text"); got != "one\ntwo // end" {
@@ -136,8 +132,7 @@ if (hold) {
 
 func TestDragInListsThatMakeRoom(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(sortable)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(sortable)})
 	for _, query := range []string{"", "?hold=300"} {
 		for _, c := range []struct{ from, to, want string }{{"A", "B", "BACDE"}, {"A", "D", "BCDAE"}, {"A", "E", "BCDEA"}, {"E", "A", "EABCD"}, {"D", "B", "ADBCE"}} {
 			n.goTo(s.URL + "/" + query)
@@ -152,8 +147,7 @@ func TestDragInListsThatMakeRoom(t *testing.T) {
 // A selection that a drag makes on its way is no effect of it.
 func TestASelectionIsNoEffectOfADrag(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<p id=a>Some words here</p><p id=b>and there</p>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<p id=a>Some words here</p><p id=b>and there</p>`)})
 	n.goTo(s.URL + "/")
 	if a := n.must("drag", obj{"source_selector": "#a", "target_selector": "#b"}); a.Effect != "suspected_noop" {
 		t.Error(a.Effect, a.Evidence)
@@ -164,11 +158,10 @@ func TestASelectionIsNoEffectOfADrag(t *testing.T) {
 // read whole by ref.
 func TestLongValuesAreCut(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<textarea aria-label=Notes></textarea><input aria-label=Line><div contenteditable aria-label=Rich></div><select aria-label=Pick></select>
+	s, n := newPage(t, map[string]string{"/": html(`<textarea aria-label=Notes></textarea><input aria-label=Line><div contenteditable aria-label=Rich></div><select aria-label=Pick></select>
 <script>const long = n => Array.from({length: n}, (_, i) => 'word' + i).join(' ');
 document.querySelector('textarea').value = long(9000); document.querySelector('input').value = long(200); document.querySelector('div').textContent = long(300);
 for (let i = 0; i < 60; i++) document.querySelector('select').add(new Option('choice ' + i))</script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	snap := n.snap()
 	line := func(name string) string {

@@ -117,9 +117,8 @@ func TestPolls(t *testing.T) {
 // A clock that was seen to go is no evidence, however slowly it goes.
 func TestSlowClocksAreNoEvidence(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<p id=clock>0</p><button id=dead>Dead</button><button id=late onclick="setTimeout(()=>{document.title='late'},50)">Late</button>
+	s, n := newPage(t, map[string]string{"/": html(`<p id=clock>0</p><button id=dead>Dead</button><button id=late onclick="setTimeout(()=>{document.title='late'},50)">Late</button>
 <script>let n=0;setInterval(()=>{clock.textContent=++n},150)</script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.snap()
 	n.must("wait-for", obj{"function": "n > 8"})

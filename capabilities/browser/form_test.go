@@ -28,8 +28,7 @@ func tenFields() string {
 // sends the form, expects what follows, and returns what came of it.
 func TestAFormOfTenFieldsIsOneCall(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/a": tenFields()})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/a": tenFields()})
 	code := `
 		page.navigate('` + s.URL + `/a');
 		const values = {Notes: 'by hand', Size: 'Large', 'As a gift': 'true', Day: '2026-11-29'};
@@ -51,8 +50,7 @@ func TestAFormOfTenFieldsIsOneCall(t *testing.T) {
 // A script that fails midway says which expectation was not met and what it had found until then.
 func TestAScriptThatFailsKeepsWhatItFound(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/a": tenFields()})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/a": tenFields()})
 	e := n.refused(capabilities.CodeScriptFailed, "run-code", obj{"code": `
 		page.navigate('` + s.URL + `/a');
 		page.keep('title', page.evaluate('document.title'));

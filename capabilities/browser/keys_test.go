@@ -163,13 +163,12 @@ func everyKey(t *testing.T, nth, characters int) {
 
 func TestPressKey(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<input id=a value="hello world"><textarea id=b></textarea><button id=btn onclick="document.title='pressed'">B</button><input type=checkbox id=c>
+	s, n := newPage(t, map[string]string{"/": html(`<input id=a value="hello world"><textarea id=b></textarea><button id=btn onclick="document.title='pressed'">B</button><input type=checkbox id=c>
 <div id=menu tabindex=0 onkeydown="event.preventDefault();this.textContent=++k">0</div><div id=dead>x</div>
 <div id=game tabindex=0>G</div><div style="height:3000px"></div>
 <script>let k=0; game.onkeydown=e=>{e.preventDefault();game.t0=performance.now()}; game.onkeyup=e=>{game.dataset.held=performance.now()-game.t0}
 document.addEventListener('keydown',e=>{ if(e.ctrlKey&&e.shiftKey&&e.key==='K'){document.title='chord '+e.code; e.preventDefault()}
  if(e.key==='F7'){document.title='  a   title '; history.pushState(0,'','/pushed?q=1#h')}})</script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	for _, tc := range []struct {
 		name     string
@@ -224,9 +223,8 @@ document.addEventListener('keydown',e=>{ if(e.ctrlKey&&e.shiftKey&&e.key==='K'){
 // an input method: a page that goes by keys sees both.
 func TestCharactersOfOtherKeyboards(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<input id=i><div id=ed contenteditable></div>
+	s, n := newPage(t, map[string]string{"/": html(`<input id=i><div id=ed contenteditable></div>
 <script>window.log=[];for(const t of ['keydown','keypress','keyup','input'])addEventListener(t,e=>log.push(t==='input'?'input '+e.data:t+' '+e.key+' '+e.keyCode),true)</script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	const said = "log.splice(0).join(', ')"
 	typed := func(c string, code int) string {
@@ -250,8 +248,7 @@ func TestCharactersOfOtherKeyboards(t *testing.T) {
 // Keys do not reach the browser around the page: who presses them is told what does.
 func TestKeysOfTheBrowser(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<input id=i><script>addEventListener('keydown',e=>{if(e.key==='F3')document.title='mine';if(e.key==='F6')e.preventDefault()})</script>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<input id=i><script>addEventListener('keydown',e=>{if(e.key==='F3')document.title='mine';if(e.key==='F6')e.preventDefault()})</script>`)})
 	n.goTo(s.URL + "/")
 	n.eval("window.here = 1")
 	var list []check
@@ -388,8 +385,7 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 // A call that is over types no further, and the page is free for the next one.
 func TestTypingEnds(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<input id=i><script>let keys=0; i.onkeydown=()=>{ if(!keys++)fetch('/began'); for(const t=performance.now();performance.now()-t<5;); }</script>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<input id=i><script>let keys=0; i.onkeydown=()=>{ if(!keys++)fetch('/began'); for(const t=performance.now();performance.now()-t<5;); }</script>`)})
 	n.goTo(s.URL + "/")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

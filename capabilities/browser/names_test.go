@@ -26,11 +26,10 @@ func TestNamesThatPagesTake(t *testing.T) {
 		fmt.Fprintf(&page, `<div><form onsubmit="return false" id=form%[1]d title="Form %[1]d"><label>Field %[1]d<input name=%[2]s></label><button type=button onclick="b%[1]d.textContent+='pressed'">Press %[1]d</button><p id=b%[1]d></p></form></div>`, i, name)
 		fmt.Fprintf(&want, "- form \"Form %[1]d\"\n  - textbox \"Field %[1]d\" [ref=e%[2]d]\n  - button \"Press %[1]d\" [ref=e%[3]d]\n", i, 2*i+1, 2*i+2)
 	}
-	s := newSite(t, map[string]string{
+	s, n := newPage(t, map[string]string{
 		"/": html(page.String()), "/frame": html("<iframe src=/ style='width:900px;height:600px'></iframe>"),
 		"/images": html("<img src=data:, alt=Pic name=" + strings.Join(names, "><img src=data:, alt=Pic name=") + "><label>Field<input></label><button onclick=this.textContent='pressed'>Press</button>"),
 	})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	whole := func() string { return n.must("snapshot", obj{"max_chars": 200000}).m["snapshot"].(string) }
 	if got := whole(); got != strings.TrimSuffix(want.String(), "\n") {

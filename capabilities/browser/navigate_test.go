@@ -64,8 +64,7 @@ func TestNavigateBack(t *testing.T) {
 // call goes on from it.
 func TestNavigateBackFromAFailure(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`one`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`one`)})
 	n.goTo(s.URL + "/")
 	for range 5 {
 		for _, direction := range []string{"forward", "reload"} {
@@ -83,8 +82,7 @@ func TestNavigateBackFromAFailure(t *testing.T) {
 // Chrome's history has the address already.
 func TestPasswordInAnAddress(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
-	n := newNode(t, s.URL)
+	s, n := newPage(t, nil)
 	with := func(who string) string { return strings.Replace(s.URL, "://", "://"+who+"@", 1) + "/auth" }
 	for _, address := range []string{s.URL + "/auth", with("ann:wrong")} {
 		if err := n.refused(capabilities.CodeNavigationFailed, "navigate", obj{"url": address}); !strings.Contains(err.PublicMessage(), "password") {
@@ -167,6 +165,7 @@ func TestActionsTellOfTheTabsTheyOpen(t *testing.T) {
 func TestTabsOfSilentServers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<a id=slow target=_blank href=/slow>S</a><a id=hang target=_blank href=/hang>H</a>`), "/2": html(`two`)})
+	n := newNode(t, s.URL)
 	answer := make(chan struct{})
 	site := s.Config.Handler
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -178,7 +177,6 @@ func TestTabsOfSilentServers(t *testing.T) {
 		}
 		site.ServeHTTP(w, r)
 	})
-	n := newNode(t, s.URL)
 	for link, then := range map[string]func(n *node){
 		"#slow": func(n *node) {
 			wait := n.inBackground(t.Context(), "wait-for", obj{"text": "404"})
@@ -213,13 +211,13 @@ func TestTabsOfSilentServers(t *testing.T) {
 func TestPagesThatNeverFinish(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`here`)})
+	n := newNode(t, s.URL)
 	site := s.Config.Handler
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		site.ServeHTTP(w, r)
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	})
-	n := newNode(t, s.URL)
 	n.must("navigate", obj{"url": s.URL + "/", "wait_until": "none"})
 	n.snap()
 	ctx, cancel := context.WithTimeout(t.Context(), settleWait-time.Second)
@@ -316,8 +314,7 @@ func TestOpenedTabsAreListedWhenTold(t *testing.T) {
 // An action that leads to a server's error page says so.
 func TestActionsTellOfErrorPages(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<a id=gone href=/gone>G</a><form action=/gone><input name=q></form><a id=fine href=/2>F</a><a id=twice href="/redirect?to=/gone">T</a>`), "/2": html(`two`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<a id=gone href=/gone>G</a><form action=/gone><input name=q></form><a id=fine href=/2>F</a><a id=twice href="/redirect?to=/gone">T</a>`), "/2": html(`two`)})
 	for _, tc := range []struct {
 		tool string
 		args obj
@@ -337,13 +334,12 @@ func TestActionsTellOfErrorPages(t *testing.T) {
 // as it gets one.
 func TestTabsOfPopups(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{
+	s, n := newPage(t, map[string]string{
 		"/": html(`<button id=page onclick="window.open('/2')">P</button><a id=link target=_blank href=/2>L</a><button id=blank onclick="window.open('')">B</button>
 <button id=later onclick="const w=window.open('');setTimeout(()=>w.location='/2')">S</button>
 <button id=empty onclick="window.open('/204')">E</button><button id=script onclick="window.open('javascript:1')">N</button>`),
 		"/2": html(`two`),
 	})
-	n := newNode(t, s.URL)
 	for button, want := range map[string]string{
 		"#with": s.URL + "/2",
 		"#page": s.URL + "/2", "#link": s.URL + "/2", "#later": s.URL + "/2", "#blank": "about:blank", "#empty": "", "#script": "",
@@ -475,8 +471,7 @@ func TestSettleOpened(t *testing.T) {
 // the status of the seventeenth was lost, and an error page told as the page asked for.
 func TestStatusAfterManyAnswersWithoutADocument(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html("here"), "/ok": html("ok")})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html("here"), "/ok": html("ok")})
 	n.goTo(s.URL + "/")
 	for range 20 {
 		n.refused(capabilities.CodeNavigationFailed, "navigate", obj{"url": s.URL + "/204"})
@@ -491,8 +486,7 @@ func TestStatusAfterManyAnswersWithoutADocument(t *testing.T) {
 
 func TestNavigateWithinDocument(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html("here")})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html("here")})
 	n.goTo(s.URL + "/")
 	for i := range 30 {
 		want := s.URL + "/#part" + strconv.Itoa(i)
@@ -509,8 +503,7 @@ func TestNavigateWithinDocument(t *testing.T) {
 func TestOtherPrograms(t *testing.T) {
 	t.Parallel()
 	const page = `<a href="tel:1" id=tel>Call</a> <u id=script onclick="location='zoommtg:x'">Meet</u><button id=go onclick="this.textContent+='!'">Go</button>`
-	s := newSite(t, map[string]string{"/": html(page), "/asks": html(page + `<script>onload = () => { location = 'slack:x' }</script>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(page), "/asks": html(page + `<script>onload = () => { location = 'slack:x' }</script>`)})
 	// Chrome's question comes after it asked the system about the program.
 	later := func() {
 		t.Helper()

@@ -13,9 +13,8 @@ import (
 // text.
 func TestObscuredByThePage(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`Long words of the page that are nobody's name <button id=b style="pointer-events:none">Buy</button>
+	s, n := newPage(t, map[string]string{"/": html(`Long words of the page that are nobody's name <button id=b style="pointer-events:none">Buy</button>
 <div style="height:0;overflow:hidden"><a id=c href=/ style="display:block;height:20px">Clipped</a></div><div style="pointer-events:none"><button id=in style="pointer-events:auto" onclick="document.title='in'">In</button></div>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	err := n.refused(capabilities.CodeElementObscured, "click", obj{"selector": "#b"})
 	if err.Message != `<button#b> "Buy" takes no clicks (pointer-events: none); they go to <body>.` || strings.Contains(err.PublicHint(), "covering") {

@@ -29,7 +29,7 @@ func (n *node) messages(args obj) (said []string, a answer) {
 
 func TestConsoleMessages(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{
+	s, n := newPage(t, map[string]string{
 		"/": html(`<script>
 console.log('plain', 1, true, null, undefined, 1n, -0);
 console.log('%s is %d of %i%%, %o', 'x', 3, 4, {a: 1}, 'rest');
@@ -45,7 +45,6 @@ fetch('/missing');
 </script>`),
 		"/2": html(`<script>console.log('second page')</script>`),
 	})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.eval(`new Promise(r => setTimeout(r, 0)).then(() => fetch('/missing')).then(() => 1)`)
 	said, a := n.messages(obj{})
@@ -87,11 +86,10 @@ fetch('/missing');
 // Both lists begin with the page shown, unless more is asked for.
 func TestListsBeginWithThisPage(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{
+	s, n := newPage(t, map[string]string{
 		"/1": html(`<script>console.log('of the first'); fetch('/data?1')</script>`), "/data": "x",
 		"/2": html(`<script>console.log('of the second'); history.replaceState(0, '', '/2#in'); setTimeout(() => console.log('and later'), 0)</script>`),
 	})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/1")
 	n.goTo(s.URL + "/2")
 	n.eval(`new Promise(r => setTimeout(r, 1))`)
@@ -119,8 +117,7 @@ func TestListsBeginWithThisPage(t *testing.T) {
 // A page that logs without end costs neither memory nor time.
 func TestConsoleFlood(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<script>for (let i = 0; i < 5000; i++) console.log('line ' + i); console.log('x'.repeat(100000))</script>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<script>for (let i = 0; i < 5000; i++) console.log('line ' + i); console.log('x'.repeat(100000))</script>`)})
 	n.goTo(s.URL + "/")
 	said, a := n.messages(obj{"limit": 1000})
 	if len(said) != 1000 || said[998] != "log: line 4999" || len(said[999]) > maxConsoleText+20 || a.m["last"] != 5001.0 || a.m["omitted"] != nil {
@@ -323,8 +320,7 @@ func TestNetworkRequests(t *testing.T) {
 // A list is of the page that is there now, or, for who asks, of those before it, too.
 func TestRequestsOfTheDocument(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<img src=/first.png>`), "/two": html(`<script>fetch('/ofsecond')</script>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<img src=/first.png>`), "/two": html(`<script>fetch('/ofsecond')</script>`)})
 	names := func(args obj) string {
 		t.Helper()
 		list, _ := n.requests(args)
@@ -370,8 +366,7 @@ func TestRequestsOfTheDocument(t *testing.T) {
 // parts.
 func TestListsAreBounded(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<script>for (let i = 0; i < 60; i++) console.log(i + ' ' + 'x'.repeat(2000))</script>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<script>for (let i = 0; i < 60; i++) console.log(i + ' ' + 'x'.repeat(2000))</script>`)})
 	n.goTo(s.URL + "/")
 	got, a := n.messages(obj{})
 	if len(a.json) > maxListedSelf+200 || len(got) < 10 || a.m["omitted"] != float64(60-len(got)) {
@@ -398,8 +393,7 @@ func TestListsAreBounded(t *testing.T) {
 // Every request that is kept can be reached, and how many are not is told.
 func TestRequestsGoBack(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<p>p</p>`), "/x": "x"})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<p>p</p>`), "/x": "x"})
 	n.goTo(s.URL + "/")
 	n.eval(`(async () => { for (let i = 0; i < 1100; i += 50) await Promise.all(Array.from({length: 50}, (_, j) => fetch('/x?' + (i + j)).then(r => r.text()))) })()`)
 	list, a := n.requests(obj{"filter": "/x", "limit": 10})
@@ -425,9 +419,8 @@ func TestRequestsGoBack(t *testing.T) {
 // No record holds what a person typed as a password, however the page sends it.
 func TestTypedSecretsStayOut(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<form action=/next><input type=password name=pw aria-label=Password><button>In</button></form>
+	s, n := newPage(t, map[string]string{"/": html(`<form action=/next><input type=password name=pw aria-label=Password><button>In</button></form>
 <script>document.querySelector('input').oninput=e=>console.log('typed '+e.target.value)</script>`), "/next": html("in")})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.must("type", obj{"selector": "input", "text": "sesame & co", "submit": true})
 	_, con := n.messages(obj{"since": 0})

@@ -32,8 +32,7 @@ func TestWhatPassesIsWaitedOut(t *testing.T) {
 	for path := range pages { // each notes how long the machine had no time for it
 		pages[path] += `<script>let gap=0,last=performance.now();setInterval(()=>{const now=performance.now();gap=Math.max(gap,now-last);last=now},20)</script>`
 	}
-	s := newSite(t, pages)
-	n := newNode(t, s.URL)
+	s, n := newPage(t, pages)
 	for _, tc := range []struct {
 		path  string
 		first func(n *node)
@@ -83,9 +82,8 @@ func TestWhatPassesIsWaitedOut(t *testing.T) {
 // at no longer than it takes to see that.
 func TestWhatStaysIsRefused(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<div style="height:3000px"></div><button id=b onclick="document.title='pressed'">B</button><div id=cover style="position:fixed;inset:0"></div>
+	s, n := newPage(t, map[string]string{"/": html(`<div style="height:3000px"></div><button id=b onclick="document.title='pressed'">B</button><div id=cover style="position:fixed;inset:0"></div>
 <button id=moves style="position:fixed;top:0" onclick="setInterval(()=>{this.dataset.n=Math.random()},16)">M</button>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	look := func() float64 {
 		t.Helper()

@@ -37,8 +37,7 @@ func vitalOf(a answer, name string) (value float64, due string) {
 // function kept the main thread busy.
 func TestPerformanceSaysWhatIsSlow(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/a": heavy})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/a": heavy})
 	n.goTo(s.URL + "/a")
 	var a answer
 	n.until("the page drew and moved", func() bool {

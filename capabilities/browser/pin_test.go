@@ -120,8 +120,7 @@ func typedPIN(t *testing.T, way string) {
 // A long value is hidden as a whole word, and within no other.
 func TestTypedPasswordIsHiddenAsAWord(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<input type=password><p>pineapple, PINEAPPLE, pineapples, apineapple, "pineapple" pineapple-tart</p>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<input type=password><p>pineapple, PINEAPPLE, pineapples, apineapple, "pineapple" pineapple-tart</p>`)})
 	n.goTo(s.URL + "/")
 	n.must("fill-form", obj{"selector": "input", "value": "pineapple"})
 	if snap := n.snap(); !strings.Contains(snap, `text: (hidden), PINEAPPLE, pineapples, apineapple, "(hidden)" (hidden)-tart`) {
@@ -133,8 +132,7 @@ func TestTypedPasswordIsHiddenAsAWord(t *testing.T) {
 func TestTypedSecretsOfAllSigns(t *testing.T) {
 	t.Parallel()
 	const secret = "a-b/c\\d.e*f+g?h^i$j{k}l(m)n|o[p]q&r<s>t'u\"v,w:x;y=z!0@1#2%3~4`5_6 7"
-	s := newSite(t, map[string]string{"/": html(`<form><input id=i type=password oninput="o.textContent = value"><output id=o></output></form>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<form><input id=i type=password oninput="o.textContent = value"><output id=o></output></form>`)})
 	n.goTo(s.URL + "/")
 	n.must("fill-form", obj{"selector": "#i", "value": secret})
 	if snap := n.snap(); strings.Contains(snap, "b/c") || !strings.Contains(snap, "(hidden)") {

@@ -29,8 +29,7 @@ func long() string {
 // the same; nothing that nobody sees, and nothing that only works.
 func TestReadIsWhatThePageSays(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/a": long(), "/inner": `<p>Said in a frame.</p>`})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/a": long(), "/inner": `<p>Said in a frame.</p>`})
 	n.goTo(s.URL + "/a")
 	main := n.must("read", obj{})
 	text := main.m["content"].(string)
@@ -94,8 +93,7 @@ func TestReadGoesOn(t *testing.T) {
 // No reading has a text that was typed in secret, though the page repeats it.
 func TestReadHidesWhatWasTypedInSecret(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/a": `<form><input id=p type=password oninput="out.textContent = 'You typed ' + this.value"><p id=out></p></form>`})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/a": `<form><input id=p type=password oninput="out.textContent = 'You typed ' + this.value"><p id=out></p></form>`})
 	n.goTo(s.URL + "/a")
 	n.must("type", obj{"selector": "#p", "text": "swordfish-77"})
 	got := n.must("read", obj{"main_content": false})

@@ -76,7 +76,7 @@ func TestRolesThatContradictTheElement(t *testing.T) {
 // Roles and states that custom elements have by ElementInternals are shown, and follow them.
 func TestRolesByInternals(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<script>
+	s, n := newPage(t, map[string]string{"/": html(`<script>
 const box = (role, states, more) => class extends HTMLElement { static formAssociated = true;
 	constructor() { super(); this.i = this.attachInternals(); this.i.role = role; Object.assign(this.i, states); }
 	connectedCallback() { this.tabIndex = 0; this.style.cssText = 'display:inline-block;width:60px;height:20px;border:1px solid'; more?.(this); } };
@@ -89,7 +89,6 @@ customElements.define('x-plain', box('', {}));
 customElements.define('x-said', box('checkbox', {ariaChecked: 'true'}));
 </script><label>Loud mode <x-box></x-box></label><x-box aria-label=Alone></x-box><x-switch aria-label=Night></x-switch><x-slider aria-label=Volume></x-slider><x-menu>More</x-menu><x-off>Off</x-off><x-plain>Plain</x-plain><x-said role=radio aria-label=Said aria-checked=false></x-said>
 <iframe id=f srcdoc="<script>customElements.define('x-in', class extends HTMLElement { constructor() { super(); const i = this.attachInternals(); i.role = 'tab'; i.ariaSelected = 'true'; } connectedCallback() { this.tabIndex = 0; } })</script><x-in>Inner</x-in>"></iframe>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	snap := n.snap()
 	wants(t, snap, `checkbox "Loud mode" [checked]`, `checkbox "Alone" [checked]`, `switch "Night" [ref`, `slider "Volume"`, `: 30`, `button "More" [collapsed] [haspopup]`, `button "Off" [disabled]`, `clickable "Plain"`, `radio "Said" [ref`, `tab "Inner" [selected]`)

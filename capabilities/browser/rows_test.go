@@ -54,8 +54,7 @@ show();
 // went is refused: it never acts on another.
 func TestRefsFollowRowsThatAreUsedAgain(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(reusing)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(reusing)})
 	for _, kind := range []string{"table", "items", "cards", "labelled", "named", "links"} {
 		for _, c := range []struct{ change, want string }{
 			{"names.unshift('New')", "Cid"}, {"names.shift()", "Cid"}, {"names.reverse()", "Cid"}, {"names.splice(1, 0, 'Bob')", "Cid"},
@@ -95,8 +94,7 @@ func TestRefsFollowRowsThatAreUsedAgain(t *testing.T) {
 // A row that only changed is what it was: its old ref goes on working.
 func TestRefsStayWithRowsThatChange(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(reusing)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(reusing)})
 	for _, change := range []string{
 		"extra.Cid = 'is away'", "extra = {Ann: '1 min ago', Ben: '2 min ago', Cid: '3 min ago', Dan: '4 min ago'}", "extra.Ann = 'x', extra.Dan = 'y'",
 	} {
@@ -117,10 +115,9 @@ func TestRefsStayWithRowsThatChange(t *testing.T) {
 // A control keeps its ref, whatever its own doing makes of it and of its row.
 func TestRefsStayWithWhatTheyDid(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<ul><li><button id=p onclick="this.textContent = this.textContent === 'Play' ? 'Pause' : 'Play'; n.textContent = ++c">Play</button></li><li><button>Other</button></li></ul><b id=n></b>
+	s, n := newPage(t, map[string]string{"/": html(`<ul><li><button id=p onclick="this.textContent = this.textContent === 'Play' ? 'Pause' : 'Play'; n.textContent = ++c">Play</button></li><li><button>Other</button></li></ul><b id=n></b>
 <ul><li><span id=a>Milk</span> <b id=q>1</b> <button onclick="q.textContent = ++k">More</button> <button onclick="q.textContent = --k">Less</button></li></ul>
 <script>let c = 0, k = 1</script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	play, more, less := n.ref(`"Play"`), n.ref(`"More"`), n.ref(`"Less"`)
 	for range 3 {
@@ -137,13 +134,12 @@ func TestRefsStayWithWhatTheyDid(t *testing.T) {
 // The same of a virtual list, whose elements go round.
 func TestRefsInVirtualLists(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<div id=v style="height:300px;overflow:auto;position:relative"><div style="height:30000px"></div></div><script>
+	s, n := newPage(t, map[string]string{"/": html(`<div id=v style="height:300px;overflow:auto;position:relative"><div style="height:30000px"></div></div><script>
 let fired = -1;
 const rows = Array.from({length: 11}, () => { const x = document.createElement('div'); x.style.cssText = 'position:absolute;height:30px'; x.innerHTML = '<span></span> <button>Fire</button>'; v.append(x); return x; });
 const draw = () => { const f = Math.floor(v.scrollTop / 30); rows.forEach((x, i) => { x.style.top = (f + i) * 30 + 'px'; x.firstChild.textContent = 'Person ' + (f + i); x.lastChild.onclick = () => { fired = f + i; }; }); };
 v.onscroll = draw; draw();
 </script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	snap := n.snap()
 	_, rest, _ := strings.Cut(snap[strings.Index(snap, "Person 5"):], "[ref=")
@@ -163,8 +159,7 @@ v.onscroll = draw; draw();
 // another row; one that got more to say stays itself.
 func TestRowsThatBeginAlike(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(reusing)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(reusing)})
 	for _, kind := range []string{"table", "items", "cards", "icons"} {
 		for _, change := range []string{"names[1] = 'Ben Stone'", "names = ['Ann Lee', 'Ben Stone', 'Cid Vane', 'Dan Wu']", "names = ['Eve', 'Ben Stone']"} {
 			n.goTo(s.URL + "/?kind=" + kind)

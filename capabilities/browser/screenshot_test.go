@@ -331,8 +331,7 @@ func (w *spooling) Abort() {}
 // A picture can be kept by name, whole, without being in the answer.
 func TestPicturesAreKept(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<style>body{margin:0;width:300px;height:12000px;background:linear-gradient(#fff, #00f)}</style>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<style>body{margin:0;width:300px;height:12000px;background:linear-gradient(#fff, #00f)}</style>`)})
 	n.goTo(s.URL + "/")
 	n.refused(capabilities.CodeNotSupported, "screenshot", obj{"keep_as": "front.png"}) // a call without a spool
 	spool := &spooled{}

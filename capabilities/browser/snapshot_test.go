@@ -28,7 +28,7 @@ func never(t *testing.T, text string, parts ...string) {
 
 func TestShadowRoots(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<style>x-card,x-menu{display:block}</style>
+	s, n := newPage(t, map[string]string{"/": html(`<style>x-card,x-menu{display:block}</style>
 <x-card><b slot=title>Given title</b><i>Given body</i><u slot=none>Lost</u></x-card>
 <div id=empty style="width:200px;height:60px"></div>
 <div id=filled style="width:200px"><p>Fallback that is not shown</p></div>
@@ -46,7 +46,6 @@ const open = document.querySelector('x-menu').attachShadow({mode: 'open'});
 open.innerHTML = '<div id=m style="width:90px;height:30px"></div>';
 shut(open.getElementById('m'), '<button>Mixed</button>').querySelector('button').onclick = () => document.title = 'mixed';
 </script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	snap := n.snap()
 	wants(t, snap, `- heading "Given title"`, "Given body", `- button "Card"`, `- textbox "Inside"`, `- button "Empty"`, `- link "Twice shut"`, `- button "Mixed"`, "Just text")
@@ -84,8 +83,7 @@ shut(open.getElementById('m'), '<button>Mixed</button>').querySelector('button')
 // A page without anything that could be the host of a closed root asks Chrome nothing.
 func TestNoSuspectsNoTrips(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": largePage()})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": largePage()})
 	n.goTo(s.URL + "/")
 	var answer printed
 	if _, err := n.tabOf().ask(t.Context(), inpage.Snapshot, question{}, &answer); err != nil || answer.Suspects != 0 || answer.Strangers != 0 {
@@ -95,7 +93,7 @@ func TestNoSuspectsNoTrips(t *testing.T) {
 
 func TestWhatASnapshotTells(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`
+	s, n := newPage(t, map[string]string{"/": html(`
 <p>Read <span onclick="1">the terms</span> or <span style="cursor:pointer">the rest</span> now.</p>
 <div style="cursor:pointer">Card text <span onclick="2">close</span></div>
 <input aria-label=One><textarea aria-label=Many>x
@@ -117,7 +115,6 @@ y</textarea><div contenteditable aria-label=Rich>Rich text</div>
 <ul><li draggable=true>Card of a board</li><li draggable=false>Fixed</li></ul><div draggable=true role=button tabindex=0>Brick</div>
 <div id=portal style="position:fixed;inset:auto 0 0 0"><button>Cookies</button></div>
 <dialog id=d><p>Sure?</p><button>Yes</button></dialog>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.eval("d.showModal(); 1")
 	snap := n.snap()
@@ -154,8 +151,7 @@ func TestSnapshotParts(t *testing.T) {
 		fmt.Fprintf(&b, `<tr><td>%d<td>Part number %d<td><button>Order %d</button></tr>`, i, i, i)
 	}
 	b.WriteString(`</table><form aria-label=Login><input aria-label=User><button>Go</button></form>`)
-	s := newSite(t, map[string]string{"/": html(b.String())})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(b.String())})
 	n.goTo(s.URL + "/")
 	a := n.must("snapshot", obj{"max_chars": 4000})
 	snap := a.m["snapshot"].(string)
@@ -183,11 +179,10 @@ func TestSnapshotParts(t *testing.T) {
 
 func TestDeltaOfAPage(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{
+	s, n := newPage(t, map[string]string{
 		"/":  html(`<h1>Shop</h1><ul id=l><li>One<li>Two</ul><button id=b onclick="l.insertAdjacentHTML('beforeend','<li>Three'); this.disabled=true">More</button>`),
 		"/2": html(`<p>Other</p>`),
 	})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	first := n.must("snapshot", obj{})
 	id := first.m["snapshot_id"].(string)
@@ -323,7 +318,7 @@ func TestSnapshotOfAPDF(t *testing.T) {
 // names another.
 func TestNamesByLabels(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`
+	s, n := newPage(t, map[string]string{"/": html(`
 <label>Wraps <input id=a></label>
 <label for=b>Names</label><input id=b>
 <label for=c>Before</label><label>Around <input id=c></label><label for=c>After</label>
@@ -332,7 +327,6 @@ func TestNamesByLabels(t *testing.T) {
 <label for=none>Nobody</label><label>Outer <label>Inner <button id=e></button></label></label>
 <label for=f>Choice</label><select id=f><option>x</select><label for=g>Much</label><progress id=g></progress><label for=h>Hidden</label><input type=hidden id=h>
 <div id=host></div><script>host.attachShadow({mode:'open'}).innerHTML='<label for=b>Within</label><input id=b><label for=a>Stray</label>'</script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	snap := n.snap()
 	for _, id := range []string{"a", "b", "c", "d", "f", "g"} {
@@ -352,7 +346,7 @@ func TestNamesByLabels(t *testing.T) {
 // its own, what will show by scrolling, and what is there to be read aloud.
 func TestHiddenThings(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<style>
+	s, n := newPage(t, map[string]string{"/": html(`<style>
 .sr { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap }
 @keyframes come { from { opacity: 0 } 99% { opacity: 0 } to { opacity: 1 } }
 </style>
@@ -374,7 +368,6 @@ func TestHiddenThings(t *testing.T) {
 <iframe srcdoc="<p style='opacity:0'>Gone 16</p><p>Kept frame</p>"></iframe>
 <div style="height:3000px"></div><p style="opacity:0">Kept until seen</p>
 <script>scroller.scrollTop = 8000</script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.until("the frame", func() bool { return strings.Contains(n.snap(), "Kept frame") })
 	snap := n.snap()
@@ -393,7 +386,7 @@ func TestHiddenThings(t *testing.T) {
 // A page whose style sheets are on their way is not yet shown, and not yet read.
 func TestSnapshotWaitsForStyles(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<a href=/2>go</a>`), "/2": `<!doctype html><link rel=stylesheet href=/style.css><p>shown</p><p class=x>hidden</p>`})
+	s, n := newPage(t, map[string]string{"/": html(`<a href=/2>go</a>`), "/2": `<!doctype html><link rel=stylesheet href=/style.css><p>shown</p><p class=x>hidden</p>`})
 	site := s.Config.Handler
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/style.css" {
@@ -404,7 +397,6 @@ func TestSnapshotWaitsForStyles(t *testing.T) {
 		w.Header().Set("Content-Type", "text/css")
 		fmt.Fprint(w, ".x{display:none}")
 	})
-	n := newNode(t, s.URL)
 	for _, mode := range []string{"full", "none"} {
 		n.goTo(s.URL + "/")
 		shown := n.must("click", obj{"selector": "a", "snapshot": mode}).json
@@ -420,12 +412,11 @@ func TestSnapshotWaitsForStyles(t *testing.T) {
 // While a modal dialog is open a snapshot says that nothing else can be used.
 func TestSnapshotOfAModalDialog(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<h1>Shop</h1><main id=main><p>` + strings.Repeat("many words ", 30) + `</p><button>Buy</button></main>
+	s, n := newPage(t, map[string]string{"/": html(`<h1>Shop</h1><main id=main><p>` + strings.Repeat("many words ", 30) + `</p><button>Buy</button></main>
 <dialog id=d aria-label=Terms><button>Agree</button><button id=more onclick="e.showModal()">More</button></dialog>
 <dialog id=e><button onclick="e.close()">Back</button></dialog><div id=host></div>
 <iframe srcdoc="<button>Inner</button><dialog id=f><button>In the frame</button></dialog>"></iframe>
 <script>host.attachShadow({mode: 'open'}).innerHTML = '<dialog><button>Shade</button></dialog>'</script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.until("the frame", func() bool { return strings.Contains(n.snap(), "Inner") })
 	note := func(what string) string { return "(the modal " + what + " is open: nothing outside of it can be used)" }
@@ -468,13 +459,12 @@ func TestSnapshotOfAModalDialog(t *testing.T) {
 // An element without words of its own is told by those of its style sheet, or by a hint.
 func TestNamesWithoutText(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<style>.words::before{content:"Say \"hi\""} .aloud::before{content:"\e001" / "Delete it"} .glyph::before{content:"\e001"} .attr::after{content:attr(data-l)} .both::after{content:"x / y"}
+	s, n := newPage(t, map[string]string{"/": html(`<style>.words::before{content:"Say \"hi\""} .aloud::before{content:"\e001" / "Delete it"} .glyph::before{content:"\e001"} .attr::after{content:attr(data-l)} .both::after{content:"x / y"}
 .gone::before{content:"Gone";display:none} .pic::before{content:url("/say.png")}</style>
 <input type=image src="/go.png?v=1"><input type=image src=/go.png alt=Go>
 <button class=words></button><button class=aloud></button><button class=glyph></button><a href=#x class=attr data-l="From data"></a><button><i class=both></i></button><button class=gone></button><button class=pic></button>
 <button data-testid=remove class=c id=i><img src=/bin.png></button><button data-testid=tid class=glyph></button><button style="background:url(/img/bin.svg?v=2);width:20px;height:20px"></button><button class=own style="background:url(/no.svg)"></button>
 <button class=words>Text</button><div role=checkbox class=words tabindex=0></div>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL)
 	snap := n.snap()
 	wants(t, snap, "- button [hint=go.png] [ref=", `- button "Go" [ref=`, `- button "Say \"hi\"" [ref=`, `- button "Delete it" [ref=`, "- button [hint=glyph] [ref=", `- link "From data" [ref=`, `- button "x / y" [ref=`, "- button [hint=gone] [ref=", "- button [hint=pic] [ref=",
@@ -484,7 +474,7 @@ func TestNamesWithoutText(t *testing.T) {
 // States and bounds that change what is done next.
 func TestStatesOfASnapshot(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<style>.off{text-decoration:line-through}</style>
+	s, n := newPage(t, map[string]string{"/": html(`<style>.off{text-decoration:line-through}</style>
 <table><tr><th aria-sort=ascending>Name<th aria-sort=none>Town<th aria-sort=descending><button>Age</button><th aria-sort=other onclick="1">Rank<tr><td>1<td>2<td>3<td>4</table>
 <select aria-label=Town><option>Any<optgroup label=DE><option>Bonn<option>Ulm</optgroup><optgroup label=FR disabled><option>Paris</optgroup></select>
 <input type=number aria-label=Count min=1 max=9 value=3><input type=range aria-label=Range max=7 value=2><input type=date aria-label=Day min=2020-01-01><input type=number aria-label=Free>
@@ -492,7 +482,6 @@ func TestStatesOfASnapshot(t *testing.T) {
 <input type=file multiple accept="image/*,.pdf" aria-label=Files><input type=file aria-label=File>
 <p>Price <del>20 <b>EUR</b></del> <b>15</b></p><a href=#p>Shoe <s>$20</s> $15</a><p class=off>Done <a href=#d>there</a> it</p><del style="text-decoration:none">Kept</del>
 <ol><li aria-current=step>Two</li></ol><a href=#q aria-current=false>Three</a>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL)
 	snap := n.snap()
 	wants(t, snap, "- row: Name (sort=ascending) | Town\n", `- button "Age" [sort=descending] [ref=`, `- clickable "Rank" [sort=other] [ref=`,
@@ -539,8 +528,7 @@ func TestLongAddresses(t *testing.T) {
 		fmt.Fprintf(&b, `<p><a href="%s%d">Offer %d</a></p>`, long, i, i)
 	}
 	at := long[:59-len(secret)/2] + "/" // a cut without a thought would halve it
-	s := newSite(t, map[string]string{"/": html(`<input type=password id=p><a href="` + at + secret + "/" + long + `">Half</a><a href="` + long + secret + `-12345678">End</a><a href="` + long[:90] + `">Short</a><iframe src="data:text/html,` + long + `"></iframe>` + b.String())})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<input type=password id=p><a href="` + at + secret + "/" + long + `">Half</a><a href="` + long + secret + `-12345678">End</a><a href="` + long[:90] + `">Short</a><iframe src="data:text/html,` + long + `"></iframe>` + b.String())})
 	n.goTo(s.URL)
 	n.must("type", obj{"selector": "#p", "text": secret})
 	a := n.must("snapshot", obj{})
@@ -567,8 +555,7 @@ const people = [['1', 'Ann'], ['2', 'Ben'], ['3', 'Cid'], ['4', 'Dan'], ['4', 'D
 const draw = (...which) => { list.innerHTML = which.map(i => '<tr><td>' + people[i].join('<td>') + '<td><button onclick="said = ' + i + '">Delete</button><button>Edit ' + people[i][1] + '</button></tr>').join(''); cards.innerHTML = which.map(i => '<div>' + people[i] + ' <button onclick="said = ' + i + '">Drop</button></div>').join('') };
 let said = null; draw(0, 1, 2, 3, 4);
 </script>`
-	s := newSite(t, map[string]string{"/": html(`<table><tbody id=list></tbody></table><div id=cards></div>` + script)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<table><tbody id=list></tbody></table><div id=cards></div>` + script)})
 	refs := func(name string) (all []string) {
 		for line := range strings.SplitSeq(n.snap(), "\n") {
 			if r := outline.Read(line); strings.Contains(line, `button "`+name+`"`) {
@@ -622,8 +609,7 @@ let said = null; draw(0, 1, 2, 3, 4);
 // A search takes a pattern, and shows lines around what it finds.
 func TestSearchByPattern(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<main><h1>Orders</h1><p>Before it<p>Order 4711 of <b>2026-01-02</b><p>After it<p>Far away<p>Order none<iframe srcdoc="<p>Order 99 of 2025-12-31"></iframe></main>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<main><h1>Orders</h1><p>Before it<p>Order 4711 of <b>2026-01-02</b><p>After it<p>Far away<p>Order none<iframe srcdoc="<p>Order 99 of 2025-12-31"></iframe></main>`)})
 	n.goTo(s.URL + "/")
 	find := func(args obj) string { t.Helper(); return n.must("snapshot", args).m["snapshot"].(string) }
 	got := find(obj{"search": `Order \d+ of \d{4}-\d\d`, "regex": true})

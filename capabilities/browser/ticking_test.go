@@ -27,8 +27,7 @@ func TestActionsOnPagesThatTick(t *testing.T) {
 	for path, tick := range ticks {
 		pages[path] = html(page + tick + `</script>`)
 	}
-	s := newSite(t, pages)
-	n := newNode(t, s.URL)
+	s, n := newPage(t, pages)
 	for path := range ticks {
 		t.Run(path[1:], func(t *testing.T) {
 			n := *n
@@ -70,9 +69,8 @@ func TestActionsOnPagesThatTick(t *testing.T) {
 // Chrome sends by itself, as for the page's icon, is not, whenever it comes.
 func TestActionsCountThePagesOwnRequests(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<button id=dead>Dead</button><button id=ask onclick="fetch('/asked')">Ask</button>
+	s, n := newPage(t, map[string]string{"/": html(`<button id=dead>Dead</button><button id=ask onclick="fetch('/asked')">Ask</button>
 <button id=ping onclick="navigator.sendBeacon('/beacon')">Ping</button><button id=image onclick="new Image().src='/image.png'">Image</button>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	for _, id := range []string{"#ask", "#ping", "#image"} {
 		if a := n.must("click", obj{"selector": id}); a.Effect != capabilities.EffectConfirmed || a.Evidence != "the page sent a request" {

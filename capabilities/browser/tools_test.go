@@ -41,8 +41,7 @@ const shop = `<h1>Shop</h1>
 
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(shop)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(shop)})
 	n.goTo(s.URL + "/")
 	a := n.must("snapshot", obj{})
 	snap := a.m["snapshot"].(string)
@@ -231,10 +230,9 @@ host.attachShadow({mode:'open'}).innerHTML='<button onclick="document.title=1234
 // An element that jumps away when the pointer comes is not clicked through.
 func TestClickMovedElement(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<button id=danger style="position:absolute;left:0;top:0;width:200px;height:50px" onclick="document.title='danger'">Delete all</button>
+	s, n := newPage(t, map[string]string{"/": html(`<button id=danger style="position:absolute;left:0;top:0;width:200px;height:50px" onclick="document.title='danger'">Delete all</button>
 <button id=ok style="position:absolute;left:0;top:0;width:200px;height:50px" onclick="document.title='ok'">OK</button>
 <script>let k=0; ok.addEventListener('pointerover',()=>{ if(!k++) ok.style.top='200px' })</script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.must("click", obj{"selector": "#ok"})
 	if got := n.eval("document.title"); got != "ok" {
@@ -244,8 +242,7 @@ func TestClickMovedElement(t *testing.T) {
 
 func TestClickWhileMoving(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<style>@keyframes go{from{left:0}to{left:400px}} #m{position:absolute;animation:go .4s linear forwards}</style><button id=m onclick="document.title='hit'">Move</button>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<style>@keyframes go{from{left:0}to{left:400px}} #m{position:absolute;animation:go .4s linear forwards}</style><button id=m onclick="document.title='hit'">Move</button>`)})
 	n.goTo(s.URL + "/")
 	n.must("click", obj{"selector": "#m"})
 	if got := n.eval("document.title"); got != "hit" {
@@ -255,14 +252,13 @@ func TestClickWhileMoving(t *testing.T) {
 
 func TestType(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{
+	s, n := newPage(t, map[string]string{
 		"/": html(`<input id=a value=old><textarea id=ta></textarea><div id=ce contenteditable>text</div><input id=max maxlength=3><input id=num type=number value=12>
 <input id=date type=date><input id=ro readonly><input id=keys><select id=sel><option>1</select><input id=up oninput="this.value=this.value.toUpperCase()">
 <form action=/go><input name=q id=q><input type=password name=p id=p><button>Go</button></form><p id=para>Para</p>
 <script>let downs=0; keys.addEventListener('keydown',e=>{downs+=e.isTrusted})</script>`),
 		"/go": html("<p>went</p>"),
 	})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	long := strings.Repeat("lorem ipsum ", 100)
 	for _, tc := range []struct {
@@ -311,11 +307,10 @@ func TestType(t *testing.T) {
 // Text that was typed into a secret field comes out nowhere.
 func TestTypedSecret(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{
+	s, n := newPage(t, map[string]string{
 		"/":   html(`<form action=/in><input name=user id=u><input type=password name=pw id=pw><button>In</button></form>`),
 		"/in": html("<p>in</p>"),
 	})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	const secret = "corréct horse/battery"
 	var said []string
@@ -381,8 +376,7 @@ func TestEvaluateIsBounded(t *testing.T) {
 
 func TestEvaluate(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<p id=p>x</p>`), "/2": html("two")})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<p id=p>x</p>`), "/2": html("two")})
 	n.goTo(s.URL + "/")
 	for _, tc := range []struct {
 		expression string
@@ -462,8 +456,7 @@ func TestEvaluate(t *testing.T) {
 
 func TestScreenshot(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<style>body{margin:0;height:3000px;background:#fff}div{position:absolute;left:40px;top:1500px;width:60px;height:30px;background:#f00}</style><div id=d></div>`)})
-	n := newNode(t, s.URL)
+	s, n := newPage(t, map[string]string{"/": html(`<style>body{margin:0;height:3000px;background:#fff}div{position:absolute;left:40px;top:1500px;width:60px;height:30px;background:#f00}</style><div id=d></div>`)})
 	n.goTo(s.URL + "/")
 	shot := func(args obj) (answer, image.Image) {
 		a := n.must("screenshot", args)

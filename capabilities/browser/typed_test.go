@@ -79,7 +79,7 @@ func TestTypedSecretsAreInNoAnswer(t *testing.T) {
 func TestTypedSecretsInAddresses(t *testing.T) {
 	t.Parallel()
 	const secret = "a!b'c(d)*e~f g[h]^i{j}|k&l+m;n@o,p$q%r/s"
-	s := newSite(t, map[string]string{"/": html(`<input type=password><div id=all></div>
+	s, n := newPage(t, map[string]string{"/": html(`<input type=password><div id=all></div>
 <script>
 document.querySelector('input').onchange = e => {
 	const v = e.target.value;
@@ -87,7 +87,6 @@ document.querySelector('input').onchange = e => {
 		all.insertAdjacentHTML('beforeend', '<p><a>L</a>'), all.lastChild.firstChild.href = '/x/' + to;
 }
 </script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.must("type", obj{"selector": "input", "text": secret, "submit": true})
 	if got := n.snap(); strings.Count(got, "-> /x/") != 5 || strings.Count(got, "(hidden)") != 5 || strings.Contains(got, "o,p") || strings.Contains(got, "%2Cp") {
@@ -98,7 +97,7 @@ document.querySelector('input').onchange = e => {
 // The same of a frame's address, of what only listens, and of a modal dialog's name.
 func TestTypedSecretsInAnOutline(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<input type=password><div id=d></div><iframe sandbox></iframe><dialog id=m>M</dialog>
+	s, n := newPage(t, map[string]string{"/": html(`<input type=password><div id=d></div><iframe sandbox></iframe><dialog id=m>M</dialog>
 <script>d.addEventListener('click', () => {});
 document.querySelector('input').oninput = e => {
 	const v = e.target.value;
@@ -106,7 +105,6 @@ document.querySelector('input').oninput = e => {
 	m.ariaLabel = 'asks ' + v;
 	document.querySelector('iframe').src = '/in?pw=' + encodeURIComponent(v);
 }</script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.must("type", obj{"selector": "input", "text": `horse & "battery"`})
 	n.eval("m.showModal(); 1")
@@ -162,7 +160,7 @@ func BenchmarkHideNothing(b *testing.B) {
 func TestTypedSecretsAreNotCut(t *testing.T) {
 	t.Parallel()
 	const secret = "Zq7XwKv_3Jb#xNmT8Rg"
-	s := newSite(t, map[string]string{"/": html(`<input type=password aria-label=Password><div id=all></div>
+	s, n := newPage(t, map[string]string{"/": html(`<input type=password aria-label=Password><div id=all></div>
 <script>
 const pad = n => 'o'.repeat(n);
 document.querySelector('input').onchange = e => {
@@ -173,7 +171,6 @@ document.querySelector('input').onchange = e => {
 	fetch('/long?' + pad(2008) + '=' + encodeURIComponent(v));
 }
 </script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	clean := func(what, text string) {
 		t.Helper()
@@ -204,7 +201,7 @@ document.querySelector('input').onchange = e => {
 // within it: titles, addresses and what the console shows are freed of it first.
 func TestTypedPINIsNotCut(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<input type=password name=pin aria-label=PIN>
+	s, n := newPage(t, map[string]string{"/": html(`<input type=password name=pin aria-label=PIN>
 <script>
 const pad = n => 'o'.repeat(n);
 document.querySelector('input').onchange = e => {
@@ -214,7 +211,6 @@ document.querySelector('input').onchange = e => {
 	history.replaceState(0, '', '/?' + pad(32768 - location.origin.length - 9) + '&pin=' + v);
 }
 </script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	for what, a := range map[string]answer{
 		"type": n.must("type", obj{"selector": "input", "text": "2026", "submit": true}), "snapshot": n.must("snapshot", obj{}), "tabs": n.must("tabs", obj{}),

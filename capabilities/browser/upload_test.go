@@ -92,12 +92,11 @@ func TestGoalsOfDragsHaveRefs(t *testing.T) {
 	c.onpointermove = e => { if (from) c.style.transform = ` + "`translate(${e.clientX - from[0]}px, ${e.clientY - from[1]}px)`" + `; };
 	c.onpointerup = e => { if (!from) return; from = null; c.style.transform = ''; c.style.pointerEvents = 'none'; const to = document.elementFromPoint(e.clientX, e.clientY).closest('.col'); c.style.pointerEvents = ''; if (to) to.append(c); };
 }</script>`
-	s := newSite(t, map[string]string{
+	s, n := newPage(t, map[string]string{
 		"/": html(board), "/frame": html(`<iframe src="/" width=800 height=500></iframe>`),
 		"/marked": html(`<div class=ui-draggable style="width:80px;height:30px">Drag me</div><div class=ui-droppable style="width:100px;height:60px">Bin</div>`),
 		"/calm":   html(`<div style="width:100px;height:60px;border:1px solid">Just a box</div><button>Press</button>`),
 	})
-	n := newNode(t, s.URL)
 	for _, at := range []string{"/", "/frame"} {
 		n.goTo(s.URL + at)
 		snap := n.snap()

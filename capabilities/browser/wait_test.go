@@ -42,11 +42,10 @@ func (n *node) matched(want bool, args obj) answer {
 
 func TestWaitForWhatIsThere(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<h1>Hello</h1><div>big <b>wide</b>
+	s, n := newPage(t, map[string]string{"/": html(`<h1>Hello</h1><div>big <b>wide</b>
 	world</div><p style="text-transform:uppercase">shout</p><p style="display:none">secret text</p><input type=submit value="Send it"><i id=gone hidden>x</i>
 <div id=host></div><div id=closed></div><iframe srcdoc="<p>in the frame</p><b id=deep>x</b>"></iframe><svg><text y=10>drawn</text></svg><script>var ready=1,loaded={n:0};
 host.attachShadow({mode:'open'}).innerHTML='<p>in the shadow</p><slot></slot><u id=under>x</u>';document.title='T'</script>`)})
-	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/#part")
 	for _, yes := range []obj{
 		{"text": "Hello"}, {"text": "hello"}, {"text": "big wide world"}, {"text": "Hello big"}, {"text": "SHOUT"}, {"text": "Send it"}, {"text": "in the shadow"},
@@ -112,12 +111,11 @@ host.attachShadow({mode:'open'}).innerHTML='<p>in the shadow</p><slot></slot><u 
 // A later change ends the wait, of whatever kind it is.
 func TestWaitForWhatComes(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{
+	s, n := newPage(t, map[string]string{
 		"/":  html(`<style id=css>.off{display:none}</style><div id=a></div><div id=host></div><p id=p class=off>styled</p><i id=x>x</i><iframe id=f></iframe>`),
 		"/2": html(`<p>the second page</p>`),
 		"/f": html(`<p>framed later</p>`),
 	})
-	n := newNode(t, s.URL)
 	for _, tc := range []struct {
 		wait obj
 		then string
