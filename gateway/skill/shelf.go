@@ -77,7 +77,8 @@ func Open(dir string, log *slog.Logger) (*Shelf, error) {
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the folder of skills cannot be opened: %v", err)
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the folder of skills cannot be opened: %v", err).
+			WithHint("Make it, or name another one.")
 	}
 	_ = root.Close()
 	if s.dir, err = filepath.Abs(dir); err != nil {

@@ -109,7 +109,7 @@ func showSatellite(cmd *cobra.Command, raw json.RawMessage) error {
 		fmt.Fprintf(out, "  problem   %s\n", terminal.Plain(s.Problem))
 	}
 	if s.RefusedHeartbeats > 0 {
-		fmt.Fprintf(out, "  refused   %d heartbeats\n", s.RefusedHeartbeats)
+		fmt.Fprintf(out, "  refused   %s\n", terminal.Count(s.RefusedHeartbeats, "heartbeat"))
 	}
 	if s.Reason != "" {
 		fmt.Fprintf(out, "  reason    %s\n", terminal.Plain(s.Reason))
