@@ -183,9 +183,9 @@ type Invocation struct {
 	// terms of Observe; nil: nobody is told. ReportRefused is how handlers use it. among are the
 	// calls of which one did that, where nobody can tell which; none: this one did.
 	Refused func(key, detail string, among ...CallID)
-	// Earlier reports what an earlier call did without a grant for it after it had ended, in the terms
-	// of Observe; nil: nobody is told.
-	Earlier func(key, detail string, call CallID)
+	// Earlier reports what an earlier call did after it had ended, in the terms of Observe, and
+	// whether that call was granted it; nil: nobody is told.
+	Earlier func(key, detail string, call CallID, granted bool)
 	// Observe reports what really happened, as a capability key with a short
 	// detail (such as a host); never nil, safe from any goroutine.
 	Observe func(key, detail string)

@@ -33,6 +33,8 @@ type Observation struct {
 	Refused  bool // it was tried and did not happen
 	// Among are the calls of which one did it, where nobody can tell which; none: the recorder's.
 	Among []capabilities.CallID
+	// Granted says that those of Among might do it.
+	Granted bool
 }
 
 // Recorder collects the observations of one call. It is safe for concurrent use.
@@ -99,9 +101,13 @@ func (r *Recorder) Refused(key, detail string, among ...capabilities.CallID) {
 	}
 }
 
-// Earlier notes that a call which has ended did something without a grant for it.
-func (r *Recorder) Earlier(key, detail string, call capabilities.CallID) {
-	r.add(noted{key: key, detail: detail[:min(len(detail), maxDetail)], among: string(call)}, SeverityViolation, call)
+// Earlier notes that a call which has ended did something, and whether it was granted that.
+func (r *Recorder) Earlier(key, detail string, call capabilities.CallID, granted bool) {
+	severity := SeverityViolation
+	if granted {
+		severity = SeverityNone
+	}
+	r.add(noted{key: key, detail: detail[:min(len(detail), maxDetail)], among: string(call)}, severity, call)
 }
 
 func (r *Recorder) add(id noted, severity Severity, among ...capabilities.CallID) {
@@ -119,7 +125,10 @@ func (r *Recorder) add(id noted, severity Severity, among ...capabilities.CallID
 		}
 		return
 	}
-	r.seen[id] = &Observation{Key: id.key, Detail: id.detail, Count: 1, Severity: severity, Refused: id.refused, Among: among}
+	r.seen[id] = &Observation{
+		Key: id.key, Detail: id.detail, Count: 1, Severity: severity, Refused: id.refused, Among: among,
+		Granted: len(among) > 0 && severity == SeverityNone,
+	}
 }
 
 func (r *Recorder) evictGrantedLocked() bool {

@@ -250,7 +250,7 @@ func (s *started) run(ctx context.Context, inv capabilities.Invocation, do handl
 	observations, _ := s.recorder.Observations()
 	for _, seen := range observations {
 		o.answer.Observed = append(o.answer.Observed,
-			wire.Observation{Key: seen.Key, Detail: seen.Detail, Count: seen.Count, Refused: seen.Refused, Among: seen.Among})
+			wire.Observation{Key: seen.Key, Detail: seen.Detail, Count: seen.Count, Refused: seen.Refused, Among: seen.Among, Granted: seen.Granted})
 	}
 	o.answer.Lost = s.recorder.Lost()
 	s.redact(&o.answer)

@@ -141,10 +141,10 @@ func (t *tab) downloadBegan(params []byte) {
 	d.id = "d" + strconv.Itoa(len(ds.list))
 	ds.changeLocked()
 	ds.mu.Unlock()
+	cause := t.network.became(plainURL(e.URL), d.id)
 	if d.state == downloadRuns {
-		l.sawDownload(l.hider().text("download " + d.name))
+		l.sawDownload(l.hider().text("download "+d.name), cause)
 	}
-	t.network.became(plainURL(e.URL), d.id)
 	c.mu.Lock()
 	if d.state == downloadRuns {
 		c.downloads[e.GUID] = d

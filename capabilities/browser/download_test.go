@@ -38,7 +38,7 @@ func newFileServer(t testing.TB) *fileServer {
 		switch r.URL.Path {
 		case "/":
 			w.Header().Set("Content-Type", "text/html")
-			fmt.Fprint(w, html(`<a id=file href=/file>F</a><a id=again href=/file>F</a><a id=slow href=/slow>S</a><a id=cut href=/cut>C</a><a id=chunkcut href=/chunkcut>C</a>
+			fmt.Fprint(w, html(`<a id=file href=/file>F</a><a id=again href=/file>F</a><a id=slow href=/slow>S</a><button id=held onclick="document.body.appendChild(document.createElement('iframe')).src='/held'">H</button><a id=cut href=/cut>C</a><a id=chunkcut href=/chunkcut>C</a>
 <a id=evil href=/evil>E</a><a id=tab target=_blank href=/file>T</a><a id=big href=/big>B</a><iframe id=frame srcdoc="<a id=inner href=/file>I</a>"></iframe>
 <button id=blob onclick="const a=document.createElement('a');a.href=window.URL.createObjectURL(new Blob(['from a blob']));a.download='made.txt';a.click()">Blob</button>
 <button id=count onclick="this.textContent=Number(this.textContent||0)+1">0</button>`))
@@ -56,6 +56,13 @@ func newFileServer(t testing.TB) *fileServer {
 			s.begun <- struct{}{}
 			select {
 			case <-s.more:
+				w.Write(make([]byte, 1000))
+			case <-r.Context().Done():
+			}
+		case "/held": // no answer until told
+			select {
+			case <-s.more:
+				file(`attachment; filename=held.bin`)
 				w.Write(make([]byte, 1000))
 			case <-r.Context().Done():
 			}
@@ -215,6 +222,56 @@ func TestDownloadThatTakesLong(t *testing.T) {
 	close(s.more)
 	if end := n.nextDownload(answer{}); end.State != "completed" || end.Bytes != 2000 || end.SHA256 != sum(make([]byte, 2000)) || end.ID != d.ID {
 		t.Fatalf("%+v", end)
+	}
+}
+
+// A download is of the call that had its file asked for, although its own has ended and a later one
+// that may acts when the file comes. The next call tells it, under that call's name (S1-45).
+func TestDownloadIsOfTheCallThatAskedForIt(t *testing.T) {
+	t.Parallel()
+	s := newFileServer(t)
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	var mu sync.Mutex
+	var told []string
+	tell := func(what ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		if line := fmt.Sprintln(what...); strings.Contains(line, observedDownload) {
+			told = append(told, strings.TrimSpace(line))
+		}
+	}
+	act := func(call capabilities.CallID, tool string, args obj) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		raw, _ := json.Marshal(args)
+		_, err := n.h.Handle(ctx, capabilities.Invocation{
+			Capability: capabilities.CapabilityID("tyrum.browser." + tool), Lane: n.lane, Call: call, Args: raw, Grants: []string{observedKey, observedDownload},
+			Observe: func(key, detail string) { tell(call, key, detail) },
+			Earlier: func(key, detail string, of capabilities.CallID, granted bool) {
+				tell(call, "tells of", of, key, detail, granted)
+			},
+		})
+		if err != nil {
+			t.Fatal(call, err)
+		}
+	}
+	act("first", "click", obj{"selector": "#held"})
+	act("second", "click", obj{"selector": "#count"})
+	select {
+	case s.more <- struct{}{}:
+	case <-time.After(patience):
+		t.Fatal("the file was not asked for")
+	}
+	for deadline := time.Now().Add(patience); len(told) == 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody was told of the download")
+		}
+		act("third", "snapshot", obj{})
+	}
+	if want := []string{"third tells of first " + observedDownload + " download held.bin true"}; !slices.Equal(told, want) {
+		t.Errorf("%q, want %q", told, want)
 	}
 }
 

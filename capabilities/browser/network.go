@@ -64,6 +64,7 @@ type request struct {
 	done         bool
 	at           time.Time // when it began, on this machine's clock
 	from         shownDocument
+	cause        *observer // the latest call that acted before it was sent; nil: there was none
 }
 
 // rawHeaders are headers as Chrome worded them: a JSON object.
@@ -125,6 +126,7 @@ type networkEvent struct {
 	Headers json.RawMessage `json:"headers"`
 	Error   string          `json:"errorMessage"`
 	from    shownDocument   // of a request
+	cause   *observer       // of a request
 }
 
 // ofChrome reports that Chrome itself sent the request, as for a page's icon,
@@ -146,7 +148,7 @@ func (t *tab) onNetwork(s *devtools.Session, method string, params []byte) {
 	}
 	if method == "Network.requestWillBeSent" && e.Request != nil {
 		t.sawRequest(e.Request.URL)
-		e.from = t.shows()
+		e.from, e.cause = t.shows(), t.lane.acting()
 	}
 	turned := t.network.add(s, method, &e, t.lane.blockedWhy)
 	document := e.Type == "Document" && e.FrameID == string(t.id)
@@ -237,13 +239,14 @@ func (r *networkRecord) add(s *devtools.Session, method string, e *networkEvent,
 			q.respond(e.RedirectResponse)
 			q.end(e.Timestamp)
 			r.weigh(q)
+			e.cause = q.cause
 		} else if q != nil && !q.done {
 			return // told again: by the frame's own session
 		}
 		q = &request{
 			id: e.RequestID, s: s, method: e.Request.Method, url: plainURL(e.Request.URL), kind: requestKind(e.Type), loader: e.LoaderID,
 			began: e.Timestamp, told: time.Now(), main: e.Type == "Document" && e.FrameID == r.tab, at: time.UnixMilli(int64(e.WallTime * 1000)),
-			sent: clone(e.Request.Headers), post: e.Request.PostData, hasPost: e.Request.HasPost, from: e.from,
+			sent: clone(e.Request.Headers), post: e.Request.PostData, hasPost: e.Request.HasPost, from: e.from, cause: e.cause,
 		}
 		r.push(q)
 		if q.stream = e.Type == "EventSource" || e.Type == "Ping"; !q.stream {
@@ -323,16 +326,17 @@ func (r *networkRecord) failureOf(loader cdp.LoaderID) string {
 }
 
 // became notes that the latest request for an address became a download: Chrome then
-// ends the request itself as cancelled.
-func (r *networkRecord) became(url, download string) {
+// ends the request itself as cancelled. It returns which call had it sent, if any did.
+func (r *networkRecord) became(url, download string) *observer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := len(r.ring.entries) - 1; i >= 0; i-- {
 		if q := r.ring.entries[i]; q.url == url {
 			q.download = download
-			return
+			return q.cause
 		}
 	}
+	return nil
 }
 
 // answeredWithFile reports whether the latest document that was asked for got an

@@ -19,7 +19,7 @@ type observer struct {
 	grants []string // of its call; none: unknown
 	acts   bool     // its tool can have a page leave a file
 	// earlier takes what another call of the lane did, which has ended; nil: nobody does.
-	earlier func(key, detail string, call capabilities.CallID)
+	earlier func(key, detail string, call capabilities.CallID, granted bool)
 
 	mu      sync.Mutex
 	observe func(key, detail string) // nil once the call is over
@@ -83,7 +83,7 @@ func (l *lane) observeInto(inv *capabilities.Invocation) (done func()) {
 	l.mu.Unlock()
 	for _, one := range late {
 		if o.earlier != nil {
-			o.earlier(observedDownload, one.name, one.cause.call)
+			o.earlier(observedDownload, one.name, one.cause.call, one.cause.granted(observedDownload))
 		}
 	}
 	for _, saw := range waiting {
@@ -128,22 +128,30 @@ func (l *lane) observeStep(inv *capabilities.Invocation) (done func()) {
 	}
 }
 
-// lateFile is a download that began when the call that caused it had ended, without a grant for it.
+// lateFile is a download that began when the call that caused it had ended.
 type lateFile struct {
 	name  string
 	cause *observer
 }
 
-// sawDownload tells of a download that begins. It is of the latest call that could cause it,
-// whether that call still runs or not, and never of a later one (S1-45).
-func (l *lane) sawDownload(name string) {
+// acting is the latest call that could have a page ask for something; nil: there was none.
+func (l *lane) acting() *observer {
 	l.mu.Lock()
-	o := l.cause
-	l.mu.Unlock()
+	defer l.mu.Unlock()
+	return l.cause
+}
+
+// sawDownload tells of a download that begins. It is of the call during which, or after which, its
+// request was sent, whether that call still runs or not, and never of a later one that may (S1-45).
+// Of one without a request, such as a blob's, it is of the latest call that could cause it.
+func (l *lane) sawDownload(name string, o *observer) {
+	if o == nil {
+		o = l.acting()
+	}
 	switch {
 	case o == nil: // nobody did anything in this lane
 		l.saw(observedDownload, name)
-	case o.tell(observedDownload, name), o.granted(observedDownload):
+	case o.tell(observedDownload, name):
 	default: // whoever is there next carries the news, under the name of the call that did it
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -19,32 +19,37 @@ func TestObservationsFindTheirCall(t *testing.T) {
 		return l.observeInto(&capabilities.Invocation{
 			Call: capabilities.CallID(call), Capability: tool, Grants: append(grants, observedKey),
 			Observe: func(key, detail string) { told = append(told, call+" "+key+" "+detail) },
-			Earlier: func(key, detail string, of capabilities.CallID) {
-				told = append(told, call+" tells that "+string(of)+" "+key+" "+detail)
+			Earlier: func(key, detail string, of capabilities.CallID, granted bool) {
+				told = append(told, fmt.Sprint(call, " tells that ", of, " ", key, " ", detail, " ", granted))
 			},
 		})
 	}
 	const acting, reading = "tyrum.browser.click", "tyrum.browser.snapshot"
 	done := begin("may", acting, observedDownload)
-	l.sawDownload("a.pdf")
+	l.sawDownload("a.pdf", nil)
 	done()
-	l.sawDownload("b.pdf") // late, and granted to the call that caused it
+	l.sawDownload("b.pdf", nil) // late, and granted to the call that caused it
 	done = begin("read", reading)
-	l.sawDownload("c.pdf")
+	l.sawDownload("c.pdf", nil)
 	l.sawHost("example.org")
 	done()
 	l.sawHost("example.net")
 	done = begin("may-not", acting)
-	l.sawDownload("d.pdf")
+	l.sawDownload("d.pdf", nil)
+	asked := l.acting() // a request is sent
 	done()
-	l.sawDownload("e.pdf")
+	l.sawDownload("e.pdf", nil)
 	done = begin("later", acting, observedDownload)
-	l.sawDownload("f.pdf")
+	l.sawDownload("f.pdf", nil)
+	l.sawDownload("g.pdf", asked) // it is answered while another call acts, which may
 	done()
+	begin("last", reading)()
 	want := []string{
-		"may " + observedDownload + " a.pdf", "read " + observedKey + " example.org",
+		"may " + observedDownload + " a.pdf", "read tells that may " + observedDownload + " b.pdf true", "read " + observedKey + " example.org",
+		"may-not tells that may " + observedDownload + " c.pdf true",
 		"may-not " + observedKey + " example.net", "may-not " + observedDownload + " d.pdf",
-		"later tells that may-not " + observedDownload + " e.pdf", "later " + observedDownload + " f.pdf",
+		"later tells that may-not " + observedDownload + " e.pdf false", "later " + observedDownload + " f.pdf",
+		"last tells that may-not " + observedDownload + " g.pdf false",
 	}
 	if !slices.Equal(told, want) {
 		t.Errorf("%q\nwant %q", told, want)

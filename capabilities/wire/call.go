@@ -74,8 +74,11 @@ type Observation struct {
 	Count  uint32 `cbor:"3,keyasint"`
 	// Refused says that it was tried and did not happen.
 	Refused bool `cbor:"4,keyasint,omitempty"`
-	// Among are the calls that a provider was carrying out, of which one did it; none: this one did.
+	// Among are the calls that a provider was carrying out, of which one did it, or the call that did
+	// it and had ended; none: this one did.
 	Among []capabilities.CallID `cbor:"5,keyasint,omitempty"`
+	// Granted says that the calls of Among were granted it: their node knows, this call is another.
+	Granted bool `cbor:"6,keyasint,omitempty"`
 }
 
 // Answer is how a call ended on the node.

@@ -38,7 +38,7 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 	s.Declared = c.sealed.Capabilities.Keys()
 	said := -1 // of s.Refused: the hosts to which a person said no
 	for _, o := range a.Observed {
-		use := drift.Use{Key: o.Key, Detail: o.Detail, Count: o.Count, Among: among(o.Among)}
+		use := drift.Use{Key: o.Key, Detail: o.Detail, Count: o.Count, Among: among(o.Among), Granted: o.Granted}
 		switch {
 		case !o.Refused:
 			s.Uses = append(s.Uses, use)

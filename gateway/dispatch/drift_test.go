@@ -26,10 +26,13 @@ func TestDriftIsRecorded(t *testing.T) {
 		events []string
 		code   capabilities.Code
 	}{
-		"nothing":         {seen: []wire.Observation{{Key: "network.browser.session", Detail: "example.com", Count: 2}}, given: capabilities.ClassT3},
-		"another key":     {seen: []wire.Observation{{Key: "data.write.workspace", Detail: "a.txt", Count: 1}}, given: capabilities.ClassT3, events: []string{"2 violation recorded data.write.workspace a.txt"}},
-		"a secret":        {seen: []wire.Observation{{Key: "privileged.secret.read", Count: 1}}, given: capabilities.ClassT3, events: []string{"3 critical restricted privileged.secret.read "}, code: capabilities.CodeDriftCritical},
-		"below its class": {given: capabilities.ClassT0, events: []string{"5 critical restricted isolation.t0 t0 where t2 was needed"}, code: capabilities.CodeDriftCritical},
+		"nothing":                      {seen: []wire.Observation{{Key: "network.browser.session", Detail: "example.com", Count: 2}}, given: capabilities.ClassT3},
+		"another key":                  {seen: []wire.Observation{{Key: "data.write.workspace", Detail: "a.txt", Count: 1}}, given: capabilities.ClassT3, events: []string{"2 violation recorded data.write.workspace a.txt"}},
+		"a secret":                     {seen: []wire.Observation{{Key: "privileged.secret.read", Count: 1}}, given: capabilities.ClassT3, events: []string{"3 critical restricted privileged.secret.read "}, code: capabilities.CodeDriftCritical},
+		"below its class":              {given: capabilities.ClassT0, events: []string{"5 critical restricted isolation.t0 t0 where t2 was needed"}, code: capabilities.CodeDriftCritical},
+		"an earlier call's":            {seen: []wire.Observation{{Key: "data.write.temp", Detail: "a.pdf", Count: 1, Among: []capabilities.CallID{"call_0"}, Granted: true}}, given: capabilities.ClassT3},
+		"one that might not":           {seen: []wire.Observation{{Key: "data.write.temp", Detail: "a.pdf", Count: 1, Among: []capabilities.CallID{"call_0"}}}, given: capabilities.ClassT3, events: []string{"2 violation recorded data.write.temp a.pdf (after the call had ended)"}},
+		"an earlier call's privileges": {seen: []wire.Observation{{Key: "privileged.secret.read", Count: 1, Among: []capabilities.CallID{"call_0"}, Granted: true}}, given: capabilities.ClassT3, events: []string{"3 critical restricted privileged.secret.read  (after the call had ended)"}, code: capabilities.CodeDriftCritical},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodes := nodestest.New("n1")
@@ -42,7 +45,7 @@ func TestDriftIsRecorded(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 			var events []string
-			for _, p := range h.packets(r.Call) {
+			for _, p := range append(h.packets(r.Call), h.packets("call_0")...) {
 				if p.Kind != ledger.KindDrift {
 					continue
 				}
@@ -56,8 +59,19 @@ func TestDriftIsRecorded(t *testing.T) {
 			if len(events) != len(c.events) || len(events) == 1 && events[0] != c.events[0]+"\n" {
 				t.Errorf("events %q, want %q", events, c.events)
 			}
-			if last := h.packets(r.Call); len(last) < 4 || !last[3].Kind.Terminal() {
-				t.Errorf("%v", last)
+			last := h.packets(r.Call)
+			if len(last) < 4 || !last[3].Kind.Terminal() {
+				t.Fatalf("%v", last)
+			}
+			var end packet.End
+			must(t, json.Unmarshal(last[3].Body, &end))
+			for i, o := range end.Observed { // it names the call that did it
+				if want := among(c.seen[i].Among); o.Key != c.seen[i].Key || o.Of != want {
+					t.Errorf("%+v, of %q", o, want)
+				}
+			}
+			if len(end.Observed) != len(c.seen) {
+				t.Errorf("%+v", end)
 			}
 		})
 	}

@@ -318,7 +318,7 @@ func observations(list []wire.Observation) []packet.Observed {
 		if o.Refused || len(out) == maxObservedRecorded { // what did not happen is drift's alone
 			continue
 		}
-		out = append(out, packet.Observed{Key: o.Key, Detail: o.Detail, Count: o.Count})
+		out = append(out, packet.Observed{Key: o.Key, Detail: o.Detail, Count: o.Count, Of: among(o.Among)})
 	}
 	return out
 }

@@ -26,6 +26,8 @@ type Use struct {
 	Detail string // such as a host's name; may be empty
 	Count  uint32
 	Among  string // the calls of which one did it, where nobody can tell which; "": the one that tells
+	// Granted says that those of Among might do it: so says their node, which could say nothing.
+	Granted bool
 }
 
 // Calls are those of Among.
@@ -64,6 +66,9 @@ func Observed(s Seen) []Difference {
 	var all []Difference
 	for _, u := range s.Uses {
 		if u.Key == "" || granted(u.Key) && u.Among == "" { // of another call its node compared
+			continue
+		}
+		if u.Granted && u.Among != "" && !strings.HasPrefix(u.Key, "privileged.") {
 			continue
 		}
 		d := Difference{Use: u, Signal: signalOf(u.Key), Severity: Violation, Declared: slices.Contains(s.Declared, u.Key)}

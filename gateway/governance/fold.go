@@ -239,7 +239,7 @@ func countEnd(tool capabilities.ToolID, e *packet.End, add func(cell, int64)) {
 	}
 	var seen []string
 	for _, o := range e.Observed {
-		if !slices.Contains(seen, o.Key) {
+		if o.Of == "" && !slices.Contains(seen, o.Key) { // another call's tool did the others
 			seen = append(seen, o.Key)
 			add(cell{Fact: observed, Tool: tool, A: o.Key}, 1)
 		}

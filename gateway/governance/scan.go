@@ -285,9 +285,12 @@ func (w words) end(b []byte) (e packet.End, ok bool) {
 			r.list(func() {
 				var o packet.Observed
 				r.members(func(name []byte) {
-					if string(name) == "key" {
+					switch string(name) {
+					case "key":
 						o.Key = r.text()
-					} else {
+					case "of_call":
+						o.Of = string(r.raw()) // each is another
+					default:
 						r.skip()
 					}
 				})

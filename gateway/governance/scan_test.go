@@ -90,7 +90,7 @@ func TestScanIsWhatJSONSays(t *testing.T) {
 				"capability_profile_id": text.Draw(t, "profile"), "effective_grants": list.Draw(t, "effective"), "isolation_class": "t2", "v": 1}
 		}
 		if rapid.Bool().Draw(t, "seen") {
-			members["observed"] = []any{map[string]any{"key": text.Draw(t, "key"), "count": 2, "detail": text.Draw(t, "detail")}}
+			members["observed"] = []any{map[string]any{"key": text.Draw(t, "key"), "count": 2, "detail": text.Draw(t, "detail"), "of_call": rapid.SampledFrom([]string{"", "call-1"}).Draw(t, "of")}}
 			members["artifacts"] = []any{map[string]any{"artifact_id": "a", "mime": "b/c", "size": 1, "retention": text.Draw(t, "retention")}}
 		}
 		body, err := canonical.Marshal(members)

@@ -159,6 +159,8 @@ type Observed struct {
 	Key    string `json:"key"`
 	Detail string `json:"detail,omitempty"`
 	Count  uint32 `json:"count"`
+	// Of is the call that did it, where another one tells; of several that could be, all of them.
+	Of string `json:"of_call,omitempty"`
 }
 
 // Repeated is the body of tool.call.repeated: a call that was answered with the outcome of
