@@ -196,7 +196,7 @@ func TestDocumentsNameOnlyToolsThatExist(t *testing.T) {
 			if strings.HasPrefix(m[2], "call.") || strings.HasPrefix(m[2], "select.") {
 				continue // kinds of packets (S4-34)
 			}
-			if family, _, _ := strings.Cut(m[2], "."); slices.Contains([]string{"words", "petstore", "playwright", "macro", "voice", "image", "text", "sub-agent"}, family) {
+			if family, _, _ := strings.Cut(m[2], "."); slices.Contains([]string{"words", "files", "petstore", "playwright", "macro", "voice", "image", "text", "sub-agent"}, family) {
 				continue // providers of docs/providers.md and docs/satellites.md, macros of docs/macros.md, sub-agents of docs/worker.md
 			}
 			if m[2] == "web.search" {
