@@ -32,6 +32,38 @@ func TestMapIsTrue(t *testing.T) {
 	}
 }
 
+// CONTRIBUTING.md says where to add what: its folders and files are there.
+func TestPlacesToAddAreThere(t *testing.T) {
+	_, text, _ := strings.Cut(string(readTree(t).read(t, "CONTRIBUTING.md")), "\n## Where to add\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	rows := 0
+	for line := range strings.Lines(text) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 || !strings.Contains(cells[2], "`") {
+			continue
+		}
+		rows++
+		var folder string
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[2], -1) {
+			path := filepath.Join("..", "..", m[1])
+			switch {
+			case m[1] == "pages" || !strings.Contains(m[1], "/") && strings.HasSuffix(m[1], ".go"):
+				path = filepath.Join(folder, m[1])
+			case !strings.Contains(m[1], "/"):
+				continue // a name in the code
+			case filepath.Ext(m[1]) == "":
+				folder = path
+			}
+			if there, err := filepath.Glob(path); err != nil || len(there) == 0 {
+				t.Errorf("CONTRIBUTING.md: to add%sone looks in %s, which is not there", cells[1], m[1])
+			}
+		}
+	}
+	if rows < 8 {
+		t.Errorf("CONTRIBUTING.md says of %d things where to add them", rows)
+	}
+}
+
 // Each direct dependency has its reason (docs/dependencies.md), and no reason
 // outlives its dependency.
 func TestDependenciesHaveReasons(t *testing.T) {
