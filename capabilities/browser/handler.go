@@ -112,6 +112,9 @@ type Options struct {
 	// Gateway are the origins of the gateway, such as "http://127.0.0.1:7480", which no
 	// attached lane loads anything of. Default: none.
 	Gateway []string
+	// Audit is the owner's axe-core, which pages are audited with. Default: none, audits are
+	// refused.
+	Audit AuditScript
 	// MaxTabs bounds the tabs of one lane. Default: 20.
 	MaxTabs int
 	// MaxLanes bounds the lanes that hold a browser context. Default: 32. At the
@@ -204,6 +207,7 @@ func tools() capabilities.Tools[tool] {
 		{Capability: "tyrum.browser.storage", Run: storage},
 		{Capability: "tyrum.browser.pdf", Run: pdf},
 		{Capability: "tyrum.browser.performance", Run: performance},
+		{Capability: "tyrum.browser.audit", Run: audit},
 	}
 }
 

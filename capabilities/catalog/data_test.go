@@ -58,7 +58,7 @@ var contract = map[string]string{
 
 // onRequest are the tools of the browser beyond the 22, which a list has only where it is asked
 // for them.
-const onRequest = "read network-rules cookies storage pdf performance"
+const onRequest = "read network-rules cookies storage pdf performance audit"
 
 // S0-10, S0-13: the usual list has the contract's tools; further ones are capabilities, too, and
 // listed on request.

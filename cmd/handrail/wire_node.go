@@ -72,6 +72,10 @@ type browserConfig struct {
 	// Attach is the debugging address of the person's own Chrome, such as
 	// "http://127.0.0.1:9222"; empty: it is not touched.
 	Attach string `json:"attach,omitempty"`
+	// Audit is the file of axe-core that pages are audited with, and AuditSHA256 what it must
+	// be; empty: no page is audited.
+	Audit       string `json:"audit,omitempty"`
+	AuditSHA256 string `json:"audit_sha256,omitempty"`
 }
 
 // ownerFolders is what the owner's file says, now; nil: nothing.
@@ -165,6 +169,8 @@ type browserFlags struct {
 	uploads   *[]string
 	downloads *string
 	attach    *string
+	audit     *string
+	auditSum  *string
 	found     map[string]*chrome.Finder // by path
 }
 
@@ -191,7 +197,9 @@ func addBrowserFlags(cmd *cobra.Command) browserFlags {
 		downloads: cmd.Flags().String("browser-download-dir", "", "folder that keeps finished downloads (default: they go with the browser)"),
 		attach: cmd.Flags().String("browser-attach",
 			"", "debugging address of your own Chrome, such as http://127.0.0.1:9222, that calls may attach to"),
-		found: map[string]*chrome.Finder{},
+		audit:    cmd.Flags().String("browser-audit", "", "axe.min.js of axe-core, which pages are audited with (default: none)"),
+		auditSum: cmd.Flags().String("browser-audit-sha256", "", "SHA-256 that the file of --browser-audit must have"),
+		found:    map[string]*chrome.Finder{},
 	}
 }
 
@@ -218,6 +226,12 @@ func (f browserFlags) over(c browserConfig) browserConfig {
 	if *f.attach != "" {
 		c.Attach = *f.attach
 	}
+	if *f.audit != "" {
+		c.Audit = *f.audit
+	}
+	if *f.auditSum != "" {
+		c.AuditSHA256 = *f.auditSum
+	}
 	return c
 }
 
@@ -232,6 +246,7 @@ func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string,
 		Sandbox: c.Sandbox, AllowOrigins: c.AllowOrigins, AllowDomains: c.AllowDomains, BlockDomains: c.BlockDomains,
 		AllowSchemes: c.AllowSchemes, UploadRoots: c.UploadRoots, DownloadDir: c.DownloadDir, StateDir: stateDir, Shared: c.Shared,
 		SoleUser: config.sole, Attach: c.Attach, Gateway: config.gateway, CheckFile: config.owner.read, Log: log,
+		Audit: browser.AuditScript{Path: c.Audit, SHA256: c.AuditSHA256},
 	})
 	if err != nil {
 		return nil, err

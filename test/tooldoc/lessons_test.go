@@ -9,7 +9,7 @@ type lesson struct {
 	rows []row   // every field of the tool, in the order of reading
 	at   string  // the shop's page it happens on
 	past []step  // calls made first, which the page does not show
-	args string  // the call that is shown; {ref NAME} is the ref of what has that name
+	args string  // the call that is shown, if any; {ref NAME} is the ref of what has that name
 	back string  // what to look for in the answer; may be empty
 	bad  []wrong // refusals one meets
 }

@@ -78,4 +78,14 @@ var requested = []lesson{
 		},
 		at: "/", args: `{}`,
 	},
+	{
+		tool: "audit",
+		says: "Handrail does not ship axe-core: the node's owner fetches it (`npm pack axe-core`), and names its file and what it must be with `--browser-audit` and `--browser-audit-sha256`; a file that is another is not run. " +
+			"It runs apart from the page's own scripts. Frames are left out. `to_be_looked_at` are rules that only a person can judge on this page.",
+		rows: []row{
+			{"selector", "only this part of the page"}, {"tags", "only rules of these, such as `wcag2a`, `wcag2aa`, `best-practice`"},
+			{"max_places", "of each rule that is broken; default 3"},
+		},
+		bad: []wrong{{at: "/", args: `{}`}},
+	},
 }
