@@ -1,12 +1,14 @@
 package sandbox
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -108,6 +110,56 @@ func TestProgramsAreBoundTogether(t *testing.T) {
 	}
 	if len(list) == 0 {
 		t.Error("none")
+	}
+}
+
+// A cgroup of version 2 takes a process and what it starts, ends all of them at once, and is gone.
+// Such a hierarchy may be mounted where memory and processes are counted by version 1.
+func TestAGroupOfVersion2EndsWhatIsInIt(t *testing.T) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Skip(err)
+	}
+	at := slices.IndexFunc(mountsOf(string(mounts)), func(m mount) bool { return m.kind == "cgroup2" })
+	if at < 0 {
+		t.Skip("no cgroup of version 2 is mounted")
+	}
+	h := hierarchy{dir: filepath.Join(mountsOf(string(mounts))[at].at, groupName()), version: 2}
+	if err := os.Mkdir(h.dir, 0o755); err != nil {
+		t.Skip(err)
+	}
+	g := &group{parts: []hierarchy{h}}
+	t.Cleanup(g.remove)
+	program := exec.Command("sh", "-c", "read go; sleep 1000 & echo on; sleep 1000")
+	in, err := program.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := program.StdoutPipe()
+	if err == nil {
+		err = program.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.write("cgroup.procs", strconv.Itoa(program.Process.Pid)); err != nil {
+		_ = program.Process.Kill()
+		_ = program.Wait()
+		t.Skip("no process can be put into it: ", err)
+	}
+	_, _ = in.Write([]byte("go\n"))
+	if _, err := io.ReadFull(out, make([]byte, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if in := wordsOf(filepath.Join(h.dir, "cgroup.procs")); len(in) < 2 {
+		t.Errorf("%v are in it", in)
+	}
+	g.remove()
+	if err := program.Wait(); err == nil || program.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Errorf("it ended with %v", err)
+	}
+	if _, err := os.Stat(h.dir); !os.IsNotExist(err) {
+		t.Errorf("it is still there: %v", err)
 	}
 }
 
