@@ -52,6 +52,11 @@ type Gateway interface {
 	Covers(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (Cover, error)
 }
 
+// A Bound is a gateway that is told which tools a turn was offered, and refuses others (S2-20).
+type Bound interface {
+	Opens(tools []capabilities.ToolID)
+}
+
 // Message is one of a conversation: the person's, or what a call returned.
 type Message struct {
 	Text   string               // the person's words
@@ -192,6 +197,9 @@ func (e *Engine) turn(ctx context.Context, found router.Found, along *pipeline.P
 	offered := make([]capabilities.ToolID, 0, len(tools))
 	for _, t := range tools {
 		offered = append(offered, t.ID)
+	}
+	if b, ok := e.opts.Gateway.(Bound); ok {
+		b.Opens(offered)
 	}
 	e.tell(StagePolicy, Decided{decision, offered, idsOf(remembered)})
 	p.Pipeline.Policy.Allowed, p.Pipeline.Policy.Permissions = decision.Allowed, decision.Required

@@ -59,6 +59,9 @@ type Request struct {
 	// Shown are the keys of the controls that a person made the call by, such as
 	// "ui.input.file_upload": the call is denied unless it is granted each (S1-33).
 	Shown []string
+	// Opened are the tools that the caller's own gate opened for what it does now: a call of another
+	// is denied, whatever policy says of it (S2-20). Empty: it says nothing.
+	Opened []capabilities.ToolID
 	// ReplayOf is the recorded call that this one is again.
 	ReplayOf capabilities.CallID
 	// Task is the deferred call that this carries out; only gateway/task sets it.

@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/handrail-dev/handrail/agent/worker/model/modeltest"
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/test/site"
 )
 
@@ -85,6 +88,28 @@ func TestAModelWorksWithWhatItIsGiven(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTheGatewayHoldsATurnToItsTools: a tool that a worker's turn was not offered is refused at the
+// gateway, too, whatever policy says of it, and the ledger has it (S2-20).
+func TestTheGatewayHoldsATurnToItsTools(t *testing.T) {
+	w := newWorked(t)
+	token, err := os.ReadFile(filepath.Join(filepath.Dir(w.program), "site", "gateway", "agent.token"))
+	must(t, err)
+	agent := newCaller(t, w.url, strings.TrimSpace(string(token)))
+	for opened, status := range map[string]string{
+		`[]`: "ok", `["tool.fs.list","tool.fs.read"]`: "ok", `["tool.fs.list"]`: "denied", `["no.such"]`: "denied",
+	} {
+		code, answer, err := agent.try(t.Context(), http.MethodPost, "/v1/calls", `{"tool":"tool.fs.read","args":{"path":"a.txt"},"opened":`+opened+`}`)
+		var r capabilities.Result
+		if err != nil || code != http.StatusOK || json.Unmarshal(answer, &r) != nil || string(r.Status) != status || (status == "denied") != (r.Code == capabilities.CodeDeniedByPolicy) {
+			t.Errorf("%s: %d %s %v", opened, code, answer, err)
+		}
+		if out := w.does("ledger", "show", "--call", string(r.Call), "--json"); status == "denied" && !strings.Contains(out, "denied_by_policy") {
+			t.Errorf("the ledger has %s", out)
+		}
+	}
+	w.does("run", "--offline", "/file read a.txt") // a worker's own calls pass
 }
 
 // TestAModelsProposalWaits: a model may ask whether to remember what the person said. A yes keeps

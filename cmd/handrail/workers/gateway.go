@@ -34,9 +34,14 @@ type workerGateway struct {
 	waits    bool                                                       // the last call that was looked at waits for a person elsewhere
 	opts     runOptions                                                 // of the worker
 
-	lastLane      capabilities.LaneID // of the last look at a permission …
+	opened        []capabilities.ToolID // what the turn was offered: the gateway refuses others
+	lastLane      capabilities.LaneID   // of the last look at a permission …
 	lastPrincipal capabilities.PrincipalID
 }
+
+var _ worker.Bound = (*workerGateway)(nil)
+
+func (g *workerGateway) Opens(tools []capabilities.ToolID) { g.opened = tools }
 
 func (g *workerGateway) Tools(ctx context.Context) ([]worker.Tool, error) {
 	list, err := g.remote.Tools(ctx, capabilities.LaneID(g.lane))
@@ -77,6 +82,8 @@ func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args
 	request["args"] = args
 	if j := g.opts.inside; j != nil {
 		request["job_id"], request["claim"] = j.ID, j.Claim
+	} else if len(g.opened) > 0 {
+		request["opened"] = g.opened
 	}
 	name := ""
 	if g.requests != nil {

@@ -32,14 +32,19 @@ type callBody struct {
 	// keys of the controls it was made by, such as ui.input.file_upload: it is denied unless it is
 	// granted each
 	Shown []string `json:"shown,omitempty"`
+	// of a worker: the tools that its turn was offered; a call of another is denied
+	Opened []capabilities.ToolID `json:"opened,omitempty"`
 	// of a sub-agent's worker: the job and the claim on it, inside whose call this one is made; its
 	// lane is the job's
 	Job   string `json:"job_id,omitempty"`
 	Claim string `json:"claim,omitempty"`
 }
 
-// maxShown bounds the keys of the controls that one call is made by.
-const maxShown = 8
+// Bounds of the keys of the controls that one call is made by, and of the tools of a turn.
+const (
+	maxShown  = 8
+	maxOpened = 1000
+)
 
 func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
 	if in.Tool == "" {
@@ -55,6 +60,9 @@ func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
 	}
 	if len(in.Shown) > maxShown {
 		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "shown has at most %d keys", maxShown)
+	}
+	if len(in.Opened) > maxOpened {
+		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "opened has at most %d tools", maxOpened)
 	}
 	if in.Lane == "" {
 		in.Lane = c.who.Lane
@@ -81,7 +89,7 @@ func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
 	defer release()
 	result := s.opts.Dispatcher.Call(ctx, dispatch.Request{
 		Caller: front.Caller(c.who, in.Lane), Tool: in.Tool, Args: in.Args, RequestID: in.RequestID, Surface: "rest", Token: c.who.TokenID,
-		Gone: connection.Done(), Shown: in.Shown,
+		Gone: connection.Done(), Shown: in.Shown, Opened: in.Opened,
 	})
 	result.Output = fill(result.Output, result.Blobs)
 	return front.ViewResult(result), nil
