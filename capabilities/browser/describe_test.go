@@ -17,7 +17,8 @@ import (
 // is told.
 func TestDescribe(t *testing.T) {
 	t.Parallel()
-	s, n := newPage(t, map[string]string{"/": html(`<form><label>Name <input name=who></label><label>Password <input type=password name=pw id=pw></label><button>Send all</button></form>`)})
+	s := newSite(t, map[string]string{"/": html(`<form><label>Name <input name=who></label><label>Password <input type=password name=pw id=pw></label><button>Send all</button></form>`)})
+	n := newNode(t, s.URL) // it has no page at first
 	describe := func(capability string, args any) capabilities.Scene {
 		t.Helper()
 		text, _ := json.Marshal(args)
