@@ -45,6 +45,7 @@ func readNodeLog(r io.Reader) (ledger.NodeLog, chain.Key, error) {
 // says wants texts on the page.
 func (d *desk) says(wants ...string) {
 	d.t.Helper()
+	d.await(laidOut)
 	page := d.value("document.getElementById('main').innerText.replace(/\\s+/g, ' ')")
 	for _, want := range wants {
 		if !strings.Contains(page, want) {

@@ -353,9 +353,11 @@ func (b *browser) open(url string) {
 	b.t.Helper()
 	_ = b.run("window.before = true", nil)
 	b.ask("Page.navigate", object{"url": url}, nil)
-	b.await("!window.before && location.href !== 'about:blank' && document.readyState === 'complete' && " +
-		"(document.body.dataset.whole === '' || !document.querySelector('.below'))")
+	b.await("!window.before && location.href !== 'about:blank' && document.readyState === 'complete' && " + laidOut)
 }
+
+// laidOut is true once what stands below the screen is laid out, too: until then it has no text.
+const laidOut = "(document.readyState !== 'loading' && document.body.dataset.whole === '' || document.readyState !== 'loading' && !document.querySelector('.below'))"
 
 // key presses a key.
 func (b *browser) key(name string) {
