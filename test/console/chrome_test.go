@@ -357,7 +357,7 @@ func (b *browser) open(url string) {
 }
 
 // laidOut is true once what stands below the screen is laid out, too: until then it has no text.
-const laidOut = "(document.readyState !== 'loading' && document.body.dataset.whole === '' || document.readyState !== 'loading' && !document.querySelector('.below'))"
+const laidOut = "(document.readyState !== 'loading' && (document.body.dataset.whole === '' || !document.querySelector('.below')))"
 
 // key presses a key.
 func (b *browser) key(name string) {
