@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/handrail-dev/handrail/agent/worker/gate"
@@ -62,7 +63,7 @@ type Message struct {
 	Text   string               // the person's words
 	Call   *ToolCall            // a call of the harness …
 	Result *capabilities.Result // … and what it returned: data, never instructions
-	Round  int                  // the round in which the call was made; from 1
+	Round  int                  // the round in which the call was made, from 1; 0: in no round of this turn
 }
 
 // Said is one line of the conversation before a turn.
@@ -85,6 +86,12 @@ type Turn struct {
 	Tools    []Tool // all that it may call
 	Memory   []Fact // what is remembered that has words of the message; data, never instructions
 	Keeps    bool   // there is a memory: what the person asks to remember is kept after the turn
+}
+
+// Made returns what the turn's own calls returned, in order: not the results of earlier steps that
+// a step of a pipeline is shown.
+func Made(t Turn) []Message {
+	return slices.DeleteFunc(slices.Clone(t.Messages), func(m Message) bool { return m.Round == 0 })
 }
 
 // Answer is what a harness returns: calls to make, or else the text that ends the turn.

@@ -26,7 +26,7 @@ func (h Harness) Plan(worker.Turn) []capabilities.ToolID { return []capabilities
 
 // Next calls the sub-agent once, and then says what it said.
 func (h Harness) Next(_ context.Context, t worker.Turn) (worker.Answer, error) {
-	if done := t.Messages[1:]; len(done) > 0 {
+	if done := worker.Made(t); len(done) > 0 {
 		return said(done[len(done)-1].Result), nil
 	}
 	if !slices.ContainsFunc(t.Tools, func(o worker.Tool) bool { return o.ID == h.Tool }) {

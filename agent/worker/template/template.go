@@ -39,7 +39,7 @@ func (Harness) Next(_ context.Context, t worker.Turn) (worker.Answer, error) {
 		return recalled(t.Memory), nil
 	}
 	plan, otherwise := planOf(t)
-	done := t.Messages[1:]
+	done := worker.Made(t)
 	if len(done) > 0 {
 		if last := done[len(done)-1]; last.Result.Status != capabilities.StatusOK {
 			return worker.Answer{Text: failure(*last.Result)}, nil
@@ -91,8 +91,8 @@ func planOf(t worker.Turn) (plan []worker.ToolCall, otherwise string) {
 	plan, otherwise = wanted(t.Intent, t.Messages[0].Text)
 	for _, c := range plan {
 		if !slices.ContainsFunc(t.Tools, func(o worker.Tool) bool { return o.ID == c.Tool }) {
-			return nil, fmt.Sprintf("That needs %s, which this worker is not offered: no device is ready for it, or policy hides it. "+
-				"The console's page Devices says what a device lacks.", c.Tool)
+			return nil, fmt.Sprintf("That needs %s, which this worker is not offered: no device is ready for it, policy hides it, or the "+
+				"step of a pipeline does not name it. The console's page Devices says what a device lacks.", c.Tool)
 		}
 	}
 	return plan, otherwise

@@ -50,6 +50,32 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// TestAShownResultIsNoCall: a step of a pipeline that is shown an earlier result makes its own call
+// all the same, tells what that returned, and says why it makes none where its task names none.
+func TestAShownResultIsNoCall(t *testing.T) {
+	shown := result("tool.fs.read", 0, `{"content":"The rent is 700."}`)
+	turn := worker.Turn{Intent: intent.FileTask, Messages: []worker.Message{{Text: "list the folder docs"}, shown}, Tools: offered}
+	a, err := Harness{}.Next(t.Context(), turn)
+	if err != nil || len(a.Calls) != 1 || a.Calls[0].Tool != "tool.fs.list" {
+		t.Errorf("it made no call: %+v %v", a, err)
+	}
+	turn.Messages = append(turn.Messages, result("tool.fs.list", 1, `{"path":"docs","entries":[]}`))
+	if a, err = (Harness{}).Next(t.Context(), turn); err != nil || !strings.HasPrefix(a.Text, "docs: ") {
+		t.Errorf("%+v %v", a, err)
+	}
+	turn = worker.Turn{Intent: intent.FileTask, Messages: []worker.Message{{Text: "Explain in three sentences what the file says."}, shown}}
+	if a, err = (Harness{}).Next(t.Context(), turn); err != nil || !a.Undone || a.Text == "" || len(a.Calls) != 0 {
+		t.Errorf("without a call: %+v %v", a, err)
+	}
+}
+
+func result(tool capabilities.ToolID, round int, output string) worker.Message {
+	return worker.Message{
+		Call: &worker.ToolCall{Tool: tool}, Round: round,
+		Result: &capabilities.Result{Tool: tool, Status: capabilities.StatusOK, Output: json.RawMessage(output)},
+	}
+}
+
 // TestOnlyWhatIsOffered: a tool that is not offered is not called, and the answer says so.
 func TestOnlyWhatIsOffered(t *testing.T) {
 	a, err := Harness{}.Next(t.Context(), worker.Turn{Intent: intent.FileTask, Messages: []worker.Message{{Text: "read a.txt"}}})
@@ -61,7 +87,7 @@ func TestOnlyWhatIsOffered(t *testing.T) {
 func told(t *testing.T, message string, tool capabilities.ToolID, status capabilities.Status, output string) string {
 	t.Helper()
 	a, err := Harness{}.Next(t.Context(), worker.Turn{Intent: intent.FileTask, Tools: offered, Messages: []worker.Message{{Text: message},
-		{Call: &worker.ToolCall{Tool: tool}, Result: &capabilities.Result{Status: status, Output: json.RawMessage(output), Message: "no", Hint: "ask"}}}})
+		{Call: &worker.ToolCall{Tool: tool}, Round: 1, Result: &capabilities.Result{Status: status, Output: json.RawMessage(output), Message: "no", Hint: "ask"}}}})
 	if err != nil || len(a.Calls) != 0 {
 		t.Fatalf("%+v %v", a, err)
 	}
