@@ -33,6 +33,16 @@ func TestAPipelineFromAFile(t *testing.T) {
 		t.Errorf("%d %s", code, out)
 	}
 
+	// Without a model the harness's step says what it cannot do, and so does a worker, which goes on.
+	if out, code := w.tries("", "run", "--offline", "--pipeline", "../../examples/pipelines/explain.yaml", "a.txt"); code != 1 || !strings.Contains(out, "The step explain failed") {
+		t.Errorf("%d %s", code, out)
+	}
+	fails := strings.Fields(w.does("jobs", "add", "--pipeline", "../../examples/pipelines/explain.yaml", "a.txt"))[0]
+	next := strings.Fields(w.does("jobs", "add", "/file read a.txt"))[0]
+	if out := w.does("worker", "--offline", "--once"); !strings.Contains(out, fails+" failed") || !strings.Contains(out, next+" done") {
+		t.Error(out)
+	}
+
 	e := modeltest.Start(t, `{}`, func(n int, r modeltest.Request) modeltest.Step {
 		if n == 0 {
 			return modeltest.Step{Calls: []modeltest.Call{{Name: "tool_fs_bash", Args: `{"command":"id"}`}, {Name: "tool_fs_read", Args: `{"path":"b.txt"}`}}}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -217,7 +218,7 @@ func (s *jobService) do(ctx context.Context, j *api.Job) error {
 		return err
 	}
 	defer e.close()
-	out, err := along(running, e, j)
+	out, err := s.along(running, e, j)
 	cause := context.Cause(running)
 	end(nil)
 	<-told
@@ -233,8 +234,16 @@ func (s *jobService) do(ctx context.Context, j *api.Job) error {
 	return s.finish(context.WithoutCancel(ctx), ctx, j, word)
 }
 
-// along does a job's task, by the steps of its pipeline if it has one.
-func along(ctx context.Context, e *conversation, j *api.Job) (worker.Outcome, error) {
+// along does a job's task, by the steps of its pipeline if it has one. A panic fails the job alone.
+func (s *jobService) along(ctx context.Context, e *conversation, j *api.Job) (out worker.Outcome, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.print.Lock()
+			defer s.print.Unlock()
+			fmt.Fprintf(s.cmd.ErrOrStderr(), "%s: panic: %s\n%s\n", j.ID, terminal.Plain(fmt.Sprint(p)), terminal.PlainBlock(string(debug.Stack())))
+			out, err = worker.Outcome{}, capabilities.Errorf(capabilities.CodeInternal, "the worker crashed at this job: its own log says where")
+		}
+	}()
 	if j.Pipeline == "" {
 		return e.Run(ctx, j.Text)
 	}
