@@ -117,10 +117,15 @@ func runTask(cmd *cobra.Command, task string, o runOptions) error {
 	if err := showOutcome(cmd, out, spoken); err != nil {
 		return err
 	}
+	return ending(cmd, &out)
+}
+
+// ending is the exit code of a task's end; its words are shown already.
+func ending(cmd *cobra.Command, out *worker.Outcome) error {
 	switch {
 	case out.Ask != "":
-		return unclear(out)
-	case out.Undone:
+		return unclear(*out)
+	case out.Undone, out.Stopped != "":
 		return &terminal.ExitError{Code: terminal.ExitFailed, Silent: true}
 	case out.Last != nil:
 		return &terminal.ExitError{Code: terminal.ExitCode(out.Last), Err: out.Last, Silent: !terminal.FlagsOf(cmd).JSON}

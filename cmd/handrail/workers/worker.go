@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -262,6 +263,9 @@ func jobWord(j *api.Job, out worker.Outcome, err error, calls int) api.JobWord {
 		w.State, w.Result, w.Code = api.JobFailed, capabilities.Clip(err.Error(), maxJobWords), capabilities.CodeOf(err)
 	case out.Ask != "":
 		w.State, w.Result, w.Code = api.JobFailed, "it is not clear what is wanted. "+out.Ask, capabilities.CodeInvalidRequest
+	case out.Stopped != "":
+		text := strings.TrimSpace("The turn was cut off: " + out.Stopped + ".\n" + out.Text)
+		w.State, w.Result, w.Code = api.JobFailed, capabilities.Clip(text, maxJobWords), capabilities.CodeExecutionFailed
 	case out.Last != nil:
 		w.State, w.Code = api.JobFailed, capabilities.CodeOf(out.Last)
 	case out.Undone:

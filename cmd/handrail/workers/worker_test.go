@@ -6,12 +6,42 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/agent/worker"
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
-// TestAPanicFailsItsJobAlone: a defect that one job meets is that job's failure, and its place is in
-// the worker's log.
+// TestACutOffTurnFails: a turn that was cut off is no job that is done, and no task that ended
+// well; its reason is its words, and what it said before comes behind it.
+func TestACutOffTurnFails(t *testing.T) {
+	denied := capabilities.Errorf(capabilities.CodeDeniedByPolicy, "no")
+	for name, c := range map[string]struct {
+		out          worker.Outcome
+		state, words string
+		exit         int
+	}{
+		"an answer":         {worker.Outcome{Text: "700"}, api.JobDone, "700", terminal.ExitOK},
+		"no answer":         {worker.Outcome{Stopped: "12 rounds are enough"}, api.JobFailed, "The turn was cut off: 12 rounds are enough.", terminal.ExitFailed},
+		"words before":      {worker.Outcome{Stopped: "budget", Text: "Let me"}, api.JobFailed, "The turn was cut off: budget.\nLet me", terminal.ExitFailed},
+		"a call was denied": {worker.Outcome{Stopped: "budget", Last: denied}, api.JobFailed, "The turn was cut off: budget.", terminal.ExitFailed},
+		"only denied":       {worker.Outcome{Text: "no", Last: denied}, api.JobFailed, "no", terminal.ExitDenied},
+	} {
+		if w := jobWord(&api.Job{}, c.out, nil, 0); w.State != c.state || w.Result != c.words || (w.Code == "") != (c.state == api.JobDone) {
+			t.Errorf("%s: the job is %+v", name, w)
+		}
+		exit := terminal.ExitOK
+		if err := ending(&cobra.Command{}, &c.out); err != nil {
+			exit = terminal.ExitCode(err)
+		}
+		if exit != c.exit {
+			t.Errorf("%s: exit code %d, not %d", name, exit, c.exit)
+		}
+	}
+}
+
+// TestAPanicFailsItsJobAlone: a defect that one job meets is that job's failure, and its place is
+// in the worker's log.
 func TestAPanicFailsItsJobAlone(t *testing.T) {
 	var log strings.Builder
 	s := &jobService{cmd: &cobra.Command{}}
