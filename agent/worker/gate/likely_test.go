@@ -10,7 +10,8 @@ import (
 )
 
 // A person is asked ahead about what a message is likely to need, and about no tool that its intent
-// does not allow (S2-29, S2-34). Names of files and quotations are data, and speak for nothing.
+// does not allow (S2-29, S2-34). Names of files and quotations are data, and speak for nothing; a
+// word that begins like one of those that ask for a change asks for none.
 func TestLikely(t *testing.T) {
 	for _, c := range []struct {
 		intent  intent.Name
@@ -21,6 +22,15 @@ func TestLikely(t *testing.T) {
 		{intent.FileTask, "what does a.txt say", []capabilities.ToolID{"tool.fs.read"}, []capabilities.ToolID{"tool.fs.write", "tool.fs.edit", "tool.fs.apply-patch"}},
 		{intent.FileTask, `find "write new" in write.txt`, []capabilities.ToolID{"tool.fs.grep"}, []capabilities.ToolID{"tool.fs.write", "tool.fs.edit"}},
 		{intent.FileTask, "write hello into b.txt", []capabilities.ToolID{"tool.fs.write"}, []capabilities.ToolID{"tool.fs.edit"}},
+		{intent.FileTask, "what do my notes say about rent?", []capabilities.ToolID{"tool.fs.grep"}, []capabilities.ToolID{"tool.fs.write", "tool.fs.edit"}},
+		{intent.FileTask, "list the new files", []capabilities.ToolID{"tool.fs.list"}, []capabilities.ToolID{"tool.fs.write", "tool.fs.edit"}},
+		{intent.FileTask, "which files make up the project?", nil, []capabilities.ToolID{"tool.fs.write", "tool.fs.edit"}},
+		{intent.FileTask, "find the legal texts with my address", nil, []capabilities.ToolID{"tool.fs.write", "tool.fs.edit"}},
+		{intent.FileTask, "liste die neuen Legenden", nil, []capabilities.ToolID{"tool.fs.write", "tool.fs.edit"}},
+		{intent.FileTask, "make a list of them in b.txt", []capabilities.ToolID{"tool.fs.write"}, nil},
+		{intent.FileTask, "Lege eine Datei b.txt an.", []capabilities.ToolID{"tool.fs.write"}, []capabilities.ToolID{"tool.fs.edit"}},
+		{intent.FileTask, "Crée un fichier b.txt.", []capabilities.ToolID{"tool.fs.write"}, nil},
+		{intent.ScreenObserve, "Haz una captura de pantalla.", []capabilities.ToolID{"tool.desktop.screenshot"}, nil},
 		{intent.FileTask, "ersetze in b.txt die Miete", []capabilities.ToolID{"tool.fs.edit"}, []capabilities.ToolID{"tool.fs.write"}},
 		{intent.FileTask, "enregistre la liste dans b.txt", []capabilities.ToolID{"tool.fs.write"}, []capabilities.ToolID{"tool.fs.apply-patch"}},
 		{intent.FileTask, "guarda la lista en b.txt", []capabilities.ToolID{"tool.fs.write"}, nil},
