@@ -53,7 +53,7 @@ func (d *Dispatcher) decide(n *routed) (*decided, *capabilities.Error) {
 // controlled refuses a call that came by a control which its grants do not show (S1-33), and one of
 // a tool that its caller did not open for itself.
 func (v *decided) controlled() *capabilities.Error {
-	if opened := v.req.Opened; len(opened) > 0 && !slices.Contains(opened, v.desc.Tool) {
+	if opened := v.req.Opened; opened != nil && !slices.Contains(opened, v.desc.Tool) {
 		return capabilities.Errorf(capabilities.CodeDeniedByPolicy, "The turn that this call belongs to does not open %s.", v.desc.Tool)
 	}
 	for _, key := range v.req.Shown {

@@ -60,7 +60,8 @@ type Request struct {
 	// "ui.input.file_upload": the call is denied unless it is granted each (S1-33).
 	Shown []string
 	// Opened are the tools that the caller's own gate opened for what it does now: a call of another
-	// is denied, whatever policy says of it (S2-20). Empty: it says nothing.
+	// is denied, whatever policy says of it (S2-20). Nil: it says nothing;
+	// empty: it opened none.
 	Opened []capabilities.ToolID
 	// ReplayOf is the recorded call that this one is again.
 	ReplayOf capabilities.CallID

@@ -98,9 +98,10 @@ func TestTheGatewayHoldsATurnToItsTools(t *testing.T) {
 	must(t, err)
 	agent := newCaller(t, w.url, strings.TrimSpace(string(token)))
 	for opened, status := range map[string]string{
-		`[]`: "ok", `["tool.fs.list","tool.fs.read"]`: "ok", `["tool.fs.list"]`: "denied", `["no.such"]`: "denied",
+		``: "ok", `,"opened":["tool.fs.list","tool.fs.read"]`: "ok", // a caller that is no worker says nothing
+		`,"opened":[]`: "denied", `,"opened":["tool.fs.list"]`: "denied", `,"opened":["no.such"]`: "denied",
 	} {
-		code, answer, err := agent.try(t.Context(), http.MethodPost, "/v1/calls", `{"tool":"tool.fs.read","args":{"path":"a.txt"},"opened":`+opened+`}`)
+		code, answer, err := agent.try(t.Context(), http.MethodPost, "/v1/calls", `{"tool":"tool.fs.read","args":{"path":"a.txt"}`+opened+`}`)
 		var r capabilities.Result
 		if err != nil || code != http.StatusOK || json.Unmarshal(answer, &r) != nil || string(r.Status) != status || (status == "denied") != (r.Code == capabilities.CodeDeniedByPolicy) {
 			t.Errorf("%s: %d %s %v", opened, code, answer, err)

@@ -34,7 +34,7 @@ type workerGateway struct {
 	waits    bool                                                       // the last call that was looked at waits for a person elsewhere
 	opts     runOptions                                                 // of the worker
 
-	opened        []capabilities.ToolID // what the turn was offered: the gateway refuses others
+	opened        []capabilities.ToolID // what the turn was offered: the gateway refuses others; nil: no turn began
 	lastLane      capabilities.LaneID   // of the last look at a permission …
 	lastPrincipal capabilities.PrincipalID
 }
@@ -82,7 +82,7 @@ func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args
 	request["args"] = args
 	if j := g.opts.inside; j != nil {
 		request["job_id"], request["claim"] = j.ID, j.Claim
-	} else if len(g.opened) > 0 {
+	} else if g.opened != nil {
 		request["opened"] = g.opened
 	}
 	name := ""

@@ -32,8 +32,9 @@ type callBody struct {
 	// keys of the controls it was made by, such as ui.input.file_upload: it is denied unless it is
 	// granted each
 	Shown []string `json:"shown,omitempty"`
-	// of a worker: the tools that its turn was offered; a call of another is denied
-	Opened []capabilities.ToolID `json:"opened,omitempty"`
+	// of a worker: the tools that its turn was offered, which may be none; a call of another is
+	// denied. Absent: nothing is said
+	Opened []capabilities.ToolID `json:"opened,omitzero"`
 	// of a sub-agent's worker: the job and the claim on it, inside whose call this one is made; its
 	// lane is the job's
 	Job   string `json:"job_id,omitempty"`

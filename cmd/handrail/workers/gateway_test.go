@@ -1,0 +1,61 @@
+package workers
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+)
+
+// answering is a gateway that answers every request alike, and returns the last one's body.
+func answering(t *testing.T, status int, answer string) (body func() string) {
+	t.Helper()
+	var last atomic.Value
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data, _ := io.ReadAll(r.Body)
+		last.Store(string(data))
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, answer)
+	}))
+	t.Cleanup(s.Close)
+	t.Setenv("HANDRAIL_URL", s.URL)
+	t.Setenv("HANDRAIL_TOKEN", "token")
+	return func() string { return last.Load().(string) }
+}
+
+// TestACallNamesWhatItsTurnOpened: a turn that opened nothing says so with its calls, and one that
+// has not begun says nothing (S2-20).
+func TestACallNamesWhatItsTurnOpened(t *testing.T) {
+	body := answering(t, http.StatusOK, `{"status":"denied"}`)
+	cmd := &cobra.Command{}
+	cmd.SetContext(t.Context())
+	cmd.SetErr(io.Discard)
+	r, err := remote.Find(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &workerGateway{cmd: cmd, remote: r}
+	for _, c := range []struct {
+		opens  []capabilities.ToolID
+		opened string
+	}{
+		{nil, ""}, {[]capabilities.ToolID{}, `"opened":[]`}, {[]capabilities.ToolID{"tool.fs.list"}, `"opened":["tool.fs.list"]`},
+	} {
+		g.Opens(c.opens)
+		if _, err := g.Call(t.Context(), "tool.fs.read", json.RawMessage(`{}`)); err != nil {
+			t.Fatal(err)
+		}
+		if got := body(); !strings.Contains(got, c.opened) || strings.Contains(got, `"opened"`) != (c.opened != "") {
+			t.Errorf("after %q the gateway was sent %s", c.opens, got)
+		}
+	}
+}
