@@ -94,6 +94,12 @@ func Made(t Turn) []Message {
 	return slices.DeleteFunc(slices.Clone(t.Messages), func(m Message) bool { return m.Round == 0 })
 }
 
+// Withheld reports whether a call was made well, and its result is kept from the harness: by a hook
+// of the person's own, or because it is too long. Its message says why.
+func Withheld(r *capabilities.Result) bool {
+	return r.Status == capabilities.StatusOK && len(r.Output) == 0 && r.Message != ""
+}
+
 // Answer is what a harness returns: calls to make, or else the text that ends the turn.
 type Answer struct {
 	Text   string

@@ -38,8 +38,8 @@ func (h Harness) Next(_ context.Context, t worker.Turn) (worker.Answer, error) {
 }
 
 func said(r *capabilities.Result) worker.Answer {
-	if r.Status != capabilities.StatusOK {
-		return worker.Answer{Text: strings.TrimSpace(r.Message + "\n" + r.Hint)}
+	if withheld := worker.Withheld(r); withheld || r.Status != capabilities.StatusOK {
+		return worker.Answer{Text: strings.TrimSpace(r.Message + "\n" + r.Hint), Undone: withheld}
 	}
 	var out struct {
 		Text string `json:"text"`

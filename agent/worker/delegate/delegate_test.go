@@ -40,6 +40,7 @@ func TestATaskIsHandedOn(t *testing.T) {
 		{capabilities.Result{Status: capabilities.StatusOK, Output: json.RawMessage(`{"text":"It says\n700.\u001b[2J"}`)}, "It says\n700."},
 		{capabilities.Result{Status: capabilities.StatusDenied, Code: capabilities.CodeDeniedByPolicy, Message: "no", Hint: "ask"}, "no\nask"},
 		{capabilities.Result{Status: capabilities.StatusOK, Output: json.RawMessage(`[]`)}, "cannot be read"},
+		{capabilities.Result{Status: capabilities.StatusOK, Message: "a hook keeps the result back: seen"}, "a hook keeps the result back: seen"},
 	} {
 		turn.Messages = append(turn.Messages[:1], worker.Message{Call: &a.Calls[0], Result: &c.result, Round: 1})
 		if a := next(); len(a.Calls) != 0 || !strings.Contains(a.Text, c.text) || strings.Contains(a.Text, "\x1b") {

@@ -41,8 +41,9 @@ func (Harness) Next(_ context.Context, t worker.Turn) (worker.Answer, error) {
 	plan, otherwise := planOf(t)
 	done := worker.Made(t)
 	if len(done) > 0 {
-		if last := done[len(done)-1]; last.Result.Status != capabilities.StatusOK {
-			return worker.Answer{Text: failure(*last.Result)}, nil
+		last := done[len(done)-1].Result
+		if withheld := worker.Withheld(last); withheld || last.Status != capabilities.StatusOK {
+			return worker.Answer{Text: failure(*last), Undone: withheld}, nil
 		}
 	}
 	if len(done) == len(plan) {

@@ -69,6 +69,17 @@ func TestAShownResultIsNoCall(t *testing.T) {
 	}
 }
 
+// TestAResultThatIsKeptBack: where a hook keeps a result back, the answer is the hook's words, and
+// nothing was done for the person.
+func TestAResultThatIsKeptBack(t *testing.T) {
+	kept := result("tool.fs.read", 1, "")
+	kept.Result.Message = "a hook keeps the result back: seen"
+	a, err := Harness{}.Next(t.Context(), worker.Turn{Intent: intent.FileTask, Messages: []worker.Message{{Text: "read a.txt"}, kept}, Tools: offered})
+	if err != nil || !a.Undone || a.Text != kept.Result.Message || len(a.Calls) != 0 {
+		t.Errorf("%+v %v", a, err)
+	}
+}
+
 func result(tool capabilities.ToolID, round int, output string) worker.Message {
 	return worker.Message{
 		Call: &worker.ToolCall{Tool: tool}, Round: round,
