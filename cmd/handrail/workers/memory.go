@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -117,8 +118,13 @@ func newMemoryEditCmd(whose *string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.Change(cmd, http.MethodPatch, remote.Query(remote.Path("memory", args[0]), "principal", *whose),
+		err = c.Change(cmd, http.MethodPatch, remote.Query(remote.Path("memory", args[0]), "principal", *whose),
 			api.EditFact{Text: args[1], Agreed: *agree}, "%s is changed", args[0])
+		var coded *capabilities.Error
+		if errors.As(err, &coded) && coded.Code == capabilities.CodeAcknowledgementRequired {
+			return coded.WithHint("If you want it kept, give --agree.")
+		}
+		return err
 	}
 	return cmd
 }
