@@ -18,6 +18,12 @@ type drifts struct {
 	g *Gateway
 }
 
+// ownWork reports whether a tool is people's own work at a surface: no model calls it.
+func (g *Gateway) ownWork(id capabilities.ToolID) bool {
+	desc, ok := g.Registry.Get(id)
+	return ok && !desc.ModelFacing
+}
+
 // manifest returns the hash of a tool's manifest, also of one that its provider has and nobody may
 // call; "": there is none.
 func (g *Gateway) manifest(id capabilities.ToolID) string {

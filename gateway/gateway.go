@@ -313,7 +313,9 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 	if err != nil {
 		return err
 	}
-	g.Governance = governance.New(governance.Options{Store: g.Store, Ledger: g.Ledger, Retained: g.Artifacts.Retained, Log: g.log})
+	g.Governance = governance.New(governance.Options{
+		Store: g.Store, Ledger: g.Ledger, Retained: g.Artifacts.Retained, Own: g.ownWork, Log: g.log,
+	})
 	g.Governance.Register(g.metrics)
 	g.Drift = events.New(events.Options{Store: g.Store, Ledger: g.Ledger, Manifest: g.manifest})
 	if err := g.Drift.Load(ctx); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/store"
@@ -137,8 +138,11 @@ type Options struct {
 	Ledger *ledger.Ledger // required
 	// Retained counts the artifacts that there are, by their class; default: there are none.
 	Retained func(context.Context) (standard, extended outcome.Retained, _ error)
-	Log      *slog.Logger     // default: discards
-	Now      func() time.Time // default time.Now
+	// Own reports whether a tool is people's own work at a surface, which no model calls; default:
+	// none is.
+	Own func(capabilities.ToolID) bool
+	Log *slog.Logger     // default: discards
+	Now func() time.Time // default time.Now
 }
 
 // Model is the numbers of one gateway. Its methods are safe for concurrent use.

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"reflect"
 	"testing"
 	"time"
 
@@ -250,6 +251,17 @@ func TestViews(t *testing.T) {
 		tool: "tool.sensor.audio", principal: "bob", node: "node-2", effect: policy.Allow, class: "t3", person: true,
 		declared: policy.ByCategory{Data: []string{"capture.audio"}, Privileged: []string{"secret.read"}, Network: []string{"browser.session"}}, grants: []string{"data.capture.audio", "network.browser.session", "privileged.secret.read"},
 	}
+	// A person's own work needs nobody's word; nothing tells what a program reads.
+	add := called{tool: "tool.admin.user-add", principal: "ann", effect: policy.Allow, class: "t1", person: true, declared: policy.ByCategory{Data: []string{"write.temp"}}}
+	list := called{
+		tool: "tool.fs.list", principal: "ann", effect: policy.Allow, class: "t1", declared: policy.ByCategory{Data: []string{"read.workspace"}}, grants: []string{"data.read.workspace"},
+		observed: []packet.Observed{{Key: "data.read.workspace", Count: 1}},
+	}
+	program := called{
+		tool: "tool.fs.bash", principal: "ann", effect: policy.Allow, class: "t1", declared: policy.ByCategory{Execution: []string{"proc.spawn"}, Data: []string{"read.workspace"}},
+		grants: []string{"data.read.workspace", "execution.proc.spawn"}, observed: []packet.Observed{{Key: "execution.proc.spawn", Count: 1}},
+	}
+	h.opts.Own = func(id capabilities.ToolID) bool { return id == "tool.admin.user-add" }
 	denied := called{tool: "tool.fs.bash", principal: "ann", effect: policy.Deny, code: capabilities.CodeDeniedByPolicy, class: "t1", declared: policy.ByCategory{Execution: []string{"proc.spawn"}}}
 	for range 3 {
 		h.put(t, click.drafts()...)
@@ -306,6 +318,24 @@ func TestViews(t *testing.T) {
 	}
 	if one, err := h.Drift(t.Context(), Span{Tool: "tool.browser.click"}); err != nil || len(one.Rows) != 0 {
 		t.Errorf("%+v, %v", one, err)
+	}
+
+	for _, one := range []called{add, list, program} {
+		h.put(t, one.drafts()...)
+	}
+	if again, err := h.Friction(t.Context(), Span{}); err != nil || again.Decisions != 9 || !reflect.DeepEqual(again.Rows, friction.Rows) || !reflect.DeepEqual(again.Categories, friction.Categories) {
+		t.Errorf("what an admin does is friction: %+v, %v", again, err)
+	}
+	for _, in := range []Span{{}, {Tool: "tool.fs.bash"}, {Tool: "tool.sensor.audio"}} {
+		all, err := h.Coverage(t.Context(), in)
+		if err != nil || len(all.Rows) == 0 {
+			t.Errorf("%+v, %v", all, err)
+		}
+		for _, r := range all.Rows {
+			if r.Unused != (r.Tool == "tool.sensor.audio" && r.Key == "network.browser.session") {
+				t.Errorf("%+v: %+v", in, r)
+			}
+		}
 	}
 }
 

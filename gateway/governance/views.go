@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -128,7 +129,7 @@ func (m *Model) Coverage(ctx context.Context, in Span) (api.Coverage, error) {
 	}
 	rows := map[key]*api.CoverageRow{}
 	declares := map[capabilities.ToolID]bool{}
-	reported := map[string]bool{} // keys whose use nodes tell
+	runs := map[capabilities.ToolID]bool{} // tools that are programs: nothing tells what one reads
 	for _, part := range [...]struct {
 		fact fact
 		put  func(*api.CoverageRow) *int64
@@ -150,10 +151,20 @@ func (m *Model) Coverage(ctx context.Context, in Span) (api.Coverage, error) {
 			}
 			*part.put(r) = one.n
 			declares[one.tool] = true
-			if part.fact == observed {
-				reported[one.a] = true
+			if one.a == "execution.proc.spawn" {
+				runs[one.tool] = true
 			}
 		}
+	}
+	everybody := s
+	everybody.tool = "" // a filter changes no row
+	told, err := m.sums(ctx, everybody, observed, byA)
+	if err != nil {
+		return out, err
+	}
+	reported := map[string]bool{} // keys whose use nodes tell
+	for _, one := range told {
+		reported[one.a] = true
 	}
 	ran, err := m.sums(ctx, s, executions, byTool)
 	if err != nil {
@@ -165,7 +176,7 @@ func (m *Model) Coverage(ctx context.Context, in Span) (api.Coverage, error) {
 		}
 	}
 	for _, r := range rows {
-		r.Unused = r.Executions > 0 && r.Observed == 0 && reported[r.Key]
+		r.Unused = r.Executions > 0 && r.Observed == 0 && reported[r.Key] && !(runs[r.Tool] && strings.HasPrefix(r.Key, "data.read."))
 		out.Rows = append(out.Rows, *r)
 	}
 	slices.SortFunc(out.Rows, func(a, b api.CoverageRow) int {
@@ -288,7 +299,7 @@ func (m *Model) Friction(ctx context.Context, in Span) (api.Friction, error) {
 	}
 	for _, one := range list {
 		out.Decisions += one.n
-		if one.a != "allow" {
+		if one.a != "allow" && !m.ownWork(one.tool, one.a) {
 			out.Rows = append(out.Rows, api.FrictionRow{Effect: one.a, Tool: one.tool, Code: capabilities.Code(one.b), Rule: one.c, Calls: one.n})
 		}
 	}
@@ -310,10 +321,16 @@ func (m *Model) Friction(ctx context.Context, in Span) (api.Friction, error) {
 	return out, nil
 }
 
+// ownWork reports whether a decision is about people's own work at a surface, which nobody had to
+// allow them: their doing it is their consent.
+func (m *Model) ownWork(tool capabilities.ToolID, effect string) bool {
+	return effect == allowedByPerson && m.opts.Own != nil && m.opts.Own(tool)
+}
+
 // byCategory returns how often policy denied, asked and took keys away by the categories of what
 // was wanted, in the order of their names.
 func (m *Model) byCategory(ctx context.Context, s span, less []sum) ([]api.FrictionCategory, error) {
-	refused, err := m.sums(ctx, s, refusals, byA, byB)
+	refused, err := m.sums(ctx, s, refusals, byTool, byA, byB)
 	if err != nil {
 		return nil, err
 	}
@@ -325,9 +342,11 @@ func (m *Model) byCategory(ctx context.Context, s span, less []sum) ([]api.Frict
 		return rows[name]
 	}
 	for _, one := range refused {
-		if one.b == policy.Deny.String() {
+		switch {
+		case m.ownWork(one.tool, one.b):
+		case one.b == policy.Deny.String():
 			of(one.a).Denied += one.n
-		} else {
+		default:
 			of(one.a).Asked += one.n
 		}
 	}
