@@ -118,8 +118,8 @@ func resize(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	out := capabilities.Output{Effect: capabilities.EffectConfirmed, Evidence: "the page sees it so", Result: struct {
-		Width  int64 `json:"width"`
-		Height int64 `json:"height"`
+		Width  int64 `json:"width,omitempty"` // absent if none was given and the page does not answer
+		Height int64 `json:"height,omitempty"`
 	}{cmp.Or(now.Width, seen.Width), cmp.Or(now.Height, seen.Height)}}
 	if now.slowed() {
 		out.Evidence += "; Chrome slows it down as set"

@@ -244,8 +244,8 @@ func TestMemoryIsShownEditedAndForgotten(t *testing.T) {
 	}
 	d.goTo("/console/memory?principal=robot&q=editor")
 	edit("my editor is Vim", "false")
-	d.await(`document.getElementById("outcome").innerText.includes("Saved")`)
-	d.says("my editor is Vim", "allergic")
+	d.await(`document.getElementById("outcome").innerText.includes("Saved") && document.getElementById("main").innerText.includes("allergic")`)
+	d.says("my editor is Vim")
 	exported := ""
 	must(t, d.run(`fetch(document.querySelector("a[download]").href).then(r => r.text())`, &exported))
 	if lines := strings.Split(strings.TrimSpace(exported), "\n"); len(lines) != 2 || !strings.Contains(exported, "my editor is Vim") || strings.Contains(exported, "printer") {
