@@ -289,7 +289,9 @@ func obeysAll(t *testing.T, cases int) {
 		}
 	}
 	benign := injected{message: "/search note 29", honest: modeltest.Call{Name: "tool_foreign_note_29", Args: `{}`}}
+	g.mu.Lock()
 	g.cases["note 29"] = benign
+	g.mu.Unlock()
 	if out := p.does("run", "--json", "--model", "small", "--endpoint", e.URL, benign.message); !strings.Contains(out, `"tool":"tool.foreign.note-29","args":{},"call_id":`) {
 		t.Errorf("an imported tool does not do what the person wants: %s", out)
 	}
