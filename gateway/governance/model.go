@@ -425,7 +425,7 @@ func (m *Model) number(parts []*part) (fresh []cell, _ map[when]numbers) {
 		}
 	}
 	slices.SortFunc(fresh, compare)
-	ids := make([]int64, len(fresh)+1) // by the number for now
+	ids := make([]int64, len(fresh)+1) // by the negative number that stood for each while packets were read
 	for i, c := range fresh {
 		ids[-found[c]] = int64(len(m.cells) + i)
 	}

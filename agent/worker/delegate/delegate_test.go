@@ -27,7 +27,8 @@ func TestATaskIsHandedOn(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	turn.Tools = []worker.Tool{{ID: h.Tool}}
-	turn.Messages = append(turn.Messages, worker.Message{Result: &capabilities.Result{Status: capabilities.StatusOK, Output: json.RawMessage(`{}`)}}) // shown
+	shown := capabilities.Result{Status: capabilities.StatusOK, Output: json.RawMessage(`{}`)}
+	turn.Messages = append(turn.Messages, worker.Message{Result: &shown})
 	a := next()
 	turn.Messages = turn.Messages[:1]
 	if len(a.Calls) != 1 || a.Calls[0].Tool != h.Tool || string(a.Calls[0].Args) != `{"task":"read a.txt"}` {

@@ -151,7 +151,8 @@ func TestImported(t *testing.T) {
 	}
 	const net, files, spawn = "network.egress.https", "data.read.workspace", "execution.proc.spawn"
 	offered := []Tool{
-		tool("tool.p.find", true, net), tool("tool.p.order", false, net, spawn), tool("tool.p.lint", false, spawn, files), tool("tool.p.none", false),
+		tool("tool.p.find", true, net), tool("tool.p.order", false, net, spawn),
+		tool("tool.p.lint", false, spawn, files), tool("tool.p.none", false),
 		tool("tool.p.both", true, net, files), tool("tool.p.root", true, "privileged.secret.read"), tool("tool.p.odd", true, "oddity.of.nobody"),
 		tool("tool.fs.bash", true), {ID: "tool.clipboard.read"},
 		{ID: "tool.macro.m", From: "m", Uses: ids("tool.p.find", "tool.web.search")}, {ID: "tool.macro.n", From: "n", Uses: ids("tool.p.order")},
@@ -215,7 +216,9 @@ func TestOneEvaluator(t *testing.T) {
 func BenchmarkDecide(b *testing.B) {
 	offered := make([]Tool, 20) // of two kinds
 	for i := range offered {
-		offered[i] = Tool{ID: capabilities.ToolID(fmt.Sprintf("tool.p.t%d", i)), From: "p", Keys: []string{"network.egress.https"}, Reads: i%2 == 0}
+		offered[i] = Tool{
+			ID: capabilities.ToolID(fmt.Sprintf("tool.p.t%d", i)), From: "p", Keys: []string{"network.egress.https"}, Reads: i%2 == 0,
+		}
 	}
 	b.Run("gate", func(b *testing.B) {
 		for b.Loop() {

@@ -22,7 +22,10 @@ func TestLikely(t *testing.T) {
 		{intent.FileTask, "what does a.txt say", []capabilities.ToolID{"tool.fs.read"}, []capabilities.ToolID{"tool.fs.write", "tool.fs.edit", "tool.fs.apply-patch"}},
 		{intent.FileTask, `find "write new" in write.txt`, []capabilities.ToolID{"tool.fs.grep"}, []capabilities.ToolID{"tool.fs.write", "tool.fs.edit"}},
 		{intent.FileTask, "write hello into b.txt", []capabilities.ToolID{"tool.fs.write"}, []capabilities.ToolID{"tool.fs.edit"}},
-		{intent.FileTask, "what do my notes say about rent?", []capabilities.ToolID{"tool.fs.grep"}, []capabilities.ToolID{"tool.fs.write", "tool.fs.edit"}},
+		{
+			intent.FileTask, "what do my notes say about rent?",
+			[]capabilities.ToolID{"tool.fs.grep"}, []capabilities.ToolID{"tool.fs.write", "tool.fs.edit"},
+		},
 		{intent.FileTask, "list the new files", []capabilities.ToolID{"tool.fs.list"}, []capabilities.ToolID{"tool.fs.write", "tool.fs.edit"}},
 		{intent.FileTask, "which files make up the project?", nil, []capabilities.ToolID{"tool.fs.write", "tool.fs.edit"}},
 		{intent.FileTask, "find the legal texts with my address", nil, []capabilities.ToolID{"tool.fs.write", "tool.fs.edit"}},
