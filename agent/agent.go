@@ -190,6 +190,7 @@ func (a *Agent) linkOptions() link.Options {
 			return wire.Hello{
 				CatalogHash: o.Catalog.Hash(), Agent: o.Version,
 				Platform: runtime.GOOS, Arch: runtime.GOARCH, Host: host, LogHead: a.head(), LogKey: a.logKey.Load()[:],
+				Recall: a.journal.Recall(),
 			}
 		},
 		Readiness: a.readiness, ReadinessChanged: o.HostedChanged, Stop: a.stops, StopChanged: a.stop.Changed, OnStop: a.heedSite,

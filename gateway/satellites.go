@@ -146,9 +146,9 @@ func (h *hosts) Scene(ctx context.Context, id capabilities.NodeID, ask wire.Scen
 }
 
 // Ask asks what became of calls.
-func (h *hosts) Ask(ctx context.Context, id capabilities.NodeID, calls []capabilities.CallID) ([]wire.JournalState, error) {
+func (h *hosts) Ask(ctx context.Context, id capabilities.NodeID, ask *wire.JournalAsk) ([]wire.JournalState, error) {
 	if h.bus.Has(id) {
-		return h.bus.Ask(ctx, id, calls)
+		return h.bus.Ask(ctx, id, ask.Calls)
 	}
-	return h.Nodes.Ask(ctx, id, calls)
+	return h.Nodes.Ask(ctx, id, ask)
 }

@@ -2,6 +2,7 @@ package satellite
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -12,12 +13,14 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools/remote"
+	"github.com/handrail-dev/handrail/platform/boot"
 )
 
 // The journal is a line of JSON for each beginning and each end, after one that says since when it
 // knows every call. It is written before a call begins and survives the end of the process, which
 // is what makes "it never began" true after one.
-// Lines are not flushed to the disk: after a power cut the answer is "unknown" for a while.
+// A line is flushed to the disk only where the system does not say which of its runs this is: a
+// file that another run wrote may lack its end, and then the answer is "unknown" for a while.
 
 const (
 	maxPast      = 20_000           // calls that are remembered
@@ -46,10 +49,12 @@ type journal struct {
 	order  []capabilities.CallID
 	kept   int       // bytes of results in memory
 	forgot time.Time // calls that began until then may be missing
+	boot   string    // this run of the system, or flushed
 }
 
-// line is one line of the file: of a call, or with Forgot alone.
+// line is one line of the file: of a call, or of none with Boot or Forgot.
 type line struct {
+	Boot   string              `json:"boot,omitempty"`   // the run of the system in which what follows was written
 	Forgot int64               `json:"forgot,omitempty"` // Unix milliseconds
 	Call   capabilities.CallID `json:"call,omitempty"`
 	At     int64               `json:"at,omitempty"`
@@ -58,7 +63,11 @@ type line struct {
 }
 
 func openJournal(dir, name string) (*journal, error) {
-	j := &journal{calls: map[capabilities.CallID]*past{}, name: name + ".calls"}
+	return openJournalIn(cmp.Or(boot.ID(), flushed), dir, name)
+}
+
+func openJournalIn(run, dir, name string) (*journal, error) {
+	j := &journal{calls: map[capabilities.CallID]*past{}, name: name + ".calls", boot: run}
 	if dir == "" {
 		j.forgot = time.Now()
 		return j, nil
@@ -75,6 +84,7 @@ func openJournal(dir, name string) (*journal, error) {
 	case err != nil:
 		return nil, errors.Join(err, root.Close())
 	}
+	written := ""
 	for one := range bytes.Lines(data) {
 		var l line
 		if json.Unmarshal(one, &l) != nil { // torn: nobody knows of which call it was
@@ -83,6 +93,9 @@ func openJournal(dir, name string) (*journal, error) {
 		}
 		if l.Forgot > 0 {
 			j.forgot = latest(j.forgot, time.UnixMilli(l.Forgot))
+		}
+		if l.Boot != "" {
+			written = l.Boot
 		}
 		if l.Call == "" {
 			continue
@@ -99,13 +112,30 @@ func openJournal(dir, name string) (*journal, error) {
 		return nil, errors.Join(err, root.Close())
 	}
 	j.size, j.torn = int64(len(data)), len(data) > 0 && data[len(data)-1] != '\n'
-	if len(data) == 0 {
-		if err := j.write(line{Forgot: j.forgot.UnixMilli()}); err != nil {
-			j.close()
-			return nil, err
-		}
+	if err := j.begin(written); err != nil {
+		j.close()
+		return nil, err
 	}
 	return j, nil
+}
+
+// flushed stands for a run of the system where nothing says which it is: each beginning is on the
+// disk before its call begins.
+const flushed = "flushed"
+
+// begin notes what writes from here on; written is what wrote last. The file of another run of the
+// system may lack its end, and so may that of an earlier version, which noted nothing.
+func (j *journal) begin(written string) error {
+	if written == j.boot {
+		return nil
+	}
+	if written != flushed {
+		j.forgot = time.Now()
+	}
+	if err := j.write(line{Boot: j.boot, Forgot: j.forgot.UnixMilli()}); err != nil {
+		return err
+	}
+	return j.file.Sync()
 }
 
 func (j *journal) close() {
@@ -142,6 +172,11 @@ func (j *journal) start(id capabilities.CallID) error {
 	now := time.Now()
 	if err := j.write(line{Call: id, At: now.UnixMilli()}); err != nil {
 		return err
+	}
+	if j.boot == flushed && j.file != nil {
+		if err := j.file.Sync(); err != nil {
+			return err
+		}
 	}
 	j.calls[id] = &past{at: now}
 	j.order = append(j.order, id)
@@ -237,13 +272,11 @@ func (j *journal) anew() error {
 		}
 		lines, size = append(lines, one), size+len(one)
 	}
-	if !j.forgot.IsZero() {
-		head, err := line{Forgot: j.forgot.UnixMilli()}.encode()
-		if err != nil {
-			return err
-		}
-		lines = append(lines, head)
+	head, err := line{Boot: j.boot, Forgot: j.forgot.UnixMilli()}.encode()
+	if err != nil {
+		return err
 	}
+	lines = append(lines, head)
 	slices.Reverse(lines)
 	all := bytes.Join(lines, nil)
 	if err := j.root.WriteFile(j.name+".new", all, 0o600); err != nil {
@@ -255,6 +288,11 @@ func (j *journal) anew() error {
 	f, err := j.root.OpenFile(j.name, os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
+	}
+	if j.boot == flushed {
+		if err := f.Sync(); err != nil {
+			return errors.Join(err, f.Close())
+		}
 	}
 	_ = j.file.Close()
 	j.file, j.size, j.torn = f, int64(len(all)), false

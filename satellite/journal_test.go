@@ -1,6 +1,7 @@
 package satellite
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools/remote"
+	"github.com/handrail-dev/handrail/platform/boot"
 )
 
 // opened is a journal that is as old as it has to be to answer "never".
@@ -17,7 +19,7 @@ func opened(t *testing.T, dir string) *journal {
 	t.Helper()
 	path := filepath.Join(dir, "voice.calls")
 	if _, err := os.Stat(path); err != nil {
-		old := fmt.Sprintf("{\"forgot\":%d}\n", time.Now().Add(-2*memory).UnixMilli())
+		old := fmt.Sprintf("{\"boot\":%q,\"forgot\":%d}\n", cmp.Or(boot.ID(), flushed), time.Now().Add(-2*memory).UnixMilli())
 		if err := os.WriteFile(path, []byte(old), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -135,5 +137,53 @@ func TestJournalTorn(t *testing.T) {
 	}
 	if j := opened(t, dir); j.calls["second"] == nil {
 		t.Error("the call after the torn line is gone")
+	}
+}
+
+// However much of its file a power cut leaves, a satellite says of no call that began that it did
+// not. A kill leaves all of it.
+func TestJournalAfterAPowerCut(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "voice.calls")
+	old := fmt.Sprintf("{\"boot\":\"one\",\"forgot\":%d}\n", time.Now().Add(-2*memory).UnixMilli())
+	if err := os.WriteFile(path, []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in := func(run string) *journal {
+		t.Helper()
+		j, err := openJournalIn(run, dir, "voice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(j.close)
+		return j
+	}
+	j := in("one")
+	began := []capabilities.CallID{"a", "b", "c"}
+	for _, call := range began {
+		begin(t, j, call)
+	}
+	j.finish("b", text("b"), nil)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := (&server{journal: in("one")}).fates([]capabilities.CallID{"x"})[0].State; got != remote.StateNever {
+		t.Errorf("after a kill, a call that never began is %s", got)
+	}
+	for at := 0; at <= len(whole); at++ {
+		if at > 400 && at < len(whole)-1 { // within the result
+			continue
+		}
+		if err := os.WriteFile(path, whole[:at], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the next process, and one after that
+			for _, f := range (&server{journal: in("two")}).fates(began) {
+				if f.State == remote.StateNever {
+					t.Fatalf("cut at %d of %d: %s never began", at, len(whole), f.Call)
+				}
+			}
+		}
 	}
 }

@@ -115,6 +115,7 @@ func TestKill(t *testing.T) {
 				t.Errorf("round %d: %s is %q, want %q", round, id, got, want)
 			}
 		}
+		wantState(t, j, "never", wire.StateNeverStarted) // the system goes on: nothing is lost
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/chain"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/platform/boot"
 )
 
 // Options of Open.
@@ -32,6 +33,7 @@ type Options struct {
 	AnswerBytes  int                // recent answers kept in memory; default 64 MiB
 	AnswerTTL    time.Duration      // and for how long; default 10 min
 	Now          func() time.Time   // default time.Now
+	Boot         func() string      // default boot.ID; where it returns "", each start waits for the disk
 }
 
 // Kinds of entries and their fields, in order. Fields may be added at the end: a
@@ -58,6 +60,9 @@ const (
 	// KindStopped and KindResumed: whose switch, "device" or "gateway".
 	KindStopped = "node.stopped"
 	KindResumed = "node.resumed"
+	// KindGap: no fields. The system or the disk ended without warning, and records that came before
+	// it may be lost: those of the last moments.
+	KindGap = "node.gap"
 )
 
 // farBack is how far the journal must reach back to say of a call it does not
@@ -72,6 +77,9 @@ type Journal struct {
 	heads heads
 	mac   *macKey
 
+	recall recall
+	began  time.Time // when this process opened it
+
 	mu      sync.Mutex
 	closed  bool
 	poison  *capabilities.Error
@@ -85,6 +93,8 @@ type Journal struct {
 	answers answers
 	notes   budget
 	ruled   string // the owner's rules that the last record of them names
+	// unsynced is when the oldest record was written that the disk may not have, µs; 0: it has all.
+	unsynced int64
 
 	syncing bool
 	batch   *batch     // of those who wait for the next sync
@@ -105,7 +115,7 @@ type position struct {
 	hash chain.Hash
 }
 
-// batch is a group of callers of Started that share one sync.
+// batch is a group of those who wait that share one sync.
 type batch struct {
 	waiters int
 	lead    chan struct{} // one token: its taker runs the sync
@@ -142,6 +152,9 @@ func Open(o Options) (*Journal, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Boot == nil {
+		o.Boot = boot.ID
 	}
 	j := &Journal{
 		opts: o, fault: make(chan struct{}), batch: newBatch(),
@@ -193,7 +206,7 @@ func (j *Journal) open() error {
 		// Heads are signed for what is on disk only: this is no torn tail.
 		return corrupt("the journal ends at entry %d, before its signed head %d", j.tail.seq, own.Seq)
 	}
-	return nil
+	return j.begin()
 }
 
 // recover reads all segments.
@@ -309,6 +322,7 @@ func (j *Journal) resume(first uint64, off int64, rest []byte, bad error) error 
 	}
 	// The bytes that were read may still be in the kernel's memory only.
 	if err := f.Sync(); err != nil {
+		j.spoil()
 		return err
 	}
 	if j.tail.seq == 0 {
@@ -322,8 +336,10 @@ func (j *Journal) resume(first uint64, off int64, rest []byte, bad error) error 
 	return nil
 }
 
-// Started records that a call begins and returns once that is on disk. A call that
-// the journal knows already is CodeTicketReplayed; a disk that fails is
+// Started records that a call begins. The record is with the kernel on return, so that no end of
+// the process loses it, and on disk with the next sync, at most a second later while Run runs; it
+// waits for the disk where nothing tells one run of the system from the next, or syncs do not come.
+// A call that the journal knows already is CodeTicketReplayed; a disk that fails is
 // CodeLedgerUnavailable.
 func (j *Journal) Started(ctx context.Context, t *wire.Ticket) error {
 	if err := ctx.Err(); err != nil {
@@ -363,7 +379,11 @@ func (j *Journal) Started(ctx context.Context, t *wire.Ticket) error {
 		return err
 	}
 	j.index.set(t.Call, known{state: wire.StateRunning, segment: j.files[len(j.files)-1].first})
-	return j.awaitSync() // unlocks
+	if j.waitsLocked() {
+		return j.awaitSync() // unlocks
+	}
+	j.mu.Unlock()
+	return nil
 }
 
 // Finished records how a call ended. It is with the kernel on return and on disk
@@ -396,36 +416,6 @@ func (j *Journal) Finished(call capabilities.CallID, answer *wire.Answer) error 
 	j.index.set(call,
 		known{state: wire.StateFinished, segment: j.files[len(j.files)-1].first, failed: failure(answer.Status, answer.Code, answer.Effect)})
 	return err
-}
-
-// States tells what became of calls, in the same order.
-func (j *Journal) States(_ context.Context, calls []capabilities.CallID) []wire.JournalState {
-	now := j.opts.Now()
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	states := make([]wire.JournalState, len(calls))
-	for i, call := range calls {
-		states[i] = wire.JournalState{Call: call, State: j.absentLocked(now)}
-		if k, ok := j.index.get(call); ok {
-			states[i].State = k.state
-			if k.state == wire.StateFinished {
-				if states[i].Answer = j.answers.get(call, now); states[i].Answer == nil {
-					states[i].Answer = k.failed
-				}
-			}
-		}
-	}
-	return states
-}
-
-// absentLocked is the state of a call that is not in the journal: never started,
-// unless the journal does not reach back far enough to tell.
-func (j *Journal) absentLocked(now time.Time) wire.CallState {
-	oldest := j.files[0]
-	if oldest.first == 1 || oldest.since != 0 && now.Sub(time.UnixMicro(oldest.since)) > farBack {
-		return wire.StateNeverStarted
-	}
-	return wire.StateUnknown
 }
 
 func (j *Journal) usableLocked() error {

@@ -76,7 +76,7 @@ func finish(t testing.TB, j *Journal, id string) {
 }
 
 func state(j *Journal, id string) wire.JournalState {
-	return j.States(context.Background(), []capabilities.CallID{capabilities.CallID(id)})[0]
+	return j.States(context.Background(), &wire.JournalAsk{Calls: []capabilities.CallID{capabilities.CallID(id)}})[0]
 }
 
 func wantState(t testing.TB, j *Journal, id string, want wire.CallState) {
@@ -192,7 +192,7 @@ func TestNothingReadableOnDisk(t *testing.T) {
 }
 
 func TestManyAtOnceShareSyncs(t *testing.T) {
-	o := options(t.TempDir())
+	o := inRun(t.TempDir(), "") // so that they wait
 	j := openWith(t, o)
 	const callers, each = 64, 20
 	var wg sync.WaitGroup
@@ -492,9 +492,13 @@ func BenchmarkStarted(b *testing.B) {
 			}
 		}
 	})
-	for _, callers := range []int{1, 64} {
-		b.Run(fmt.Sprint("callers=", callers), func(b *testing.B) {
-			o := options(b.TempDir())
+	for _, at := range []struct {
+		run     string
+		callers int
+	}{{"one", 1}, {"one", 64}, {"", 1}, {"", 64}} {
+		callers := at.callers
+		b.Run(fmt.Sprintf("waits=%v/callers=%d", at.run == "", callers), func(b *testing.B) {
+			o := inRun(b.TempDir(), at.run)
 			o.SegmentBytes = 4 << 20
 			j := openWith(b, o)
 			b.ReportAllocs()

@@ -15,7 +15,8 @@ import (
 // appendLocked writes one record behind the last. It leaves at least keep bytes
 // of the segment free.
 func (j *Journal) appendLocked(keep int64, kind string, fields func([]byte) []byte) error {
-	at := max(j.opts.Now().UnixMicro(), j.tail.time)
+	now := j.opts.Now().UnixMicro()
+	at := max(now, j.tail.time)
 	record := append(j.buf[:0], make([]byte, recordHead)...)
 	record = fields(chain.AppendEntry(record, j.tail.seq+1, j.tail.hash, at, kind))
 	payload := record[recordHead:]
@@ -48,6 +49,9 @@ func (j *Journal) appendLocked(keep int64, kind string, fields func([]byte) []by
 	if last := &j.files[len(j.files)-1]; last.since == 0 {
 		last.since = at
 	}
+	if j.unsynced == 0 {
+		j.unsynced = now
+	}
 	return nil
 }
 
@@ -68,7 +72,7 @@ func (j *Journal) rotateLocked() error {
 	if err := syncData(j.file); err != nil {
 		return j.poisonLocked(err)
 	}
-	j.durable = j.tail
+	j.durable, j.unsynced = j.tail, 0
 	first := j.tail.seq + 1
 	f, err := createSegment(j.opts.Dir, first, j.opts.SegmentBytes)
 	if err != nil {
@@ -120,7 +124,7 @@ func (j *Journal) sync(b *batch) error {
 		j.mu.Lock()
 	}
 	j.batch = newBatch()
-	f, upTo := j.file, j.tail
+	f, upTo, began := j.file, j.tail, j.opts.Now().UnixMicro()
 	err := error(nil)
 	if j.poison != nil {
 		err = j.poison
@@ -139,7 +143,9 @@ func (j *Journal) sync(b *batch) error {
 	case err != nil:
 		err = j.poisonLocked(err)
 	case upTo.seq > j.durable.seq:
-		j.durable = upTo
+		if j.durable, j.unsynced = upTo, 0; j.tail.seq > upTo.seq {
+			j.unsynced = began
+		}
 	}
 	for _, old := range j.retired {
 		old.Close() // synced by rotateLocked
@@ -162,6 +168,7 @@ func (j *Journal) poisonLocked(err error) error {
 	if j.poison == nil {
 		j.poison = unavailable(err)
 		j.opts.Log.Error("journal.poisoned", "err", err)
+		j.spoil()
 		close(j.fault)
 	}
 	return j.poison
@@ -224,7 +231,7 @@ func (j *Journal) tick() error {
 	return nil
 }
 
-// Close puts everything on disk and closes the files. Idempotent.
+// Close puts everything on disk, notes that it has done so, and closes the files. Idempotent.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	if j.closed {
@@ -235,7 +242,9 @@ func (j *Journal) Close() error {
 	poison := j.poison
 	var err error
 	if poison == nil {
-		err = j.awaitSync() // after everybody who waits already
+		if err = j.awaitSync(); err == nil { // after everybody who waits already
+			j.settled()
+		}
 	} else {
 		j.mu.Unlock()
 	}

@@ -42,7 +42,7 @@ func (l *Link) serve(ctx context.Context, conn *quic.Conn, stream *quic.Stream) 
 	}
 	switch m := m.(type) {
 	case *wire.JournalAsk:
-		l.tell(ctx, stream, m.Calls)
+		l.tell(ctx, stream, m)
 	case *wire.SceneAsk:
 		l.describe(ctx, stream, m)
 	case *wire.ArtifactAsk:
@@ -53,9 +53,9 @@ func (l *Link) serve(ctx context.Context, conn *quic.Conn, stream *quic.Stream) 
 	in.finish(stream)
 }
 
-func (l *Link) tell(ctx context.Context, stream *quic.Stream, calls []capabilities.CallID) {
+func (l *Link) tell(ctx context.Context, stream *quic.Stream, ask *wire.JournalAsk) {
 	_ = stream.SetWriteDeadline(time.Now().Add(answerTimeout))
-	for _, state := range l.opts.Journal(ctx, calls) {
+	for _, state := range l.opts.Journal(ctx, ask) {
 		if err := wire.Write(stream, &state); err != nil {
 			stream.CancelWrite(wire.ResetProtocol)
 			return

@@ -51,7 +51,7 @@ type Options struct {
 	// by; default: none does.
 	Attached func(capabilities.ToolID) bool
 	// Journal tells what became of calls, one state for each in the same order.
-	Journal func(ctx context.Context, calls []capabilities.CallID) []wire.JournalState
+	Journal func(ctx context.Context, ask *wire.JournalAsk) []wire.JournalState
 	// Scene says what a call would meet here, for the person who is asked about it;
 	// default: nothing is said.
 	Scene func(ctx context.Context, ask *wire.SceneAsk) wire.Scene

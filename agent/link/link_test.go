@@ -82,7 +82,7 @@ func (g *fakeGateway) node(tune func(*Options)) *Link {
 		Serve: func(_ context.Context, tk *wire.Ticket, sink Sink) {
 			sink.Answer(wire.Answer{Status: capabilities.StatusOK, Output: tk.Args}, nil)
 		},
-		Journal:   func(context.Context, []capabilities.CallID) []wire.JournalState { return nil },
+		Journal:   func(context.Context, *wire.JournalAsk) []wire.JournalState { return nil },
 		Hello:     func() wire.Hello { return wire.Hello{} },
 		Readiness: func(context.Context) []capabilities.Readiness { return nil },
 		Backoff:   Backoff{Min: time.Millisecond, Max: 20 * time.Millisecond},

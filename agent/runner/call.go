@@ -160,7 +160,7 @@ func (a *admitted) bound(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeoutCause(ctx, left, late)
 }
 
-// started is a call whose start the journal has on disk. Only start makes one.
+// started is a call whose start the journal has. Only start makes one.
 type started struct {
 	*placed
 	spool    *spool.Call // nil: its artifacts are another call's, or there is no spool
@@ -168,7 +168,7 @@ type started struct {
 	drift    atomic.Pointer[capabilities.Error]
 }
 
-// start has the journal record the start, and returns once that is on disk.
+// start has the journal record the start, and returns once no end of this process can lose it.
 func (a *placed) start(ctx context.Context) (*started, *capabilities.Error) {
 	if err := a.r.opts.Journal.Started(ctx, a.t); err != nil {
 		a.log.Error("call.refused", "hop", capabilities.HopRun, "err", err)

@@ -24,7 +24,7 @@ func (m *memory) Finished(_ capabilities.CallID, a *wire.Answer) error {
 	return nil
 }
 
-func (m *memory) States(context.Context, []capabilities.CallID) []wire.JournalState { return nil }
+func (m *memory) States(context.Context, *wire.JournalAsk) []wire.JournalState { return nil }
 
 // A delivery of the gateway's must be sealed for this very call; nothing else reaches the handler,
 // and the journal has the start before the gateway is asked.

@@ -85,7 +85,7 @@ func Example() {
 		Call: "c1", Tool: evaluate.Tool(), Capability: evaluate, Lane: "main", Node: "n1",
 		Args: args, ArgsDigest: sha256.Sum256(args), Grants: []string{"network.browser.session"}, LifetimeMS: 60_000, DeadlineMS: 60_000,
 	}, printer{})
-	fmt.Println(r.States(context.Background(), []capabilities.CallID{"c1"})[0].State)
+	fmt.Println(r.States(context.Background(), &wire.JournalAsk{Calls: []capabilities.CallID{"c1"}})[0].State)
 	// Output:
 	// ok {"result":20} confirmed by what was counted
 	// finished

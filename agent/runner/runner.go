@@ -28,14 +28,15 @@ type Guard interface {
 
 // Journal is the node's durable memory of calls; agent/journal implements it.
 type Journal interface {
-	// Started records the call durably before it returns. CodeTicketReplayed if the
-	// journal knows the call already.
+	// Started records the call before it returns, so that nothing but a power cut loses it; of what
+	// is lost it is never said that it did not start. CodeTicketReplayed if the journal knows the
+	// call already.
 	Started(ctx context.Context, t *wire.Ticket) error
 	// Finished records the end, before the answer leaves. It does not wait for the
 	// disk: a lost "finished" is an unknown outcome, never a second run.
 	Finished(call capabilities.CallID, answer *wire.Answer) error
 	// States tells what became of calls, as far as the journal knows.
-	States(ctx context.Context, calls []capabilities.CallID) []wire.JournalState
+	States(ctx context.Context, ask *wire.JournalAsk) []wire.JournalState
 }
 
 // Sink takes what a call returns while it runs and at its end; agent/link
@@ -199,12 +200,12 @@ func (r *Runner) Active() int {
 // States tells what became of calls: what runs here and now is running, whatever
 // the journal says; a call the journal saw start but not finish, and that does
 // not run, died with an earlier process: unknown.
-func (r *Runner) States(ctx context.Context, calls []capabilities.CallID) []wire.JournalState {
+func (r *Runner) States(ctx context.Context, ask *wire.JournalAsk) []wire.JournalState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// Asked under the lock: a call that began and ended between the two looks would
 	// be told "never started".
-	states := r.opts.Journal.States(ctx, calls)
+	states := r.opts.Journal.States(ctx, ask)
 	for i := range states {
 		_, runs := r.running[states[i].Call]
 		switch {

@@ -218,7 +218,7 @@ func (b *bench) serveTo(ctx context.Context, t *wire.Ticket, s *sink) wire.Answe
 }
 
 func (b *bench) state(call capabilities.CallID) wire.JournalState {
-	return b.States(context.Background(), []capabilities.CallID{call})[0]
+	return b.States(context.Background(), &wire.JournalAsk{Calls: []capabilities.CallID{call}})[0]
 }
 
 // neverStarted fails the test if t ran or the journal does not say that it never did.
@@ -240,7 +240,7 @@ func TestStartedIsKnownBeforeTheHandlerStarts(t *testing.T) {
 	var b *bench
 	var seen wire.CallState
 	b = newBench(t, admit, func(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
-		seen = b.journal.States(ctx, []capabilities.CallID{inv.Call})[0].State
+		seen = b.journal.States(ctx, &wire.JournalAsk{Calls: []capabilities.CallID{inv.Call}})[0].State
 		inv.Progress(capabilities.Progress{Done: 1, Message: strings.Repeat("é", 300)})
 		inv.Observe("network.browser.session", "example.org")
 		return ok(ctx, inv)
@@ -359,7 +359,9 @@ func TestDisownRace(t *testing.T) {
 		tk := b.ticket()
 		before := b.h.ran()
 		told := make(chan wire.JournalState, 1)
-		go func() { told <- b.States(context.Background(), []capabilities.CallID{tk.Call})[0] }()
+		go func() {
+			told <- b.States(context.Background(), &wire.JournalAsk{Calls: []capabilities.CallID{tk.Call}})[0]
+		}()
 		b.serve(t.Context(), tk)
 		if st := <-told; st.State == wire.StateNeverStarted && b.h.ran() != before {
 			t.Fatal("a call that was told never to have started ran")

@@ -123,13 +123,24 @@ type Did struct {
 // JournalAsk asks what became of calls, after a crash or a lost connection.
 type JournalAsk struct {
 	Calls []capabilities.CallID `cbor:"1,keyasint"` // 1 to MaxJournal
+	// Recalls are, of each call in the same order, Hello.Recall of the connection that its ticket went
+	// over; "": the gateway does not know it any more. None: of no call.
+	Recalls []string `cbor:"2,keyasint,omitempty"`
+}
+
+// Recall returns what Recalls has of the call at a place in Calls.
+func (j *JournalAsk) Recall(at int) string {
+	if at < len(j.Recalls) {
+		return j.Recalls[at]
+	}
+	return ""
 }
 
 // CallState is what a node's journal says about a call. The zero value is none.
 type CallState string
 
 // The states. A node that cannot tell says StateUnknown: its journal was lost
-// or pruned past the call.
+// or pruned past the call, or may have lost the call's record to a power cut.
 const (
 	StateNeverStarted CallState = "never_started"
 	StateRunning      CallState = "running"
@@ -321,6 +332,14 @@ func (j *JournalAsk) check() error {
 	for _, c := range j.Calls {
 		if c == "" || len(c) > maxName {
 			return fmt.Errorf("a call must be 1 to %d bytes", maxName)
+		}
+	}
+	if len(j.Recalls) > 0 && len(j.Recalls) != len(j.Calls) {
+		return errors.New("recalls must be as many as calls")
+	}
+	for _, r := range j.Recalls {
+		if len(r) > maxRecall {
+			return fmt.Errorf("a recall must be at most %d bytes", maxRecall)
 		}
 	}
 	return nil

@@ -48,6 +48,9 @@ type Hello struct {
 	// key's signature over it (pairing.Mark).
 	Generation      uint64 `cbor:"22,keyasint,omitempty"`
 	GenerationProof []byte `cbor:"23,keyasint,omitempty"`
+	// Recall names what the node's journal reaches back to without a gap, at most maxRecall bytes. The
+	// node says another one when records may have been lost. "": it does not say.
+	Recall string `cbor:"24,keyasint,omitempty"`
 }
 
 // HelloAck makes the connection usable.
@@ -238,7 +241,7 @@ func (h *Hello) check() error {
 	if err := names("a name", maxName, string(h.Node), h.Agent, h.Platform, h.Arch, h.Host); err != nil {
 		return err
 	}
-	if err := errors.Join(addresses(h.Addrs), mark(h.Generation, h.GenerationProof)); err != nil {
+	if err := errors.Join(addresses(h.Addrs), mark(h.Generation, h.GenerationProof), names("recall", maxRecall, h.Recall)); err != nil {
 		return err
 	}
 	return h.LogHead.check()

@@ -118,6 +118,7 @@ const (
 	maxName         = 256     // identifiers, labels, versions
 	maxCert         = 8 << 10
 	maxFix          = 300
+	maxRecall       = 64
 )
 
 type kindInfo struct {

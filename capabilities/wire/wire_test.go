@@ -31,7 +31,7 @@ func samples() []Message {
 	failed := Answer{Status: capabilities.StatusError, Code: capabilities.CodeElementNotFound, Message: "no", Hint: "snap", Details: []byte(`{}`)}
 	args := []byte(`{"url":"about:blank"}`)
 	return []Message{
-		&Hello{Version: 1, MinVersion: 1, Node: "n1", CatalogHash: [32]byte{1}, Agent: "0.1", StopEpoch: 3, Stopped: true, Platform: "linux", Arch: "amd64", Host: "desk", LogKey: bytes.Repeat([]byte{1}, 32), LogHead: head, Steps: true, Addrs: [][]byte{{10, 9, 0, 2}, bytes.Repeat([]byte{9}, 16)}},
+		&Hello{Version: 1, MinVersion: 1, Node: "n1", CatalogHash: [32]byte{1}, Agent: "0.1", StopEpoch: 3, Stopped: true, Platform: "linux", Arch: "amd64", Host: "desk", LogKey: bytes.Repeat([]byte{1}, 32), LogHead: head, Steps: true, Addrs: [][]byte{{10, 9, 0, 2}, bytes.Repeat([]byte{9}, 16)}, Recall: "r1"},
 		&HelloAck{Version: 1, Gateway: "g1", Epoch: 4, HeartbeatMS: 10000, SequenceFloor: 77, GatewayHead: head, Allow: []string{"tyrum.browser.click"}, CatalogSkew: true},
 		&Heartbeat{Seq: 1, Active: 2, UptimeS: 3, Head: head, Addrs: [][]byte{{10, 9, 0, 3}}, Pools: []Pool{{Class: capabilities.ClassT3, Running: 1, Most: 1, Waiting: 2, Queue: 64, Refused: 3}}},
 		&HeartbeatAck{Seq: 1, Head: head},
@@ -60,7 +60,7 @@ func samples() []Message {
 		&Progress{Done: 0.5, Total: 1, Message: "half"},
 		&answer,
 		&failed,
-		&JournalAsk{Calls: []capabilities.CallID{"c1", "c2"}},
+		&JournalAsk{Calls: []capabilities.CallID{"c1", "c2"}}, &JournalAsk{Calls: []capabilities.CallID{"c1", "c2"}, Recalls: []string{"r1", ""}},
 		&SceneAsk{Tool: "tool.desktop.keyboard", Capability: "tyrum.desktop.keyboard", Lane: "main", Args: args},
 		&Scene{App: "Mousepad", Window: "Untitled 1", Field: "Password", Password: true},
 		&JournalState{Call: "c1", State: StateFinished, Answer: &answer},
@@ -277,6 +277,8 @@ func TestBoundsHoldBothWays(t *testing.T) {
 		&SceneAsk{Tool: "tool.desktop.keyboard", Capability: "tyrum.desktop.keyboard"},
 		&Scene{App: strings.Repeat("a", 257)},
 		&JournalAsk{Calls: make([]capabilities.CallID, MaxJournal+1)},
+		&JournalAsk{Calls: []capabilities.CallID{"c1", "c2"}, Recalls: []string{"r1"}},
+		&JournalAsk{Calls: []capabilities.CallID{"c1"}, Recalls: []string{strings.Repeat("r", maxRecall+1)}},
 		&JournalState{Call: "c", State: "gone"},
 		&JournalState{Call: "c", State: StateRunning, Answer: &Answer{Status: "ok"}},
 		&JournalState{Call: "c", State: StateFinished, Answer: &Answer{}},

@@ -34,6 +34,9 @@ func (d *Dispatcher) commit(ctx context.Context, p *permitted, also func(*store.
 		ID: p.id, Principal: p.principal, Person: p.asker().Person, Request: p.req.RequestID, Lane: p.lane, Tool: p.tool,
 		Requested: p.args.NodeID, Node: p.trail.node, ArgsMAC: p.mac[:], State: opencalls.Open, Created: p.began, Parent: p.parent,
 	}}
+	if p.node != nil {
+		o.row.Recall = p.node.Recall
+	}
 	intent := packet.Dispatch{
 		Target: "gateway", Grants: p.grants(), Isolation: p.sealed.Isolation, Given: p.ready.Isolation, DeadlineMS: p.args.Timeout.Milliseconds(),
 	}

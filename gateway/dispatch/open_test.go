@@ -80,6 +80,41 @@ func TestUnknownAfterSeveralStarts(t *testing.T) {
 	}
 }
 
+// A node is told what it recalled when the ticket went, though it recalls something else by now;
+// the next process of the gateway does not know it, and says so.
+func TestTheNodeIsToldWhatItRecalled(t *testing.T) {
+	nodes := nodestest.New("n1")
+	nodes.Roster[0].Recall = "before"
+	nodes.Carry = func(ctx context.Context, t *wire.Ticket, p func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+		nodes.Change(func() { nodes.Roster[0].Recall = "after" })
+		return losing(ctx, t, p)
+	}
+	told := make(chan capabilities.CallID, 100)
+	nodes.Tell = func(_ capabilities.NodeID, call capabilities.CallID) wire.JournalState {
+		told <- call
+		return wire.JournalState{State: wire.StateRunning}
+	}
+	h := newHouse(t, nodes, nil)
+	result := make(chan capabilities.Result, 1)
+	go func() { result <- h.evaluate("") }()
+	call := <-told
+	if said, _ := nodes.Recalled(call); said != "before" {
+		t.Errorf("it was told %q", said)
+	}
+	h.stop()
+	<-result
+	for len(told) > 0 {
+		<-told
+	}
+	h.begin()
+	if <-told != call {
+		t.Error("the next process asks about another call")
+	}
+	if said, asked := nodes.Recalled(call); said != "" || !asked {
+		t.Errorf("the next process said %q", said)
+	}
+}
+
 func (h *house) awaitKinds(call capabilities.CallID, kinds ...string) {
 	h.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {

@@ -43,7 +43,7 @@ type Nodes interface {
 	// Scene asks a node what a call would meet there; empty where it cannot tell.
 	Scene(ctx context.Context, node capabilities.NodeID, ask wire.SceneAsk) (wire.Scene, error)
 	// Ask asks a node's journal what became of calls.
-	Ask(ctx context.Context, node capabilities.NodeID, calls []capabilities.CallID) ([]wire.JournalState, error)
+	Ask(ctx context.Context, node capabilities.NodeID, ask *wire.JournalAsk) ([]wire.JournalState, error)
 	// Order returns the hosts of a provider in the order in which they are tried: several are
 	// interchangeable, and the least busy comes first.
 	Order(hosts []capabilities.NodeID) []capabilities.NodeID

@@ -40,6 +40,8 @@ const (
 	NodeStarted
 	NodeFinished
 	NodeRefused
+	// NodeGap: what the node recorded in the moments before may be lost, as by a power cut.
+	NodeGap
 )
 
 // NodeLog is a node's own log.
@@ -118,6 +120,7 @@ type gatewayCall struct {
 	dispatches int
 	ended      bool
 	end        packet.End
+	endedAt    int64 // µs
 }
 
 // Compare holds an export of the gateway's ledger against a node's own log and
@@ -171,6 +174,17 @@ type comparer struct {
 	calls  map[capabilities.CallID]*gatewayCall
 	order  []capabilities.CallID
 	seen   *chain.Head // of the node's log, as the gateway keeps it
+	gaps   []gap
+}
+
+// gap is when the node may have recorded what its log has no longer, by its clock: between the
+// last entry that it has and the start that found the gap, µs.
+type gap struct{ from, until int64 }
+
+// lost reports whether an entry that the node made at some time may be in a gap of its log.
+func (c *comparer) lost(us int64) bool {
+	margin := c.margin().Microseconds()
+	return slices.ContainsFunc(c.gaps, func(g gap) bool { return us >= g.from-margin && us <= g.until+margin })
 }
 
 func (c *comparer) differ(kind string, call capabilities.CallID, format string, args ...any) {
@@ -220,7 +234,7 @@ func (c *comparer) packet(p *Packet) {
 	case KindCallResult, KindCallFailed, KindCallReconciled:
 		var end packet.End
 		if json.Unmarshal(p.Body, &end) == nil {
-			call.end, call.ended = end, true
+			call.end, call.ended, call.endedAt = end, true, p.TimeUS
 		}
 	}
 }
@@ -267,7 +281,14 @@ func (c *comparer) compare() {
 	var order []capabilities.CallID
 	for i := range c.log.Entries {
 		e := &c.log.Entries[i]
-		if e.Kind == NodeOther {
+		if e.Kind == NodeGap {
+			from := int64(0)
+			if i > 0 {
+				from = c.log.Entries[i-1].TimeUS
+			}
+			c.gaps = append(c.gaps, gap{from, e.TimeUS})
+		}
+		if e.Kind == NodeOther || e.Kind == NodeGap {
 			continue
 		}
 		n := theirs[e.Call]
@@ -322,6 +343,8 @@ func (c *comparer) both(id capabilities.CallID, g *gatewayCall, n *nodeCall) {
 		}
 	}
 	switch {
+	case n.end == nil && g.ended && !unsure(g.end.Code) && c.lost(g.endedAt):
+		c.note("Call %s: the node's log has no end of it: it may be among what the device lost when it ended without warning.", id)
 	case n.end == nil && g.ended && g.end.Status == capabilities.StatusOK:
 		c.differ(DiffersOutcome, id, "The gateway says that it ended well; the node's log has no end of it.")
 	case n.end == nil && g.ended && !unsure(g.end.Code):
@@ -393,6 +416,8 @@ func (c *comparer) gatewayOnly(id capabilities.CallID, g *gatewayCall, n *nodeCa
 		c.out.Pruned++
 	case !ran: // sent, and no end of it yet
 		c.out.Unsettled++
+	case c.lost(g.at):
+		c.note("Call %s: the node's log does not have it: it may be among what the device lost when it ended without warning.", id)
 	case c.out.SeenByNode < g.dispatched && c.tooNew(g.at):
 		c.out.Unsettled++
 	default:

@@ -239,6 +239,36 @@ func TestWhatIsNoDifference(t *testing.T) {
 	}
 }
 
+// Entries that a power cut took from the end of the node's log are no difference, if the log says
+// that there was one. Earlier ones are, and those that the gateway has seen.
+func TestWhatADeviceLostIsNoDifference(t *testing.T) {
+	for _, witnessed := range []bool{true, false} {
+		out, log := bothSides(t, tale, nil, witnessed)
+		after := func(entries []NodeEntry) NodeLog {
+			cut := log
+			cut.Entries = append(slices.Clone(entries), NodeEntry{Kind: NodeGap, TimeUS: time.Now().UnixMicro()})
+			for i := range cut.Entries {
+				cut.Entries[i].Seq = uint64(i + 1)
+			}
+			return cut
+		}
+		for keep := range log.Entries {
+			c := mustCompare(t, out, after(log.Entries[:keep]))
+			if (len(c.Differences) > 0) != witnessed || !witnessed && len(c.Notes) < 2 {
+				t.Errorf("witnessed %v, %d entries left: %+v", witnessed, keep, c)
+			}
+		}
+		for at, e := range log.Entries[:len(log.Entries)-1] {
+			if e.Kind == NodeRefused && !witnessed {
+				continue // nothing ran, and both say so
+			}
+			if c := mustCompare(t, out, after(slices.Delete(slices.Clone(log.Entries), at, at+1))); len(c.Differences) == 0 {
+				t.Errorf("witnessed %v: entry %d, long before the gap, is missing: %+v", witnessed, at+1, c)
+			}
+		}
+	}
+}
+
 // A call that was sent and did not run is told by what the node has of it.
 func TestWhatDidNotRun(t *testing.T) {
 	refused := told{id: "c", status: capabilities.StatusDenied, code: capabilities.CodeDeniedByNode, refused: true}

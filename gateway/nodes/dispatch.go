@@ -107,8 +107,8 @@ func (c *exchange) await(ctx context.Context, progress func(capabilities.Progres
 
 // Ask asks a node's journal what became of calls, at most wire.MaxJournal. It returns one state for
 // each, in the order asked.
-func (n *Nodes) Ask(ctx context.Context, node capabilities.NodeID, calls []capabilities.CallID) ([]wire.JournalState, error) {
-	if len(calls) == 0 {
+func (n *Nodes) Ask(ctx context.Context, node capabilities.NodeID, ask *wire.JournalAsk) ([]wire.JournalState, error) {
+	if len(ask.Calls) == 0 {
 		return nil, nil
 	}
 	s := n.session(node)
@@ -126,13 +126,13 @@ func (n *Nodes) Ask(ctx context.Context, node capabilities.NodeID, calls []capab
 		}
 		return nil, disconnected(err)
 	}
-	if err := wire.Write(c, &wire.JournalAsk{Calls: calls}); err != nil {
+	if err := wire.Write(c, ask); err != nil {
 		return fail(err)
 	}
 	_ = c.stream.Close()
 	c.reader.Accept(wire.KindJournalState)
-	states := make([]wire.JournalState, 0, len(calls))
-	for _, call := range calls {
+	states := make([]wire.JournalState, 0, len(ask.Calls))
+	for _, call := range ask.Calls {
 		m, err := c.reader.Next()
 		if err != nil {
 			return fail(err)

@@ -51,6 +51,7 @@ type session struct {
 	addrs     atomic.Pointer[[]netip.Addr] // its device's, as it says; shared, never changed
 	takesDone bool                         // the node takes a person's word on secrets
 	asks      bool                         // the node asks the person at its device
+	recall    string                       // what its journal reaches back to
 
 	asking sync.Mutex     // the order in which questions are told; taken before writing
 	asked  wire.Questions // what the node was told last
@@ -187,6 +188,7 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 	s := &session{
 		node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames(), steps: hello.Steps,
 		elicits: hello.Elicits, asksHosts: hello.AsksHosts, takesDone: hello.TakesDone, asks: hello.Asks,
+		recall: hello.Recall,
 	}
 	s.placed(hello.Addrs)
 	r, code := n.enter(s, peer.Key, hello)

@@ -24,9 +24,9 @@ func (n *Nodes) Snapshot() []route.Node {
 	}
 	list := make([]route.Node, 0, len(n.roster))
 	for id, r := range n.roster {
-		p, session := n.presence[id], uint64(0)
+		p, session, recall := n.presence[id], uint64(0), ""
 		if s := n.sessions[id]; s != nil {
-			session = s.epoch
+			session, recall = s.epoch, s.recall
 		}
 		list = append(list, route.Node{
 			ID:      id,
@@ -38,6 +38,7 @@ func (n *Nodes) Snapshot() []route.Node {
 			// nothing could be routed to it anyway.
 			Connected: n.sessions[id] != nil && p.readiness != nil,
 			Session:   session,
+			Recall:    recall,
 			Stopped:   p.stopped,
 			Allow:     r.allows,
 			Readiness: p.readiness,

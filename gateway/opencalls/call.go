@@ -76,6 +76,9 @@ type Call struct {
 	State     State
 	Created   time.Time           // when it came in
 	Parent    capabilities.CallID // of a step
+	// Recall is what Node's journal reached back to when the call was placed, in this process: its
+	// ticket went over the connection that said so, or over a later one. It has no column.
+	Recall string
 }
 
 const rowColumns = `call_id, principal, COALESCE(request_id, ''), lane, tool, requested, node, args_mac, state, created_ms, parent, COALESCE(person, 0)`

@@ -22,7 +22,7 @@ type Nodes interface {
 	// Snapshot returns every node of the roster as it stands now.
 	Snapshot() []route.Node
 	// Ask asks a node's journal what became of calls.
-	Ask(ctx context.Context, node capabilities.NodeID, calls []capabilities.CallID) ([]wire.JournalState, error)
+	Ask(ctx context.Context, node capabilities.NodeID, ask *wire.JournalAsk) ([]wire.JournalState, error)
 	// Changed is closed at the next change of the snapshot.
 	Changed() <-chan struct{}
 }

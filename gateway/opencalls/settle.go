@@ -150,7 +150,7 @@ func (s *settler) round(ctx context.Context) {
 	}
 	now := time.Now()
 	roster := s.nodes.Snapshot()
-	byNode := map[capabilities.NodeID][]capabilities.CallID{}
+	byNode := map[capabilities.NodeID]*wire.JournalAsk{}
 	s.mu.Lock()
 	for id, u := range s.open {
 		// A node that was put out is not let in again to tell.
@@ -168,8 +168,16 @@ func (s *settler) round(ctx context.Context) {
 			delete(s.open, id)
 			continue
 		}
-		if now.Sub(u.asked) >= max(askEvery, u.pause) && len(byNode[u.node]) < wire.MaxJournal {
-			byNode[u.node] = append(byNode[u.node], id)
+		if now.Sub(u.asked) < max(askEvery, u.pause) {
+			continue
+		}
+		ask := byNode[u.node]
+		if ask == nil {
+			ask = &wire.JournalAsk{}
+			byNode[u.node] = ask
+		}
+		if len(ask.Calls) < wire.MaxJournal {
+			ask.Calls, ask.Recalls = append(ask.Calls, id), append(ask.Recalls, u.call.Recall)
 		}
 	}
 	s.mu.Unlock()
@@ -179,12 +187,12 @@ func (s *settler) round(ctx context.Context) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	for _, n := range roster {
-		calls := byNode[n.ID]
-		if len(calls) == 0 || !n.Connected {
+		ask := byNode[n.ID]
+		if ask == nil || !n.Connected {
 			continue
 		}
 		// Side by side: a node that does not answer must not hold up the others.
-		asking.Go(func() { s.ask(ctx, n.ID, calls) })
+		asking.Go(func() { s.ask(ctx, n.ID, ask) })
 	}
 }
 
@@ -193,12 +201,12 @@ func PutOut(n *route.Node) bool {
 	return n == nil || n.Revoked || n.Paired == route.StateRevoked || n.Paired == route.StateDenied
 }
 
-func (s *settler) ask(ctx context.Context, node capabilities.NodeID, calls []capabilities.CallID) {
+func (s *settler) ask(ctx context.Context, node capabilities.NodeID, ask *wire.JournalAsk) {
 	askCtx, cancel := context.WithTimeout(ctx, AskWithin)
 	defer cancel()
-	states, err := s.nodes.Ask(askCtx, node, calls)
+	states, err := s.nodes.Ask(askCtx, node, ask)
 	s.mu.Lock()
-	for _, id := range calls {
+	for _, id := range ask.Calls {
 		if u := s.open[id]; u != nil {
 			u.asked = time.Now()
 		}

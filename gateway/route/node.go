@@ -26,6 +26,8 @@ type Node struct {
 	// Session tells connections of the node apart: a process that starts again has another. 0 for a
 	// satellite, which holds nothing.
 	Session uint64
+	// Recall is what the node's journal reaches back to (wire.Hello); "" where it does not say.
+	Recall  string
 	Stopped bool // the owner's stop switch is on
 	// Allow reports whether the admin's allowlist has the capability. nil allows
 	// nothing. AllowPatterns makes one.

@@ -236,7 +236,7 @@ func TestANodeCannotAnswerForOthers(t *testing.T) {
 		Serve: func(_ context.Context, _ *wire.Ticket, s link.Sink) {
 			s.Answer(wire.Answer{Status: capabilities.StatusOK}, nil)
 		},
-		Journal: func(context.Context, []capabilities.CallID) []wire.JournalState { return nil },
+		Journal: func(context.Context, *wire.JournalAsk) []wire.JournalState { return nil },
 		Hello:   func() wire.Hello { return wire.Hello{Agent: "liar", Platform: "linux", Arch: "amd64"} },
 		Readiness: func(context.Context) []capabilities.Readiness {
 			return a.h.Readiness(context.Background())

@@ -276,7 +276,7 @@ func crowdRole(raw json.RawMessage) (any, func(json.RawMessage) (any, error), fu
 				Serve: func(_ context.Context, _ *wire.Ticket, s link.Sink) {
 					s.Answer(wire.Answer{Status: capabilities.StatusOK, Output: []byte("{}")}, nil)
 				},
-				Journal: func(context.Context, []capabilities.CallID) []wire.JournalState { return nil },
+				Journal: func(context.Context, *wire.JournalAsk) []wire.JournalState { return nil },
 				Hello: func() wire.Hello {
 					return wire.Hello{CatalogHash: cat.Hash(), Agent: "bench", Platform: "linux", Arch: "amd64", Host: fmt.Sprintf("desk-%04d", i)}
 				},

@@ -187,7 +187,7 @@ func TestNodeEndsMidCall(t *testing.T) {
 	g.awaitGone(n.id)
 	_, _, err := g.call(context.Background(), n.id, `{}`)
 	wantCode(t, err, capabilities.CodeNodeDisconnected)
-	_, err = g.nodes.Ask(context.Background(), n.id, []capabilities.CallID{"c"})
+	_, err = g.nodes.Ask(context.Background(), n.id, &wire.JournalAsk{Calls: []capabilities.CallID{"c"}})
 	wantCode(t, err, capabilities.CodeNodeDisconnected)
 }
 
@@ -264,9 +264,12 @@ func TestAskTheJournal(t *testing.T) {
 	g := newGateway(t, nil)
 	n := newNode(t, answerEcho)
 	answer := &wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{}`)}
-	n.opts.Journal = func(_ context.Context, calls []capabilities.CallID) []wire.JournalState {
+	n.opts.Hello = func() wire.Hello { return wire.Hello{Agent: "test", Platform: "linux", Arch: "amd64", Recall: "r1"} }
+	recalls := make(chan []string, 2) // as often as it is asked
+	n.opts.Journal = func(_ context.Context, ask *wire.JournalAsk) []wire.JournalState {
 		var states []wire.JournalState
-		for _, c := range calls {
+		recalls <- ask.Recalls
+		for _, c := range ask.Calls {
 			s := wire.JournalState{Call: c, State: wire.StateNeverStarted}
 			if c == "finished" {
 				s.State, s.Answer = wire.StateFinished, answer
@@ -282,12 +285,15 @@ func TestAskTheJournal(t *testing.T) {
 	must(t, n.join(context.Background(), paste, nil))
 	n.run()
 	g.awaitConnected(n.id)
-	states, err := g.nodes.Ask(context.Background(), n.id, []capabilities.CallID{"a", "finished"})
+	states, err := g.nodes.Ask(context.Background(), n.id, &wire.JournalAsk{Calls: []capabilities.CallID{"a", "finished"}, Recalls: []string{"r1", ""}})
 	must(t, err)
+	if said, asked := g.nodes.Snapshot()[0].Recall, <-recalls; said != "r1" || !slices.Equal(asked, []string{"r1", ""}) {
+		t.Errorf("the node said %q, and was asked with %q", said, asked)
+	}
 	if len(states) != 2 || states[0].State != wire.StateNeverStarted || states[1].State != wire.StateFinished || string(states[1].Answer.Output) != `{}` {
 		t.Errorf("%+v", states)
 	}
-	if states, err = g.nodes.Ask(context.Background(), n.id, []capabilities.CallID{"liar"}); err == nil || states != nil {
+	if states, err = g.nodes.Ask(context.Background(), n.id, &wire.JournalAsk{Calls: []capabilities.CallID{"liar"}}); err == nil || states != nil {
 		t.Errorf("%+v, %v", states, err)
 	}
 }

@@ -47,10 +47,10 @@ func TestCut(t *testing.T) {
 	})
 	var mu sync.Mutex
 	done := false
-	n.opts.Journal = func(_ context.Context, calls []capabilities.CallID) []wire.JournalState {
+	n.opts.Journal = func(_ context.Context, ask *wire.JournalAsk) []wire.JournalState {
 		mu.Lock()
 		defer mu.Unlock()
-		s := wire.JournalState{Call: calls[0], State: wire.StateRunning}
+		s := wire.JournalState{Call: ask.Calls[0], State: wire.StateRunning}
 		if done {
 			s.State, s.Answer = wire.StateFinished, &wire.Answer{Status: capabilities.StatusOK}
 		}
@@ -73,7 +73,7 @@ func TestCut(t *testing.T) {
 	way.cut(false)
 	g.awaitConnected(n.id)
 	ask := func() wire.CallState {
-		states, err := g.nodes.Ask(context.Background(), n.id, []capabilities.CallID{call})
+		states, err := g.nodes.Ask(context.Background(), n.id, &wire.JournalAsk{Calls: []capabilities.CallID{call}})
 		must(t, err)
 		return states[0].State
 	}

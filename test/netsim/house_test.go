@@ -202,9 +202,9 @@ func newNode(t testing.TB, serve serveFunc) *node {
 	n := &node{t: t, dir: t.TempDir()}
 	n.opts = link.Options{
 		Dir: n.dir, Serve: serve, Log: logger(t),
-		Journal: func(_ context.Context, calls []capabilities.CallID) []wire.JournalState {
-			states := make([]wire.JournalState, len(calls))
-			for i, c := range calls {
+		Journal: func(_ context.Context, ask *wire.JournalAsk) []wire.JournalState {
+			states := make([]wire.JournalState, len(ask.Calls))
+			for i, c := range ask.Calls {
 				states[i] = wire.JournalState{Call: c, State: wire.StateNeverStarted}
 			}
 			return states

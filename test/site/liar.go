@@ -31,7 +31,7 @@ func (n *Node) LieBy(serve func(context.Context, *wire.Ticket, link.Sink)) {
 	l, err := link.New(link.Options{
 		Dir: n.Dir, Addrs: []string{n.site.quic},
 		Serve:     serve,
-		Journal:   func(context.Context, []capabilities.CallID) []wire.JournalState { return nil },
+		Journal:   func(context.Context, *wire.JournalAsk) []wire.JournalState { return nil },
 		Hello:     func() wire.Hello { return wire.Hello{Agent: "liar", Platform: "linux", Arch: "amd64"} },
 		Readiness: func(context.Context) []capabilities.Readiness { return ready },
 	})

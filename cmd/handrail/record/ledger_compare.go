@@ -132,6 +132,7 @@ func ReadNodeLog(r io.Reader) (ledger.NodeLog, chain.Key, error) {
 func nodeLogOf(l *journal.Log, taken time.Time) ledger.NodeLog {
 	kinds := map[string]ledger.NodeKind{
 		journal.KindStarted: ledger.NodeStarted, journal.KindFinished: ledger.NodeFinished, journal.KindRefused: ledger.NodeRefused,
+		journal.KindGap: ledger.NodeGap,
 	}
 	out := ledger.NodeLog{Node: capabilities.NodeID(l.Chain), First: l.First, Seen: l.Peers, Taken: taken}
 	for i := range l.Records {

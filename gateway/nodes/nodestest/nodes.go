@@ -28,12 +28,13 @@ type Nodes struct {
 	changed chan struct{}
 	tickets []capabilities.CallID
 	asked   int
+	recalls map[capabilities.CallID]string
 }
 
 // New makes nodes that are connected, offer tyrum.browser.evaluate, and whose journals say that
 // every call runs.
 func New(ids ...capabilities.NodeID) *Nodes {
-	n := &Nodes{Tell: Says(wire.StateRunning), changed: make(chan struct{})}
+	n := &Nodes{Tell: Says(wire.StateRunning), changed: make(chan struct{}), recalls: map[capabilities.CallID]string{}}
 	for _, id := range ids {
 		n.Roster = append(n.Roster, route.Node{
 			ID: id, Paired: route.StateApproved, Connected: true, Session: 1, Allow: route.AllowPatterns("*"),
@@ -112,6 +113,15 @@ func (n *Nodes) Asked() int {
 	return n.asked
 }
 
+// Recalled returns what a journal was last told that it recalled when a call's ticket was sent;
+// false: it was not asked about the call.
+func (n *Nodes) Recalled(call capabilities.CallID) (recall string, asked bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	recall, asked = n.recalls[call]
+	return recall, asked
+}
+
 // Snapshot returns the roster.
 func (n *Nodes) Snapshot() []route.Node {
 	n.mu.Lock()
@@ -130,7 +140,7 @@ func (n *Nodes) Changed() <-chan struct{} {
 }
 
 // Ask answers by Tell.
-func (n *Nodes) Ask(_ context.Context, node capabilities.NodeID, calls []capabilities.CallID) ([]wire.JournalState, error) {
+func (n *Nodes) Ask(_ context.Context, node capabilities.NodeID, ask *wire.JournalAsk) ([]wire.JournalState, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.asked++
@@ -138,7 +148,8 @@ func (n *Nodes) Ask(_ context.Context, node capabilities.NodeID, calls []capabil
 		return nil, n.Deaf
 	}
 	var all []wire.JournalState
-	for _, c := range calls {
+	for i, c := range ask.Calls {
+		n.recalls[c] = ask.Recall(i)
 		state := n.Tell(node, c)
 		if state.Call == "" {
 			state.Call = c

@@ -1,0 +1,5 @@
+//go:build !linux && !darwin
+
+package boot
+
+func id() string { return "" }
