@@ -69,9 +69,7 @@ func NewRecorder(granted []string, critical func(key string)) *Recorder {
 // Observe notes that key happened. detail is a short fact such as a host; it is
 // cut at 253 bytes.
 func (r *Recorder) Observe(key, detail string) {
-	if len(detail) > maxDetail {
-		detail = detail[:maxDetail]
-	}
+	detail = capabilities.Clip(detail, maxDetail)
 	severity := SeverityNone
 	if !r.granted[key] {
 		severity = SeverityViolation
@@ -88,9 +86,7 @@ func (r *Recorder) Observe(key, detail string) {
 // Refused notes that the call tried something without a grant for it, and was kept from it; among:
 // that one of those did. A privileged attempt is critical, too.
 func (r *Recorder) Refused(key, detail string, among ...capabilities.CallID) {
-	if len(detail) > maxDetail {
-		detail = detail[:maxDetail]
-	}
+	detail = capabilities.Clip(detail, maxDetail)
 	severity := SeverityViolation
 	if strings.HasPrefix(key, "privileged.") {
 		severity = SeverityCritical
