@@ -208,7 +208,7 @@ func TestHintsNameNoCommand(t *testing.T) {
 			}
 			text, err := strconv.Unquote(l.Value)
 			seed := regexp.MustCompile(`^handrail [a-z ]+(?: 1|\|)`).MatchString(text) // what a hash begins with
-			if err == nil && !seed && !strings.HasPrefix(text, ": ") && named.MatchString(text) {
+			if err == nil && !seed && named.MatchString(text) {
 				t.Errorf("%s:%d: %q: a hint says what to do by a capabilities.Action", s.file, all.fset.Position(l.Pos()).Line, text)
 			}
 			return true

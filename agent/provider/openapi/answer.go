@@ -170,8 +170,9 @@ func refusal(resp *http.Response, q *tools.Request, kind string, body []byte) er
 	if (isJSON(kind) || isText(kind) || kind == "") && len(body) > 0 {
 		details["body"] = capabilities.Clip(capabilities.Escape(strings.ToValidUTF8(string(body), "\uFFFD")), maxFault)
 	}
-	if seconds, ok := retryAfter(resp.Header.Get("Retry-After")); ok {
-		details["retry_after_seconds"] = seconds
+	wait, told := retryAfter(resp.Header.Get("Retry-After"))
+	if told {
+		details["retry_after_seconds"] = wait
 	}
 	e := func(code capabilities.Code, format string, args ...any) *capabilities.Error {
 		return capabilities.Errorf(code, format, args...).WithDetails(details)
@@ -182,7 +183,7 @@ func refusal(resp *http.Response, q *tools.Request, kind string, body []byte) er
 			WithHint("An admin can add the provider anew with --header NAME=SECRET, or --env SCHEME=SECRET.")
 	case status == http.StatusUnauthorized:
 		return e(capabilities.CodeForbidden, "the API does not take the provider's credential (401)").
-			WithHint("An admin has to look at the secret " + names(q) + ": handrail secret list")
+			WithAction(capabilities.Action{Key: capabilities.ActionListSecrets}, "An admin has to look at the secret "+names(q)+".")
 	case status == http.StatusForbidden:
 		return e(capabilities.CodeForbidden, "the API does not let the provider's credential do that (403)").
 			WithHint("An admin can give " + names(q) + " another secret, with the rights that this needs.")
@@ -192,8 +193,8 @@ func refusal(resp *http.Response, q *tools.Request, kind string, body []byte) er
 		return e(capabilities.CodeConflict, "the API says that this conflicts with what is there (%d)", status)
 	case status == http.StatusTooManyRequests:
 		hint := "Wait a moment and try again."
-		if seconds, ok := details["retry_after_seconds"].(int); ok {
-			hint = "Try again in " + strconv.Itoa(seconds) + " seconds."
+		if told {
+			hint = "Try again in " + strconv.Itoa(wait) + " seconds."
 		}
 		return e(capabilities.CodeOverloaded, "the API takes no more calls for now (429)").WithHint(hint)
 	case status == http.StatusRequestTimeout:
