@@ -125,6 +125,8 @@ type result struct {
 
 // Handle carries out tyrum.location.get.
 func (h *Handler) Handle(ctx context.Context, call capabilities.Invocation) (capabilities.Output, error) {
+	ctx, call, cancel := capabilities.Prepare(ctx, call)
+	defer cancel(nil)
 	a := args{TimeoutMS: 30_000}
 	if err := json.Unmarshal(call.Args, &a); err != nil {
 		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeInvalidArguments, err, "")
