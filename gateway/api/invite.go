@@ -37,3 +37,14 @@ type Invited struct {
 	Invite
 	Paste string `json:"paste"`
 }
+
+// NewInvite is an invitation to make.
+type NewInvite struct {
+	Label       string   `json:"label,omitempty"`
+	Trust       string   `json:"trust,omitempty"`
+	Allow       []string `json:"allow,omitempty"`
+	Labels      []string `json:"labels,omitempty"`
+	AutoApprove bool     `json:"auto_approve,omitempty"`
+	TTLSeconds  int64    `json:"ttl_s,omitempty"` // default 10 min
+	Uses        int      `json:"uses,omitempty"`  // default 1
+}

@@ -70,3 +70,21 @@ type Capability struct {
 	Hosts      []string                    `json:"hosts,omitempty"` // that its calls may reach, as the owner named them
 	Fake       bool                        `json:"fake,omitempty"`
 }
+
+// NodeApproval is what a person decides when a node is let in; empty fields keep what
+// the invitation gave.
+type NodeApproval struct {
+	Allow []string `json:"allow,omitempty"` // capability IDs, families as tyrum.browser.*, or *
+	Trust string   `json:"trust,omitempty"`
+	Label string   `json:"label,omitempty"`
+}
+
+// NodeChange changes what is not nil.
+type NodeChange struct {
+	Label  *string   `json:"label,omitempty"`
+	Trust  *string   `json:"trust,omitempty"`
+	Allow  *[]string `json:"allow,omitempty"`  // replaces the list
+	Labels *[]string `json:"labels,omitempty"` // replaces the list
+	// Owner is whose device it is, for admins to say; empty: nobody's.
+	Owner *capabilities.PrincipalID `json:"owner,omitempty"`
+}

@@ -7,28 +7,15 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
-// Health is what anybody may know of a gateway; all but the first two are told to holders of a
-// token alone.
-type Health struct {
-	Status    string              `json:"status"`  // ok
-	Service   string              `json:"service"` // handrail
-	SiteID    capabilities.SiteID `json:"site_id,omitempty"`
-	GatewayID string              `json:"gateway_id,omitempty"`
-	Version   string              `json:"version,omitempty"`
-	StartedAt time.Time           `json:"started_at,omitzero"`
-}
-
-// Ours reports whether the answer is one of a Handrail gateway.
-func (h Health) Ours() bool { return h.Service == "handrail" || h.SiteID != "" }
-
 // Health asks whether the gateway runs and, with a token, which one it is. It needs none.
-func (c *Client) Health(ctx context.Context) (Health, error) { return get[Health](ctx, c, "/healthz") }
+func (c *Client) Health(ctx context.Context) (api.Health, error) {
+	return get[api.Health](ctx, c, "/healthz")
+}
 
 // Call is a tool to call.
 type Call struct {

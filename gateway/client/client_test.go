@@ -129,7 +129,7 @@ func TestAgainstARealGateway(t *testing.T) {
 		t.Errorf("%+v", nodes)
 	}
 	label := "my desk"
-	if v := must(admin.ChangeNode(ctx, n.ID, client.NodeChange{Label: &label}))(t); v.Label != label || v.State != "approved" {
+	if v := must(admin.ChangeNode(ctx, n.ID, api.NodeChange{Label: &label}))(t); v.Label != label || v.State != "approved" {
 		t.Errorf("%+v", v)
 	}
 	if l := must(admin.Attach(ctx, "bot", n.ID))(t); !slices.Equal(l.Nodes, []capabilities.NodeID{n.ID}) {
@@ -145,7 +145,7 @@ func TestAgainstARealGateway(t *testing.T) {
 	if err := admin.RevokeGrant(ctx, g.ID); err != nil {
 		t.Error(err)
 	}
-	if i := must(admin.Invite(ctx, client.Invite{Label: "phone"}))(t); !strings.HasPrefix(strings.ToLower(i.Paste), "hr1") {
+	if i := must(admin.Invite(ctx, api.NewInvite{Label: "phone"}))(t); !strings.HasPrefix(strings.ToLower(i.Paste), "hr1") {
 		t.Errorf("%+v", i)
 	}
 	if p := must(admin.Packets(ctx, client.PacketQuery{Call: r.Call, Kind: "tool.call."}))(t); len(p) < 3 || p[0].Call != r.Call {
@@ -263,7 +263,7 @@ var typed = map[string]struct {
 	field string
 	view  any
 }{
-	"get /healthz": {"", client.Health{}}, "post /v1/calls": {"", capabilities.Result{}}, "get /v1/calls": {"calls", api.Call{}},
+	"get /healthz": {"", api.Health{}}, "post /v1/calls": {"", capabilities.Result{}}, "get /v1/calls": {"calls", api.Call{}},
 	"get /v1/nodes": {"nodes", api.Node{}}, "get /v1/nodes/{node}": {"", api.Node{}}, "get /v1/lanes": {"lanes", api.Lane{}},
 	"get /v1/approvals": {"approvals", api.Approval{}}, "get /v1/grants": {"grants", api.Grant{}}, "get /v1/tasks": {"tasks", api.Task{}},
 	"post /v1/permissions/check": {"", api.Permission{}}, "get /v1/jobs": {"jobs", api.Job{}}, "post /v1/jobs": {"", api.Job{}},

@@ -25,16 +25,8 @@ func (c *Client) Node(ctx context.Context, id capabilities.NodeID) (api.Node, er
 	return get[api.Node](ctx, c, Path("nodes", string(id)))
 }
 
-// NodeApproval is what a person decides when a node is let in; empty fields keep what
-// the invitation gave.
-type NodeApproval struct {
-	Allow []string `json:"allow,omitempty"` // capability IDs, families as tyrum.browser.*, or *
-	Trust string   `json:"trust,omitempty"`
-	Label string   `json:"label,omitempty"`
-}
-
 // ApproveNode lets a pending node in.
-func (c *Client) ApproveNode(ctx context.Context, id capabilities.NodeID, a NodeApproval) (api.Node, error) {
+func (c *Client) ApproveNode(ctx context.Context, id capabilities.NodeID, a api.NodeApproval) (api.Node, error) {
 	return do[api.Node](ctx, c, http.MethodPost, Path("nodes", string(id), "approve"), a)
 }
 
@@ -48,32 +40,13 @@ func (c *Client) RevokeNode(ctx context.Context, id capabilities.NodeID, reason 
 	return do[api.Node](ctx, c, http.MethodPost, Path("nodes", string(id), "revoke"), reasonBody{reason})
 }
 
-// NodeChange changes what is not nil.
-type NodeChange struct {
-	Label  *string   `json:"label,omitempty"`
-	Trust  *string   `json:"trust,omitempty"`
-	Allow  *[]string `json:"allow,omitempty"`  // replaces the list
-	Labels *[]string `json:"labels,omitempty"` // replaces the list
-}
-
 // ChangeNode edits a node.
-func (c *Client) ChangeNode(ctx context.Context, id capabilities.NodeID, change NodeChange) (api.Node, error) {
+func (c *Client) ChangeNode(ctx context.Context, id capabilities.NodeID, change api.NodeChange) (api.Node, error) {
 	return do[api.Node](ctx, c, http.MethodPatch, Path("nodes", string(id)), change)
 }
 
-// Invite is an invitation to make.
-type Invite struct {
-	Label       string   `json:"label,omitempty"`
-	Trust       string   `json:"trust,omitempty"`
-	Allow       []string `json:"allow,omitempty"`
-	Labels      []string `json:"labels,omitempty"`
-	AutoApprove bool     `json:"auto_approve,omitempty"`
-	TTLSeconds  int64    `json:"ttl_s,omitempty"` // default 10 min
-	Uses        int      `json:"uses,omitempty"`  // default 1
-}
-
 // Invite makes a pairing paste.
-func (c *Client) Invite(ctx context.Context, i Invite) (api.Invited, error) {
+func (c *Client) Invite(ctx context.Context, i api.NewInvite) (api.Invited, error) {
 	return do[api.Invited](ctx, c, http.MethodPost, Path("invites"), i)
 }
 

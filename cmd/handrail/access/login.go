@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"time"
 
 	"github.com/mdp/qrterminal/v3"
 	"github.com/spf13/cobra"
@@ -15,6 +14,7 @@ import (
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // fromElsewhere returns the address by which another device reaches the gateway: the one that
@@ -25,13 +25,11 @@ func fromElsewhere(cmd *cobra.Command, c *remote.Gateway) (string, error) {
 	if ip, err := netip.ParseAddr(host); c.Away || host != "localhost" && (err != nil || !ip.Unmap().IsLoopback()) {
 		return c.Base.String(), nil
 	}
-	var status struct {
-		HTTP string `json:"http_addr"`
-	}
+	var status api.Status
 	if err := c.Get(cmd.Context(), remote.Path("status"), &status); err != nil {
 		return "", err
 	}
-	at, port, err := net.SplitHostPort(status.HTTP)
+	at, port, err := net.SplitHostPort(status.HTTPAddr)
 	listens, bad := netip.ParseAddr(at)
 	if err != nil || bad != nil {
 		return c.Base.String(), nil
@@ -90,11 +88,7 @@ func NewLoginCmd() *cobra.Command {
 		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("logins"), remote.Body("role", *role), &raw); err != nil {
 			return err
 		}
-		var made struct {
-			Code    string    `json:"code"`
-			Public  string    `json:"public_url"`
-			Expires time.Time `json:"expires_at"`
-		}
+		var made api.SignInLink
 		if err := json.Unmarshal(raw, &made); err != nil {
 			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -111,11 +110,7 @@ func printWelcome(cmd *cobra.Command, c *remote.Gateway, name string) error {
 	if err != nil {
 		base = datadir.ForBrowser(c.Base.String()) // this machine's own browser can use it
 	}
-	var made struct {
-		Code    string    `json:"code"`
-		Public  string    `json:"public_url"`
-		Expires time.Time `json:"expires_at"`
-	}
+	var made api.SignInLink
 	if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("users", name, "link"), map[string]any{}, &made); err != nil {
 		return err
 	}

@@ -111,17 +111,12 @@ func gatewayFindings(cmd *cobra.Command, version string) []Finding {
 	if err != nil {
 		return []Finding{problem("gateway", "gateway", err, terminal.ExitCode(err) == terminal.ExitUnreachable)}
 	}
-	var status struct {
-		Site    string `json:"site_id"`
-		Version string `json:"version"`
-		HTTP    string `json:"http_addr"`
-		QUIC    string `json:"quic_addr"`
-	}
+	var status api.Status
 	if err := c.Get(cmd.Context(), remote.Path("status"), &status); err != nil {
 		return []Finding{problem("gateway", "gateway", err, false)}
 	}
 	findings := []Finding{{Part: "gateway", Name: "gateway", OK: true,
-		Detail: fmt.Sprintf("site %s, version %s, HTTP %s, QUIC %s", status.Site, status.Version, status.HTTP, status.QUIC)}}
+		Detail: fmt.Sprintf("site %s, version %s, HTTP %s, QUIC %s", status.SiteID, status.Version, status.HTTPAddr, status.QUICAddr)}}
 	if status.Version != "" && status.Version != version {
 		findings = append(findings, Finding{Part: "gateway", Name: "version", OK: true,
 			Detail: fmt.Sprintf("the gateway is %s, this program %s", status.Version, version)})

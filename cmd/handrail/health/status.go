@@ -84,13 +84,7 @@ func NewStatusCmd(version string) *cobra.Command {
 func readStatus(cmd *cobra.Command, version string) (statusView, error) {
 	s := statusView{Version: version, Devices: []deviceView{}, Clients: []peer{}}
 	c, err := remote.Find(cmd)
-	var status struct {
-		Site    string    `json:"site_id"`
-		Version string    `json:"version"`
-		Started time.Time `json:"started_at"`
-		QUIC    string    `json:"quic_addr"`
-		Full    bool      `json:"read_only"`
-	}
+	var status api.Status
 	if err == nil {
 		err = c.Get(cmd.Context(), remote.Path("status"), &status)
 	}
@@ -98,8 +92,9 @@ func readStatus(cmd *cobra.Command, version string) (statusView, error) {
 		s.Why = capabilities.AsError(err).PublicMessage()
 		return s, err
 	}
-	s.Up, s.Address, s.Site, s.Gateway, s.Since, s.QUIC = true, c.Base.String(), status.Site, status.Version, status.Started, status.QUIC
-	s.ReadOnly, s.Stopped = status.Full, remote.StoppedNow(cmd, c)
+	s.Up, s.Address, s.Site, s.Gateway = true, c.Base.String(), string(status.SiteID), status.Version
+	s.Since, s.QUIC = status.StartedAt, status.QUICAddr
+	s.ReadOnly, s.Stopped = status.ReadOnly, remote.StoppedNow(cmd, c)
 	note := func(what string, err error) bool {
 		if err != nil {
 			s.Problems = append(s.Problems, what+": "+capabilities.AsError(err).PublicMessage())

@@ -55,9 +55,7 @@ func (c *Console) connected(v *visit) {
 	}
 	f := v.r.PostForm
 	client, _ := mcpclient.Named(f.Get("client"))
-	var site struct {
-		Fingerprint string `json:"fingerprint"`
-	}
+	var site api.Status
 	_ = v.get(v1("status"), &site) // without it the entry is as good where a certificate authority stands behind the address
 	base := front.Origin(v.r)
 	fields, program := client.HTTP(base, made.Secret), f.Get("way") == byProgram

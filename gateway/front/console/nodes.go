@@ -177,9 +177,7 @@ func (c *Console) pair(v *visit) {
 		v.showNodes(err, nil)
 		return
 	}
-	var site struct {
-		Fingerprint string `json:"fingerprint"`
-	}
+	var site api.Status
 	_ = v.get(v1("status"), &site) // without it the paste is as good
 	v.showNodes(nil, &madePaste{
 		Expires: made.ExpiresAt, Code: once{"paste-code", "Pairing code", made.Paste}, HereOnly: onlyHere(made.Paste),

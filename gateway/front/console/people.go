@@ -109,11 +109,7 @@ func (c *Console) changePerson(v *visit) {
 
 // welcome makes somebody's link and shows it, this once.
 func (v *visit) welcome(name string) {
-	var made struct {
-		Code    string    `json:"code"`
-		Public  string    `json:"public_url"`
-		Expires time.Time `json:"expires_at"`
-	}
+	var made api.SignInLink
 	if err := v.ask(http.MethodPost, v1("users", name, "link"), map[string]any{}, &made); err != nil {
 		v.showPeople(err, nil)
 		return

@@ -132,10 +132,10 @@ func (s *Server) addUser(c *visit, in userBody) (api.User, error) {
 }
 
 // welcome makes the link by which a user comes in.
-func (s *Server) welcome(c *visit, _ none) (madeLogin, error) {
+func (s *Server) welcome(c *visit, _ none) (api.SignInLink, error) {
 	code, expires, err := s.opts.Tokens.Welcome(c.r.Context(), c.who, capabilities.PrincipalID(c.r.PathValue("user")))
 	if err != nil {
-		return madeLogin{}, err
+		return api.SignInLink{}, err
 	}
 	return s.linkOf(code, expires), nil
 }

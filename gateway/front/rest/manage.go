@@ -3,7 +3,6 @@ package rest
 import (
 	"encoding/json"
 	"strings"
-	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
@@ -14,18 +13,8 @@ import (
 	"github.com/handrail-dev/handrail/pairing"
 )
 
-// healthView is for anybody; all but the first two are for holders of a token.
-type healthView struct {
-	Status    string              `json:"status"`
-	Service   string              `json:"service"`
-	SiteID    capabilities.SiteID `json:"site_id,omitempty"`
-	GatewayID string              `json:"gateway_id,omitempty"`
-	Version   string              `json:"version,omitempty"`
-	StartedAt time.Time           `json:"started_at,omitzero"`
-}
-
-func (s *Server) health(c *visit, _ none) (healthView, error) {
-	view := healthView{Status: "ok", Service: "handrail"}
+func (s *Server) health(c *visit, _ none) (api.Health, error) {
+	view := api.Health{Status: "ok", Service: "handrail"}
 	token, sent := strings.CutPrefix(c.r.Header.Get("Authorization"), "Bearer ")
 	if !sent {
 		return view, nil
@@ -38,50 +27,16 @@ func (s *Server) health(c *visit, _ none) (healthView, error) {
 }
 
 // ready says whether calls are carried out; why they are not is for holders of a token.
-func (s *Server) ready(*visit, none) (healthView, error) {
+func (s *Server) ready(*visit, none) (api.Health, error) {
 	if s.opts.Site().ReadOnly {
-		return healthView{}, capabilities.Errorf(capabilities.CodeLedgerUnavailable, "The gateway is not ready.").WithHint("Ask the admin.")
+		return api.Health{}, capabilities.Errorf(capabilities.CodeLedgerUnavailable, "The gateway is not ready.").WithHint("Ask the admin.")
 	}
-	return healthView{Status: "ready", Service: "handrail"}, nil
+	return api.Health{Status: "ready", Service: "handrail"}, nil
 }
 
-type statusView struct {
-	SiteID    capabilities.SiteID `json:"site_id"`
-	GatewayID string              `json:"gateway_id"`
-	Version   string              `json:"version"`
-	StartedAt time.Time           `json:"started_at"`
-	Nodes     nodeCounts          `json:"nodes"`
-	QUICAddr  string              `json:"quic_addr"`
-	HTTPAddr  string              `json:"http_addr"`
-	MCPURL    string              `json:"mcp_url"`
-	// Fingerprint is that of the certificate of HTTPS, as browsers show it.
-	Fingerprint string `json:"fingerprint,omitempty"`
-	// ReadOnly says that the gateway's disk is full: nothing is carried out, while stop,
-	// answers and reading work.
-	ReadOnly bool        `json:"read_only,omitempty"`
-	Ledger   ledgerState `json:"ledger"`
-	Policy   policyState `json:"policy"`
-}
-
-type nodeCounts struct {
-	Total     int `json:"total"`
-	Connected int `json:"connected"`
-	Pending   int `json:"pending"`
-}
-
-type ledgerState struct {
-	Seq  uint64 `json:"seq"`
-	Head string `json:"head"` // hash of the last durable packet
-}
-
-type policyState struct {
-	Snapshot string   `json:"snapshot_id"`
-	Files    []string `json:"files"`
-}
-
-func (s *Server) status(*visit, none) (statusView, error) {
+func (s *Server) status(*visit, none) (api.Status, error) {
 	site := s.opts.Site()
-	out := statusView{
+	out := api.Status{
 		SiteID: site.SiteID, GatewayID: site.GatewayID, Version: site.Version, StartedAt: site.StartedAt,
 		QUICAddr: site.QUICAddr, HTTPAddr: site.HTTPAddr, MCPURL: site.BaseURL + "/mcp", Fingerprint: site.Fingerprint,
 	}
@@ -100,9 +55,9 @@ func (s *Server) status(*visit, none) (statusView, error) {
 	}
 	out.ReadOnly = site.ReadOnly
 	seq, hash := s.opts.Ledger.Tip()
-	out.Ledger = ledgerState{Seq: seq, Head: hash.String()}
+	out.Ledger = api.LedgerState{Seq: seq, Head: hash.String()}
 	engine := s.opts.Policy()
-	out.Policy = policyState{Snapshot: engine.SnapshotID(), Files: []string{}}
+	out.Policy = api.PolicyState{Snapshot: engine.SnapshotID(), Files: []string{}}
 	for _, src := range engine.Sources() {
 		out.Policy.Files = append(out.Policy.Files, src.Name)
 	}

@@ -41,12 +41,6 @@ func (s *Server) node(c *visit, _ none) (api.Node, error) {
 	return s.shown(s.opts.Roster.View(nodeOf(c)))
 }
 
-type approveBody struct {
-	Allow []string `json:"allow,omitempty"`
-	Trust string   `json:"trust,omitempty"`
-	Label string   `json:"label,omitempty"`
-}
-
 // checkAllow refuses a name that no tool of this gateway has, and that the node does not
 // offer either: whoever withholds or allows it means something by it.
 func (s *Server) checkAllow(allow []string, node capabilities.NodeID) error {
@@ -78,7 +72,7 @@ func (s *Server) checkAllow(allow []string, node capabilities.NodeID) error {
 	return nil
 }
 
-func (s *Server) approve(c *visit, in approveBody) (api.Node, error) {
+func (s *Server) approve(c *visit, in api.NodeApproval) (api.Node, error) {
 	if err := s.checkAllow(in.Allow, nodeOf(c)); err != nil {
 		return api.Node{}, err
 	}
@@ -99,16 +93,7 @@ func (s *Server) revoke(c *visit, in reasonBody) (api.Node, error) {
 	return s.shown(s.opts.Roster.Revoke(c.r.Context(), nodeOf(c), c.who.Principal, in.Reason))
 }
 
-type changeBody struct {
-	Label  *string   `json:"label,omitempty"`
-	Trust  *string   `json:"trust,omitempty"`
-	Allow  *[]string `json:"allow,omitempty"`
-	Labels *[]string `json:"labels,omitempty"`
-	// Owner is whose device it is, for admins to say; empty: nobody's.
-	Owner *capabilities.PrincipalID `json:"owner,omitempty"`
-}
-
-func (s *Server) change(c *visit, in changeBody) (api.Node, error) {
+func (s *Server) change(c *visit, in api.NodeChange) (api.Node, error) {
 	if in.Owner != nil {
 		if err := c.who.Require(principal.ActNameOwner); err != nil {
 			return api.Node{}, err
@@ -129,17 +114,7 @@ func (s *Server) change(c *visit, in changeBody) (api.Node, error) {
 	}))
 }
 
-type inviteBody struct {
-	Label       string   `json:"label,omitempty"`
-	Trust       string   `json:"trust,omitempty"`
-	Allow       []string `json:"allow,omitempty"`
-	Labels      []string `json:"labels,omitempty"`
-	AutoApprove bool     `json:"auto_approve,omitempty"`
-	TTLSeconds  int64    `json:"ttl_s,omitempty"`
-	Uses        int      `json:"uses,omitempty"`
-}
-
-func (s *Server) invite(c *visit, in inviteBody) (api.Invited, error) {
+func (s *Server) invite(c *visit, in api.NewInvite) (api.Invited, error) {
 	ttl, err := seconds("ttl_s", in.TTLSeconds)
 	if err == nil {
 		err = s.checkAllow(in.Allow, "")

@@ -13,31 +13,21 @@ type loginBody struct {
 	Role principal.Role `json:"role,omitempty"` // at most the token's own, which is the default
 }
 
-// madeLogin is a one-time code for the console. In the link it stands behind the #,
-// which browsers send to nobody and no log keeps.
-type madeLogin struct {
-	Code    string    `json:"code"`
-	URL     string    `json:"url"`
-	Expires time.Time `json:"expires_at"`
-	// Public is the gateway's address for other devices, if it was told one.
-	Public string `json:"public_url,omitempty"`
-}
-
-func (s *Server) login(c *visit, in loginBody) (madeLogin, error) {
+func (s *Server) login(c *visit, in loginBody) (api.SignInLink, error) {
 	if err := s.maySignIn(c, in.Role); err != nil {
-		return madeLogin{}, err
+		return api.SignInLink{}, err
 	}
 	code, expires, err := s.opts.Tokens.Login(c.who, in.Role)
 	if err != nil {
-		return madeLogin{}, err
+		return api.SignInLink{}, err
 	}
 	return s.linkOf(code, expires), nil
 }
 
 // linkOf is the link of a one-time code.
-func (s *Server) linkOf(code principal.Secret, expires time.Time) madeLogin {
+func (s *Server) linkOf(code principal.Secret, expires time.Time) api.SignInLink {
 	site := s.opts.Site()
-	return madeLogin{Code: code.Reveal(), URL: site.BaseURL + "/console/login#" + code.Reveal(), Expires: expires, Public: site.PublicURL}
+	return api.SignInLink{Code: code.Reveal(), URL: site.BaseURL + "/console/login#" + code.Reveal(), Expires: expires, Public: site.PublicURL}
 }
 
 // maySignIn refuses sessions that can widen anything from a device that an agent has in
