@@ -168,7 +168,7 @@ func (c *call) conclude(w world, sent []*devtools.Pending) (v verdict, missed bo
 	}
 	now, _ := c.tab.look()
 	if v, ok := reported(before, now); ok {
-		v, err = c.arrive(before, v)
+		v, err = c.awaitNavigation(before, v)
 		return v, false, err
 	}
 	v = seen.judge(before, now)
@@ -202,7 +202,7 @@ func (c *call) awaitOutcome(w world, sent []*devtools.Pending) (seen outcomeOf, 
 			w.put(c.ctx, inpage.Tasks, struct{}{}).get(c.ctx, nil)
 			continue
 		} else if ok && (now.dialogs == before.dialogs || now.open != nil) {
-			v, err = c.arrive(before, v)
+			v, err = c.awaitNavigation(before, v)
 			return seen, v, err
 		}
 		select {
@@ -244,7 +244,7 @@ func (c *call) leftBehind(w world) (verdict, error) {
 			return of(newFrameDocument), nil
 		}
 	}
-	return c.arrive(before, of(newDocument))
+	return c.awaitNavigation(before, of(newDocument))
 }
 
 // shows reports that the page showed something of the input.
@@ -286,7 +286,7 @@ func (c *call) follow(v verdict) (verdict, error) {
 	if !ok {
 		return v, nil
 	}
-	seen, err := c.arrive(c.before, seen)
+	seen, err := c.awaitNavigation(c.before, seen)
 	if v.effect == capabilities.EffectConfirmed {
 		v.effect = seen.effect
 	}
@@ -316,11 +316,11 @@ func reported(before, now tabState) (verdict, bool) {
 	return verdict{}, false
 }
 
-// arrive waits, bounded, until a document that is on its way is there, so that
+// awaitNavigation waits, bounded, until a document that is on its way is there, so that
 // the next call meets the new page, and corrects the verdict if none came.
-func (c *call) arrive(before tabState, v verdict) (verdict, error) {
+func (c *call) awaitNavigation(before tabState, v verdict) (verdict, error) {
 	if v.only(openedTab) && c.leaves(before) {
-		left, err := c.arrive(before, of(newDocument))
+		left, err := c.awaitNavigation(before, of(newDocument))
 		return left.with(evidence{cause: openedTab}), err
 	}
 	c.arrived(navigationWait)
@@ -472,7 +472,7 @@ func (c *call) led(v verdict) (verdict, error) {
 		}
 		return v, nil
 	case v.only(sentRequest) || v.effect == capabilities.EffectSuspectNoop:
-		return c.arrive(c.before, seen)
+		return c.awaitNavigation(c.before, seen)
 	}
 	return c.follow(v)
 }
@@ -493,7 +493,7 @@ func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output,
 	if p := c.place; p != nil {
 		a.URL, a.Title = c.told(p.URL, p.Title)
 	} else {
-		a.URL, a.Title, err = c.tab.placeOf(c.whole, c.tab.where(c.whole))
+		a.URL, a.Title, err = c.tab.locationOf(c.whole, c.tab.askLocation(c.whole))
 		a.URL, a.Title = c.told(a.URL, a.Title)
 	}
 	if err == nil {

@@ -106,7 +106,7 @@ func audit(c *call) (capabilities.Output, error) {
 	if err := jsonv2.Unmarshal(found, &r, jsonv2.AllowInvalidUTF8(true)); err != nil || r.Engine == "" {
 		return capabilities.Output{}, errNoAudit
 	}
-	r.URL, r.Title, err = c.tab.placeOf(c.ctx, c.tab.where(c.ctx))
+	r.URL, r.Title, err = c.tab.locationOf(c.ctx, c.tab.askLocation(c.ctx))
 	if err != nil {
 		return capabilities.Output{}, err
 	}

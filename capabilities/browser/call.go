@@ -98,7 +98,7 @@ func (c *call) carryOut(run tool) (capabilities.Output, error) {
 		e = errOnItsWay
 	}
 	if c.tab != nil && (c.outer.Err() != nil || e == errPageHangs) {
-		c.h.unstick(c)
+		c.h.stopHungScript(c)
 	} else if c.tab == nil && e == errPageHangs {
 		e = errNoBrowser
 	}

@@ -153,7 +153,7 @@ func (c *call) ownOrigin(origin string) (*url.URL, error) {
 			WithHint("Launch without attach, or have the person do it.")
 	}
 	if origin == "" {
-		address, _, err := c.tab.placeOf(c.ctx, c.tab.where(c.ctx))
+		address, _, err := c.tab.locationOf(c.ctx, c.tab.askLocation(c.ctx))
 		if err != nil {
 			return nil, err
 		}

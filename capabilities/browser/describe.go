@@ -42,7 +42,7 @@ func (h *Handler) Describe(ctx context.Context, inv capabilities.Invocation) (ca
 	}
 	ctx, cancel := context.WithTimeout(ctx, describeWithin)
 	defer cancel()
-	address, title, err := t.placeOf(ctx, t.where(ctx))
+	address, title, err := t.locationOf(ctx, t.askLocation(ctx))
 	if err != nil {
 		return capabilities.Scene{}, err
 	}

@@ -124,11 +124,11 @@ func (t *tab) switchScripts(on bool) *devtools.Pending {
 	return devtools.Start(t.life, t.s, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on}).Pending
 }
 
-// showNothing shows an empty document in place of one whose questions would go along to the
+// openBlank shows an empty document in place of one whose questions would go along to the
 // call's address, or never end: Chrome's, whether another program may be opened, which
 // goes with the site that it is about and takes the input of every page of it, or the
 // page's own.
-func (c *call) showNothing() {
+func (c *call) openBlank() {
 	t := c.tab
 	for range 5 { // the page may still displace it
 		before, _ := t.look()
@@ -374,7 +374,7 @@ func (c *call) answered(before tabState, d *dialog, given dialogAnswer) (capabil
 	next := before
 	next.choosers = now.choosers
 	if seen, ok := reported(next, now); ok {
-		seen, err := c.arrive(before, seen)
+		seen, err := c.awaitNavigation(before, seen)
 		if err != nil && c.stopped() == nil && t.life.Err() == nil {
 			return capabilities.Output{}, err
 		}
@@ -410,7 +410,7 @@ func (c *call) navigationHeld(d *dialog) (capabilities.Output, error) {
 	r := loaded{Status: now.status}
 	r.Dialog = d
 	var err error
-	if r.URL, r.Title, err = c.tab.placeOf(c.whole, c.tab.where(c.whole)); err != nil {
+	if r.URL, r.Title, err = c.tab.locationOf(c.whole, c.tab.askLocation(c.whole)); err != nil {
 		return capabilities.Output{}, err
 	}
 	r.URL, r.Title = c.told(r.URL, r.Title)

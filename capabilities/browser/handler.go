@@ -142,7 +142,7 @@ type Handler struct {
 	names   resolved
 	log     *slog.Logger
 
-	wg       sync.WaitGroup // readers of Chrome's pipe, tab set-ups, unsticking
+	wg       sync.WaitGroup // readers of Chrome's pipe, tab set-ups, stopping hung scripts
 	sweep    sync.Once      // of the owner's folder for downloads
 	starting chan struct{}  // one token: who starts a Chrome
 	//lint:ignore containedctx the life of the handler

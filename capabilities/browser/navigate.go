@@ -68,7 +68,7 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 		c.freeToLeave()
 	}
 	if c.endPatience() || before.outside {
-		c.showNothing()
+		c.openBlank()
 	}
 	return c.insist(func() (capabilities.Output, error) { return c.open(address, wait, left) })
 }
@@ -178,7 +178,7 @@ func (c *call) navigated(before tabState, v verdict) (capabilities.Output, error
 	r := loaded{Status: now.status}
 	r.StillOpen = c.standing.open
 	var err error
-	if r.URL, r.Title, err = c.tab.placeOf(c.whole, c.tab.where(c.whole)); err != nil {
+	if r.URL, r.Title, err = c.tab.locationOf(c.whole, c.tab.askLocation(c.whole)); err != nil {
 		return capabilities.Output{}, err
 	}
 	r.URL, r.Title = c.told(r.URL, r.Title)
@@ -214,7 +214,7 @@ func navigateBack(c *call) (capabilities.Output, error) {
 	began := time.Now()
 	did := of(loadedAnew)
 	c.freeToLeave()
-	// The page to leave may still be taking the place of one before it: see placeOf.
+	// The page to leave may still be taking the place of one before it: see locationOf.
 	for again := true; again; again = swapping(err) && time.Since(began) < boundToCome && t.nextChange(c.ctx) {
 		before, _ = t.look()
 		if args.Direction == "reload" {
@@ -238,7 +238,7 @@ func navigateBack(c *call) (capabilities.Output, error) {
 
 // stepHistory asks for the neighbouring page of the tab's history.
 func (c *call) stepHistory(direction string) (did verdict, err error) {
-	h, err := c.tab.where(c.ctx).Get(c.ctx)
+	h, err := c.tab.askLocation(c.ctx).Get(c.ctx)
 	if err != nil {
 		return did, err
 	}
@@ -280,7 +280,7 @@ func (c *call) navigationError(address, text string, began time.Time) error {
 			return err
 		}
 		// A redirect may have led to where it failed.
-		if url, _, err := c.tab.placeOf(c.ctx, c.tab.where(c.ctx)); err == nil {
+		if url, _, err := c.tab.locationOf(c.ctx, c.tab.askLocation(c.ctx)); err == nil {
 			if err := out.Failure(url, began); err != nil {
 				return err
 			}
@@ -426,7 +426,7 @@ type tabEntry struct {
 func (c *call) entry(ctx context.Context, t *tab, index int,
 	where devtools.Reply[page.GetNavigationHistoryResult]) (e tabEntry, err error) {
 	e.Index = index
-	e.URL, e.Title, err = t.placeOf(ctx, where)
+	e.URL, e.Title, err = t.locationOf(ctx, where)
 	e.URL, e.Title = c.told(e.URL, e.Title)
 	if t.isCrashed() {
 		e.Title, e.Crashed = "(crashed)", true
@@ -449,7 +449,7 @@ func (c *call) openedTabs() (opened []tabEntry) {
 			c.settleOpened(t)
 			c.awaitOpened(t)
 			t.announce()
-			e, _ := c.entry(c.whole, t, i, t.where(c.whole))
+			e, _ := c.entry(c.whole, t, i, t.askLocation(c.whole))
 			opened = append(opened, e)
 		}
 	}
@@ -538,7 +538,7 @@ func (c *call) listTabs(v verdict) (capabilities.Output, error) {
 	}
 	replies := make([]devtools.Reply[page.GetNavigationHistoryResult], len(all))
 	for i, t := range all {
-		replies[i] = t.where(c.ctx)
+		replies[i] = t.askLocation(c.ctx)
 	}
 	for i, r := range replies {
 		entry, err := c.entry(c.ctx, all[i], i, r)

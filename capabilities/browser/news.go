@@ -41,7 +41,7 @@ func (c *call) lateTabs() (late []tabEntry) {
 			continue
 		}
 		c.settleUntil(t, time.Now().Add(newsWait))
-		e, _ := c.entry(c.whole, t, i, t.where(c.whole))
+		e, _ := c.entry(c.whole, t, i, t.askLocation(c.whole))
 		late = append(late, e)
 	}
 	return late

@@ -53,7 +53,7 @@ func pdf(c *call) (capabilities.Output, error) {
 	if err := c.keep(&out, args.KeepAs, "application/pdf", file); err != nil {
 		return capabilities.Output{}, err
 	}
-	address, title, err := c.tab.placeOf(c.ctx, c.tab.where(c.ctx))
+	address, title, err := c.tab.locationOf(c.ctx, c.tab.askLocation(c.ctx))
 	if err != nil {
 		return capabilities.Output{}, err
 	}

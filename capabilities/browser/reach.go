@@ -69,7 +69,7 @@ func (c *call) reachRef(r reaching, prefix, ref string) (world, error) {
 	}
 	// Its document is gone; if the tab is at the same address again (back, reload),
 	// what has the same role and name now is meant.
-	address, _, other := c.tab.placeOf(c.ctx, c.tab.where(c.ctx))
+	address, _, other := c.tab.locationOf(c.ctx, c.tab.askLocation(c.ctx))
 	if other != nil {
 		return w, err
 	}

@@ -74,5 +74,5 @@ func (c *call) quieten() {
 	t.mu.Lock()
 	t.leaving, t.state.silenced = true, true
 	t.mu.Unlock()
-	c.showNothing()
+	c.openBlank()
 }

@@ -146,7 +146,7 @@ func (c *call) shoot(args shotArgs, b bounds) (s shot, err error) {
 	}
 	c.framesPainted()
 	taken := devtools.Start(c.ctx, c.tab.s, page.CaptureScreenshot, p)
-	if s.URL, _, err = c.tab.placeOf(c.ctx, c.tab.where(c.ctx)); err != nil {
+	if s.URL, _, err = c.tab.locationOf(c.ctx, c.tab.askLocation(c.ctx)); err != nil {
 		return s, err
 	}
 	image, err := taken.Get(c.ctx)

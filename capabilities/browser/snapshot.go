@@ -258,7 +258,7 @@ func (c *call) read(v view, rest bool) (seen, error) {
 	}
 	page := seen{url: top.URL, title: top.Title, documents: now.documents}
 	if w.frame != nil || now.failed != "" { // an error page does not know whose it is
-		if page.url, page.title, err = c.tab.placeOf(c.ctx, c.tab.where(c.ctx)); err != nil {
+		if page.url, page.title, err = c.tab.locationOf(c.ctx, c.tab.askLocation(c.ctx)); err != nil {
 			return seen{}, err
 		}
 	}

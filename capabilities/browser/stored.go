@@ -132,7 +132,7 @@ func (c *call) overStorage(args storedArgs, at *url.URL) (s stored, err error) {
 	}
 	expression := overStorage + "(" + string(asked) + ")"
 	read := func(text string) error { return json.Unmarshal([]byte(text), &s) }
-	address, _, err := c.tab.placeOf(c.ctx, c.tab.where(c.ctx))
+	address, _, err := c.tab.locationOf(c.ctx, c.tab.askLocation(c.ctx))
 	if err != nil {
 		return s, err
 	}

@@ -446,7 +446,7 @@ func (t *tab) commitLocked(loader cdp.LoaderID, whole bool, failed, url string) 
 	s.latest[s.documents%len(s.latest)] = commit{loader, s.navigating}
 	s.documents++
 	s.chooser = nil
-	if t.leaving && !t.state.silenced { // then the page to come is nothing: showNothing
+	if t.leaving && !t.state.silenced { // then the page to come is nothing: openBlank
 		t.armed, t.leaving = nil, false // what was armed was for the page before
 	}
 	t.world = world{} // contexts of the old document are gone
@@ -463,23 +463,23 @@ func bind(ctx, life context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// where returns the tab's address and title from the browser process: it answers
+// askLocation returns the tab's address and title from the browser process: it answers
 // even while the page hangs, and a page cannot forge it.
-func (t *tab) where(ctx context.Context) devtools.Reply[page.GetNavigationHistoryResult] {
+func (t *tab) askLocation(ctx context.Context) devtools.Reply[page.GetNavigationHistoryResult] {
 	return devtools.Start(ctx, t.s, page.GetNavigationHistory, cdp.Empty{})
 }
 
-// placeOf waits for the answer of where, and asks again, bounded, while that is not
+// locationOf waits for the answer of askLocation, and asks again, bounded, while that is not
 // the answer yet: while one document replaces another Chrome refuses; and the page's
 // process tells of its new document before the browser's own has taken it in, and
 // would still name the one before.
-func (t *tab) placeOf(ctx context.Context, first devtools.Reply[page.GetNavigationHistoryResult]) (url, title string, err error) {
+func (t *tab) locationOf(ctx context.Context, first devtools.Reply[page.GetNavigationHistoryResult]) (url, title string, err error) {
 	h, err := first.Get(ctx)
 	for began := time.Now(); (swapping(err) || err == nil && t.behind(h)) && time.Since(began) < boundToCome; {
 		if !t.nextChange(ctx) {
 			return "", "", ctx.Err()
 		}
-		h, err = t.where(ctx).Get(ctx)
+		h, err = t.askLocation(ctx).Get(ctx)
 	}
 	if err == nil {
 		t.mu.Lock()
@@ -605,10 +605,10 @@ func (t *tab) ping(s *devtools.Session, wait time.Duration) bool {
 	return err == nil
 }
 
-// unstick frees a page whose script never ends, after its call gave up. Only a
+// stopHungScript frees a page whose script never ends, after its call gave up. Only a
 // script that is this call's to stop is stopped: terminating an idle page would
 // hit its next script, and another call's script is not ours.
-func (h *Handler) unstick(c *call) {
+func (h *Handler) stopHungScript(c *call) {
 	if c.probe != nil && c.probe.Answered() {
 		return // it waits for a promise, or for nothing: the page is free
 	}

@@ -100,7 +100,7 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 	if way == "" && !at.End && !at.Rich && !at.Drawn && !strings.ContainsFunc(text, unicode.IsControl) {
 		switch err := w.put(ctx, inpage.TypeIn, question).get(ctx, &answer); {
 		case contextLost(err):
-			return c.arrive(c.before, of(newDocument))
+			return c.awaitNavigation(c.before, of(newDocument))
 		case err != nil || answer.Verdict != "":
 			return judge(answer.Verdict, holdsText), err
 		}
@@ -122,7 +122,7 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 	}
 	err = w.put(c.ctx, inpage.Typed, question).get(c.ctx, &answer)
 	if contextLost(err) {
-		return c.arrive(c.before, of(newDocument))
+		return c.awaitNavigation(c.before, of(newDocument))
 	}
 	if err != nil {
 		return verdict{}, err

@@ -42,7 +42,7 @@ func (c *call) unfold(w world, wanted []string) (v verdict, selected []string, e
 		var next unfoldStep
 		err = w.put(c.ctx, inpage.Unfold, map[string]string{"step": step}).get(c.ctx, &next)
 		if contextLost(err) || departedSince(c) {
-			v, err = c.arrive(c.before, of(newDocument)) // a listener of the list made its document go
+			v, err = c.awaitNavigation(c.before, of(newDocument)) // a listener of the list made its document go
 			return v, wanted, err
 		}
 		if err == nil && next.Do == "done" {

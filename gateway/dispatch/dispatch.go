@@ -107,7 +107,7 @@ func New(o Options) *Dispatcher {
 		o.Stop = func() (uint64, bool) { return 0, false }
 	}
 	if o.Working == nil {
-		o.Working = unkept{}
+		o.Working = noWorking{}
 	}
 	if o.Drift == nil {
 		o.Drift = unanswered{o.Ledger}

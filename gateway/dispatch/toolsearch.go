@@ -24,11 +24,11 @@ type Working interface {
 	Find(ctx context.Context, lane capabilities.LaneID, tools []capabilities.ToolID) error
 }
 
-// unkept is a Working that keeps nothing.
-type unkept struct{}
+// noWorking is a Working that keeps nothing.
+type noWorking struct{}
 
 // Find keeps nothing.
-func (unkept) Find(context.Context, capabilities.LaneID, []capabilities.ToolID) error { return nil }
+func (noWorking) Find(context.Context, capabilities.LaneID, []capabilities.ToolID) error { return nil }
 
 // mostFound is how many tools a search returns.
 const mostFound = 5
