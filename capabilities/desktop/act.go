@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -110,7 +111,7 @@ type deed struct {
 	d    *platform.Desktop
 	in   platform.Input // nil: this desktop has none
 	a    action
-	sel  *selector
+	sel  *selector.Selector
 	seen *trace
 	e    platform.Element // the target; empty for windows
 	spot *platform.Point  // where it acts, for what was found by its pixels
@@ -258,7 +259,7 @@ func (c *deed) perform(ctx context.Context, in platform.Input) error {
 	switch {
 	case c.spot != nil:
 		c.h.acts(pixel(*c.spot))
-	case visible(&c.e) && !c.e.Bounds.Empty():
+	case selector.Visible(&c.e) && !c.e.Bounds.Empty():
 		c.h.acts(c.e.Bounds)
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -274,7 +275,7 @@ func (c *deed) perform(ctx context.Context, in platform.Input) error {
 
 // find reads the target, and refuses what cannot be acted on.
 func (c *deed) find(ctx context.Context) error {
-	if c.sel.ocr != nil {
+	if c.sel.OCR != nil {
 		return c.findSeen(ctx)
 	}
 	if c.d.Accessibility == nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/fake"
 )
@@ -140,7 +141,7 @@ func TestClickByElement(t *testing.T) {
 	}
 	// A short ref goes on meaning the button when it is made anew.
 	ref := m["resolved_element_ref"].(string)
-	if !shortRef(ref) {
+	if !selector.ShortRef(ref) {
 		t.Fatalf("%q is no short ref", ref)
 	}
 	b.d.RemoveElement(b.button)

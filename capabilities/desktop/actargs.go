@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 )
 
 // kindFields are the fields of an action that go with only some kinds.
@@ -31,7 +32,7 @@ func (a *action) given() []string {
 }
 
 // check refuses what the schema cannot, and reads the target.
-func (a *actArgs) check() (*selector, error) {
+func (a *actArgs) check() (*selector.Selector, error) {
 	bad := func(hint, format string, args ...any) error {
 		return capabilities.Errorf(capabilities.CodeInvalidArguments, format, args...).WithHint(hint)
 	}
@@ -68,11 +69,11 @@ func (a *actArgs) check() (*selector, error) {
 	if len(a.Target) == 0 {
 		return nil, nil
 	}
-	sel, err := decodeSelector(a.Target)
+	sel, err := selector.Decode(a.Target)
 	if err != nil {
 		return nil, err
 	}
-	if sel.ocr != nil &&
+	if sel.OCR != nil &&
 		!has([]string{"click", "double_click", "right_click", "middle_click", "hover", "drag", "scroll", "show_menu"}, x.Kind) {
 		return nil, bad("Click it, or find the element with another selector.",
 			"An element that is only seen as text cannot be the target of %s.", x.Kind)

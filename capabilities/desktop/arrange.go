@@ -141,15 +141,15 @@ func (c *deed) close(ctx context.Context, w platform.Window) error {
 // targetWindow returns the window that the target is, or is in.
 func (c *deed) targetWindow(ctx context.Context) (platform.Window, error) {
 	known := slices.DeleteFunc(slices.Clone(c.windows), func(w platform.Window) bool { return w.Own })
-	if ref := c.sel.onlyRef(); ref != "" {
+	if ref := c.sel.OnlyRef(); ref != "" {
 		if i := slices.IndexFunc(c.windows, func(w platform.Window) bool { return w.Ref == ref }); i >= 0 {
 			if c.windows[i].Own {
 				return platform.Window{}, errOwnWindow
 			}
 			return c.windows[i], nil
 		}
-	} else if len(c.sel.steps) == 1 && onlyScope(c.sel.steps[0].filter) {
-		if found := titled(known, c.sel.steps[0].filter); len(found) == 1 {
+	} else if found, ok := c.sel.Windows(known); ok {
+		if len(found) == 1 {
 			return found[0], nil
 		} else if len(found) > 1 {
 			return platform.Window{}, (&capabilities.Error{Code: capabilities.CodeElementNotUnique, Hint: "Use the ref of one of details.windows."}).
@@ -180,32 +180,6 @@ func (c *deed) targetWindow(ctx context.Context) (platform.Window, error) {
 		return ofApp[0], nil
 	}
 	return platform.Window{}, none
-}
-
-// titled returns the windows that a step of only window: and app: means, by what the
-// desktop says of them.
-func titled(windows []platform.Window, e expr) []platform.Window {
-	s := &scene{windows: windows, scopes: map[string]map[string]bool{}}
-	for _, w := range windows {
-		s.elements = append(s.elements, platform.Element{App: w.App})
-	}
-	list, ok := e.(both)
-	if !ok {
-		list = both{e}
-	}
-	found := windows
-	for _, part := range list {
-		t, _ := part.(term)
-		meant := s.scope(t)
-		var kept []platform.Window
-		for _, w := range found {
-			if t.field == "window" && (meant[w.Title] || w.Ref == t.value) || t.field == "app" && meant[w.App] {
-				kept = append(kept, w)
-			}
-		}
-		found = kept
-	}
-	return found
 }
 
 // launch starts an application. Its window is waited for by then_wait; without it

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -77,7 +78,7 @@ func (w *waiter) holdsWindow(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	found := titled(now, term{field: "window", value: w.args.Window})
+	found, _ := selector.OfWindow(w.args.Window).Windows(now)
 	w.window = nil
 	for i := range found {
 		if w.window == nil || found[i].Focused {
@@ -114,9 +115,9 @@ func (w *waiter) holdsElement(ctx context.Context) (bool, error) {
 	case "gone":
 		return len(list) == 0 && len(w.hung) == 0, nil
 	case "hidden":
-		return !slices.ContainsFunc(list, func(e platform.Element) bool { return visible(&e) }) && len(w.hung) == 0, nil
+		return !slices.ContainsFunc(list, func(e platform.Element) bool { return selector.Visible(&e) }) && len(w.hung) == 0, nil
 	case "visible":
-		so = visible
+		so = selector.Visible
 	case "enabled", "focused":
 		so = func(e *platform.Element) bool { return is(e, w.state) }
 	case "disabled":
@@ -140,21 +141,21 @@ func (w *waiter) holdsElement(ctx context.Context) (bool, error) {
 // shows reports whether the element's value, or what it is labelled with, is the
 // one that is waited for.
 func (w *waiter) shows(ctx context.Context, e *platform.Element) bool {
-	want := simple(*w.args.Value)
-	if simple(e.Value) == want || e.Value == "" && simple(e.Name) == want {
+	want := selector.Simple(*w.args.Value)
+	if selector.Simple(e.Value) == want || e.Value == "" && selector.Simple(e.Name) == want {
 		return true
 	}
 	if is(e, "protected") || !is(e, "editable") {
 		return false
 	}
 	text, err := w.d.Accessibility.Text(ctx, e.Ref, readMost)
-	return err == nil && simple(text) == want
+	return err == nil && selector.Simple(text) == want
 }
 
 // matches returns what the selector matches now, what shows first.
 func (w *waiter) matches(ctx context.Context) ([]platform.Element, error) {
 	w.hung = nil
-	if w.sel.onlyRef() != "" {
+	if w.sel.OnlyRef() != "" {
 		e, err := w.h.resolve(ctx, w.d, w.sel)
 		switch code := capabilities.CodeOf(err); {
 		case err == nil:
@@ -170,11 +171,11 @@ func (w *waiter) matches(ctx context.Context) ([]platform.Element, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.hung, w.looked = s.names(), s
+	w.hung, w.looked = s.Names(), s
 	var list []platform.Element
-	for _, i := range shownFirst(s, s.find(w.sel)) {
-		e := s.elements[i]
-		if len(list) < 16 && !w.sel.measures() {
+	for _, i := range shownFirst(s, s.Find(w.sel)) {
+		e := s.Elements[i]
+		if len(list) < 16 && !w.sel.Measures() {
 			if now, err := w.d.Accessibility.Element(ctx, e.Ref); err == nil {
 				now.Window = firstOf(now.Window, e.Window)
 				e = now

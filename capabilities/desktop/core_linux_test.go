@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 	"github.com/handrail-dev/handrail/platform"
 	session "github.com/handrail-dev/handrail/platform/desktop"
 	"github.com/handrail-dev/handrail/test/desk"
@@ -39,7 +40,7 @@ func TestRealPixels(t *testing.T) {
 	}})
 	f := d.Fixture(desk.GTK3, 5)
 	b := realTable(t, only(d), Options{QuietTime: time.Millisecond})
-	b.do("act", fmt.Sprintf(`{"target": %q, "action": {"kind": "move", "x": 1100, "y": 150}}`, "window:"+quote(f.Window.Title)))
+	b.do("act", fmt.Sprintf(`{"target": %q, "action": {"kind": "move", "x": 1100, "y": 150}}`, "window:"+selector.Quote(f.Window.Title)))
 	desk.Await(t, "the window on the right", func() bool { w, ok := f.Look(); return ok && w.X >= 1100 })
 	m, out := b.full("screenshot", `{"display": "primary", "max_width": 500}`)
 	shot, _, err := image.Decode(bytes.NewReader(out.Blobs[0].Bytes))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -78,27 +79,27 @@ func sceneOf(w platform.Window) capabilities.Scene {
 
 // sceneOfTarget says what a ref means; of other selectors the arguments say it themselves.
 func (h *call) sceneOfTarget(ctx context.Context, d *platform.Desktop, all []platform.Window, target json.RawMessage) capabilities.Scene {
-	sel, err := decodeSelector(target)
-	if err != nil || d.Accessibility == nil || len(sel.steps) != 1 {
+	sel, err := selector.Decode(target)
+	if err != nil || d.Accessibility == nil {
 		return capabilities.Scene{}
 	}
-	only, ok := sel.steps[0].filter.(term)
-	if !ok || only.field != "ref" || len(sel.steps[0].relations) > 0 {
+	ref := sel.RefIn()
+	if ref == "" {
 		return capabilities.Scene{}
 	}
 	for _, w := range all {
-		if w.Ref == only.value {
+		if w.Ref == ref {
 			return sceneOf(w)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, describeWithin)
 	defer cancel()
-	e, err := h.element(ctx, d, only.value)
+	e, err := h.element(ctx, d, ref)
 	if err != nil {
 		return capabilities.Scene{}
 	}
 	s := capabilities.Scene{App: e.App}
-	was, _ := h.refs.meant(only.value)
+	was, _ := h.refs.meant(ref)
 	for _, w := range all {
 		if w.Ref != "" && (w.Ref == e.Window || w.Ref == was.window) {
 			if s = sceneOf(w); w.Own {

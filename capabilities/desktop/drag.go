@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -49,18 +50,18 @@ func (c *deed) destination(ctx context.Context) (platform.Point, error) {
 	if c.a.To == "" {
 		return c.h.point(ctx, c.a.FrameID, *c.a.X, *c.a.Y)
 	}
-	sel, err := parseSelector(c.a.To)
+	sel, err := selector.Parse(c.a.To)
 	if err != nil {
 		return platform.Point{}, err
 	}
-	if sel.ocr != nil {
-		return c.seenAt(ctx, sel.ocr)
+	if sel.OCR != nil {
+		return c.seenAt(ctx, sel.OCR)
 	}
 	e, err := c.h.resolve(ctx, c.d, sel)
 	if err != nil {
 		return platform.Point{}, err
 	}
-	if e.Bounds.Empty() || !visible(&e) {
+	if e.Bounds.Empty() || !selector.Visible(&e) {
 		return platform.Point{}, unsupported("The element to drag to does not show.").
 			WithHint("Scroll it into view first, with act scroll into_view.")
 	}
@@ -123,7 +124,7 @@ func (c *deed) scroll(ctx context.Context) error {
 
 func (c *deed) scrollIntoView(ctx context.Context) error {
 	shows := func(e *platform.Element) string {
-		if visible(e) && !is(e, "offscreen") && !e.Bounds.Empty() && c.unclipped(ctx, e) {
+		if selector.Visible(e) && !is(e, "offscreen") && !e.Bounds.Empty() && c.unclipped(ctx, e) {
 			return "it shows: its place was read back"
 		}
 		return ""
@@ -151,7 +152,7 @@ func (c *deed) unclipped(ctx context.Context, e *platform.Element) bool {
 
 // findSeen finds the target by its text in the pixels.
 func (c *deed) findSeen(ctx context.Context) error {
-	at, err := c.seenAt(ctx, c.sel.ocr)
+	at, err := c.seenAt(ctx, c.sel.OCR)
 	if err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func (c *deed) findSeen(ctx context.Context) error {
 }
 
 // seenAt returns the middle of the one place where a text is seen.
-func (c *deed) seenAt(ctx context.Context, o *ocrTerm) (platform.Point, error) {
+func (c *deed) seenAt(ctx context.Context, o *selector.OCR) (platform.Point, error) {
 	found, err := c.h.see(ctx, o)
 	if err != nil {
 		return platform.Point{}, err

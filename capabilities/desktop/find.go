@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -40,12 +41,12 @@ func (h *call) list(ctx context.Context, d *platform.Desktop) ([]platform.Window
 
 // scene reads what a selector may mean. If it names windows of one application,
 // only that one is asked: another one that hangs costs nothing then.
-func (h *call) scene(ctx context.Context, d *platform.Desktop, sel *selector) (*scene, error) {
+func (h *call) scene(ctx context.Context, d *platform.Desktop, sel *selector.Selector) (*selector.Scene, error) {
 	windows, err := h.list(ctx, d)
 	if err != nil {
 		return nil, err
 	}
-	q := platform.TreeQuery{MaxElements: maxElements, PerApp: perApp, PID: onlyApp(sel, windows), Bounds: sel.measures()}
+	q := platform.TreeQuery{MaxElements: maxElements, PerApp: perApp, PID: sel.OnlyApp(windows), Bounds: sel.Measures()}
 	tree, err := h.tree(ctx, q)
 	if err == nil && q.PID != 0 && len(tree.Elements) == 0 && len(tree.Hung) == 0 {
 		q.PID = 0 // in a container of its own, an application has another number there
@@ -54,64 +55,12 @@ func (h *call) scene(ctx context.Context, d *platform.Desktop, sel *selector) (*
 	if err != nil {
 		return nil, err
 	}
-	return newScene(tree, windows, h.refs.full), nil
-}
-
-// onlyApp returns the process of the windows that the first step names, if it names
-// any and they are of one process; else 0.
-func onlyApp(sel *selector, windows []platform.Window) int {
-	if len(sel.steps) == 0 {
-		return 0
-	}
-	list, ok := sel.steps[0].filter.(both)
-	if !ok {
-		list = both{sel.steps[0].filter}
-	}
-	for _, e := range list {
-		t, ok := e.(term)
-		if !ok || t.field != "window" {
-			continue
-		}
-		s := &scene{windows: windows, scopes: map[string]map[string]bool{}}
-		meant, pid := s.scope(t), 0
-		for _, w := range windows {
-			if w.Own || !meant[w.Title] && w.Ref != t.value {
-				continue
-			}
-			if w.PID == 0 || pid != 0 && pid != w.PID {
-				return 0
-			}
-			pid = w.PID
-		}
-		return pid
-	}
-	return 0
-}
-
-// measures reports whether matching needs more than names and states.
-func (sel *selector) measures() bool {
-	return slices.ContainsFunc(sel.steps, func(st step) bool { return len(st.relations) > 0 || measures(st.filter) })
-}
-
-func measures(e expr) bool {
-	switch e := e.(type) {
-	case both:
-		return slices.ContainsFunc(e, measures)
-	case either:
-		return slices.ContainsFunc(e, measures)
-	case negated:
-		return measures(e.of)
-	case holding:
-		return e.of.measures()
-	case term:
-		return e.field == "text" || e.field == "value"
-	}
-	return false
+	return selector.NewScene(tree, windows, h.refs.full), nil
 }
 
 // resolve returns the one element that a selector means, read just now.
-func (h *call) resolve(ctx context.Context, d *platform.Desktop, sel *selector) (platform.Element, error) {
-	if ref := sel.onlyRef(); ref != "" {
+func (h *call) resolve(ctx context.Context, d *platform.Desktop, sel *selector.Selector) (platform.Element, error) {
+	if ref := sel.OnlyRef(); ref != "" {
 		windows, err := h.list(ctx, d)
 		if err != nil {
 			return platform.Element{}, err
@@ -133,15 +82,15 @@ func (h *call) resolve(ctx context.Context, d *platform.Desktop, sel *selector) 
 		if err != nil {
 			return platform.Element{}, err
 		}
-		if sel.measures() {
-			return s.elements[i], nil
+		if sel.Measures() {
+			return s.Elements[i], nil
 		}
-		e, err := d.Accessibility.Element(ctx, s.elements[i].Ref)
+		e, err := d.Accessibility.Element(ctx, s.Elements[i].Ref)
 		if err == nil {
-			e.Window = firstOf(e.Window, s.elements[i].Window)
+			e.Window = firstOf(e.Window, s.Elements[i].Window)
 			return e, nil
 		}
-		if err := h.gone(ctx, err, s.elements[i].PID); err != nil {
+		if err := h.gone(ctx, err, s.Elements[i].PID); err != nil {
 			return platform.Element{}, err
 		}
 		if try == 2 {
@@ -183,9 +132,9 @@ func isOwn(windows []platform.Window, e platform.Element) bool {
 
 // single returns the place of the one element that a selector means in a scene, or
 // says why there is not just one.
-func (h *Handler) single(s *scene, sel *selector) (int, error) {
-	found := s.find(sel)
-	if i, ok := s.one(sel, found); ok {
+func (h *Handler) single(s *selector.Scene, sel *selector.Selector) (int, error) {
+	found := s.Find(sel)
+	if i, ok := s.One(sel, found); ok {
 		return i, nil
 	}
 	if len(found) > 0 {
@@ -194,14 +143,14 @@ func (h *Handler) single(s *scene, sel *selector) (int, error) {
 			Hint:    "Use the ref of one of details.candidates, or narrow the selector: window:, state:visible, nth:, near:.",
 		}).WithDetails(map[string]any{"candidates": h.outlines(s, shownFirst(s, found)[:min(len(found), 5)])})
 	}
-	if len(s.hung) > 0 {
+	if len(s.Hung) > 0 {
 		return 0, (&capabilities.Error{
 			Code: capabilities.CodeAppHung, Message: "Nothing matches in the applications that answer; one or more do not answer.",
 		}).
-			WithDetails(hungApps{s.names()})
+			WithDetails(hungApps{s.Names()})
 	}
 	missed := &capabilities.Error{Code: capabilities.CodeElementNotFound}
-	if near := s.nearest(sel); len(near) > 0 {
+	if near := s.Nearest(sel); len(near) > 0 {
 		missed.Hint = "details.nearest has what comes closest."
 		missed.Details = map[string]any{"nearest": h.outlines(s, near)}
 	}
@@ -209,10 +158,10 @@ func (h *Handler) single(s *scene, sel *selector) (int, error) {
 }
 
 // shownFirst puts the elements that show before those that do not.
-func shownFirst(s *scene, found []int) []int {
+func shownFirst(s *selector.Scene, found []int) []int {
 	list := slices.Clone(found)
 	slices.SortStableFunc(list, func(a, b int) int {
-		switch va, vb := visible(&s.elements[a]), visible(&s.elements[b]); {
+		switch va, vb := selector.Visible(&s.Elements[a]), selector.Visible(&s.Elements[b]); {
 		case va == vb:
 			return 0
 		case va:
@@ -224,33 +173,24 @@ func shownFirst(s *scene, found []int) []int {
 }
 
 // outlines tells elements in a line each, such as e12 button "Save" in "Notes".
-func (h *Handler) outlines(s *scene, places []int) []string {
+func (h *Handler) outlines(s *selector.Scene, places []int) []string {
 	lines := []string{}
 	for _, i := range places {
-		e := &s.elements[i]
+		e := &s.Elements[i]
 		line := h.refs.name(*e) + " " + e.Role
 		if e.Name != "" {
-			line += " " + quote(capabilities.Clip(simple(e.Name), 80))
+			line += " " + selector.Quote(capabilities.Clip(selector.Simple(e.Name), 80))
 		}
 		if e.Value != "" && e.Value != e.Name {
-			line += " = " + quote(capabilities.Clip(simple(e.Value), 40))
+			line += " = " + selector.Quote(capabilities.Clip(selector.Simple(e.Value), 40))
 		}
-		if !visible(e) {
+		if !selector.Visible(e) {
 			line += " (not visible)"
 		}
-		if w := s.windowOf(i); w >= 0 && w != i {
-			line += " in " + quote(capabilities.Clip(simple(s.titleOf(w)), 60))
+		if w := s.WindowOf(i); w >= 0 && w != i {
+			line += " in " + selector.Quote(capabilities.Clip(selector.Simple(s.TitleOf(w)), 60))
 		}
 		lines = append(lines, line)
 	}
 	return lines
-}
-
-// names returns the applications that hang, as results do.
-func (s *scene) names() []string {
-	var list []string
-	for _, name := range s.hung[:min(len(s.hung), 32)] {
-		list = append(list, capabilities.Clip(name, 256))
-	}
-	return list
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -76,7 +77,7 @@ func (c *deed) menu(ctx context.Context) error {
 		goal = nil
 	}
 	err = c.try(ctx, goal, func(ctx context.Context) error { return c.d.Accessibility.Do(ctx, parent.Ref, platform.Press) })
-	if cannot(err) && visible(parent) {
+	if cannot(err) && selector.Visible(parent) {
 		err = c.pointer(ctx, platform.ButtonLeft, 1)
 	} else if cannot(err) {
 		err = c.menuByKeys(ctx, root, path, goal)
@@ -139,11 +140,11 @@ func (c *deed) arrowTo(ctx context.Context, root, menu, item platform.Element) e
 		if err != nil {
 			return "", false, err
 		}
-		below := s.menuPlaces(root, &menu, false)
+		below := menuPlaces(s, root, &menu, false)
 		items = max(items, len(below))
 		for _, i := range below {
-			e := &s.elements[i]
-			open = open || visible(e)
+			e := &s.Elements[i]
+			open = open || selector.Visible(e)
 			if is(e, "selected") || is(e, "focused") {
 				ref = e.Ref
 			}
@@ -195,7 +196,7 @@ func (c *deed) menuRoot(ctx context.Context) (platform.Element, string, error) {
 				return platform.Element{}, "", hungError([]string{capabilities.Clip(w.App, 80)})
 			}
 			for _, e := range tree.Elements {
-				if isWindow(&e) && e.Window == w.Ref {
+				if selector.IsWindow(&e) && e.Window == w.Ref {
 					return e, w.Ref, nil
 				}
 			}
@@ -214,8 +215,8 @@ func (c *deed) menuItem(ctx context.Context, root platform.Element, window strin
 		return nil, err
 	}
 	for _, fold := range []bool{false, true} {
-		for _, i := range s.menuPlaces(root, parent, first) {
-			if e := &s.elements[i]; e.Name != "" &&
+		for _, i := range menuPlaces(s, root, parent, first) {
+			if e := &s.Elements[i]; e.Name != "" &&
 				(menuName(e.Name, false) == menuName(name, false) || fold && menuName(e.Name, true) == menuName(name, true)) {
 				full, err := c.d.Accessibility.Element(ctx, e.Ref)
 				if err != nil {
@@ -236,7 +237,7 @@ func (c *deed) menuItem(ctx context.Context, root platform.Element, window strin
 func (c *deed) menuRefs(ctx context.Context, root platform.Element) map[string]bool {
 	refs := map[string]bool{}
 	if s, err := c.menus(ctx, root); err == nil {
-		for _, e := range s.elements {
+		for _, e := range s.Elements {
 			if strings.HasPrefix(e.Role, "menu") {
 				refs[e.Ref] = true
 			}
@@ -245,7 +246,7 @@ func (c *deed) menuRefs(ctx context.Context, root platform.Element) map[string]b
 	return refs
 }
 
-func (c *deed) menus(ctx context.Context, root platform.Element) (*scene, error) {
+func (c *deed) menus(ctx context.Context, root platform.Element) (*selector.Scene, error) {
 	tree, err := c.d.Accessibility.Tree(ctx, platform.TreeQuery{PID: root.PID, MaxElements: maxElements, PerApp: perApp})
 	if err != nil {
 		return nil, err
@@ -253,14 +254,14 @@ func (c *deed) menus(ctx context.Context, root platform.Element) (*scene, error)
 	if len(tree.Hung) > 0 {
 		return nil, c.h.hungApp(ctx, root.PID)
 	}
-	return newScene(tree, c.windows, c.h.refs.full), nil
+	return selector.NewScene(tree, c.windows, c.h.refs.full), nil
 }
 
 // menuPlaces lists the items in which the next name of a path may be.
-func (s *scene) menuPlaces(root platform.Element, parent *platform.Element, first bool) []int {
+func menuPlaces(s *selector.Scene, root platform.Element, parent *platform.Element, first bool) []int {
 	var below, popped []int
 	at := func(ref string) int {
-		return slices.IndexFunc(s.elements, func(e platform.Element) bool { return e.Ref == ref })
+		return slices.IndexFunc(s.Elements, func(e platform.Element) bool { return e.Ref == ref })
 	}
 	under := -1
 	if parent != nil {
@@ -268,27 +269,28 @@ func (s *scene) menuPlaces(root platform.Element, parent *platform.Element, firs
 	} else {
 		under = at(root.Ref)
 	}
-	for i := range s.elements {
-		e := &s.elements[i]
+	for i := range s.Elements {
+		e := &s.Elements[i]
 		if !has(menuRoles, e.Role) || parent != nil && e.Ref == parent.Ref {
 			continue
 		}
 		item := strings.HasPrefix(e.Role, "menu")
 		switch {
-		case under >= 0 && i > under && i <= s.last[under] && (item || first):
+		case under >= 0 && i > under && i <= s.Last[under] && (item || first):
 			below = append(below, i)
-		case !first && item && visible(e) && !s.ofBar(i):
+		case !first && item && selector.Visible(e) && !ofBar(s, i):
 			popped = append(popped, i)
 		}
 	}
 	// Menus before buttons of the same name.
 	slices.SortStableFunc(below, func(a, b int) int {
-		return boolOrder(strings.HasPrefix(s.elements[b].Role, "menu")) - boolOrder(strings.HasPrefix(s.elements[a].Role, "menu"))
+		return boolOrder(strings.HasPrefix(s.Elements[b].Role, "menu")) - boolOrder(strings.HasPrefix(s.Elements[a].Role, "menu"))
 	})
 	// A menu that popped up may hold buttons for items.
 	if !first && len(below) == 0 && len(popped) == 0 {
-		for i := range s.elements {
-			if e := &s.elements[i]; (e.Role == "button" || e.Role == "togglebutton") && visible(e) && under >= 0 && i > under && i <= s.last[under] {
+		for i := range s.Elements {
+			e := &s.Elements[i]
+			if (e.Role == "button" || e.Role == "togglebutton") && selector.Visible(e) && under >= 0 && i > under && i <= s.Last[under] {
 				popped = append(popped, i)
 			}
 		}
@@ -304,15 +306,15 @@ func boolOrder(b bool) int {
 }
 
 // inBar reports whether an element stands in a menu bar itself, not in a menu.
-func (s *scene) inBar(i int) bool {
-	p := s.elements[i].Parent
-	return p >= 0 && s.elements[p].Role == "menubar"
+func inBar(s *selector.Scene, i int) bool {
+	p := s.Elements[i].Parent
+	return p >= 0 && s.Elements[p].Role == "menubar"
 }
 
 // ofBar reports whether an element is in a menu bar, or in one of its menus.
-func (s *scene) ofBar(i int) bool {
-	for ; i >= 0; i = s.elements[i].Parent {
-		if s.elements[i].Role == "menubar" {
+func ofBar(s *selector.Scene, i int) bool {
+	for ; i >= 0; i = s.Elements[i].Parent {
+		if s.Elements[i].Role == "menubar" {
 			return true
 		}
 	}
@@ -323,7 +325,7 @@ func (s *scene) ofBar(i int) bool {
 // more, and the key beside it.
 func menuName(name string, fold bool) string {
 	name, _, _ = strings.Cut(name, "\t")
-	name = strings.TrimRight(simple(name), ".…")
+	name = strings.TrimRight(selector.Simple(name), ".…")
 	if fold {
 		return strings.ToLower(name)
 	}
@@ -347,9 +349,9 @@ func (c *deed) openMenu(ctx context.Context, m platform.Element) error {
 func (c *deed) noItem(ctx context.Context, root platform.Element, window string, parent *platform.Element, at int) error {
 	names := []string{}
 	if s, err := c.menus(ctx, root); err == nil {
-		for _, i := range s.menuPlaces(root, parent, at == 0) {
-			name := capabilities.Clip(menuName(s.elements[i].Name, false), 80)
-			if name != "" && len(names) < 20 && !has(names, name) && (at > 0 || strings.HasPrefix(s.elements[i].Role, "menu") && s.inBar(i)) {
+		for _, i := range menuPlaces(s, root, parent, at == 0) {
+			name := capabilities.Clip(menuName(s.Elements[i].Name, false), 80)
+			if name != "" && len(names) < 20 && !has(names, name) && (at > 0 || strings.HasPrefix(s.Elements[i].Role, "menu") && inBar(s, i)) {
 				names = append(names, name)
 			}
 		}

@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 	"github.com/handrail-dev/handrail/platform"
 )
 
 // see finds text in the pixels: of the bounds that are given, or of all displays.
-func (h *call) see(ctx context.Context, o *ocrTerm) ([]platform.SeenText, error) {
+func (h *call) see(ctx context.Context, o *selector.OCR) ([]platform.SeenText, error) {
 	d, err := h.desktop(ctx)
 	if err != nil {
 		return nil, err
@@ -24,8 +25,8 @@ func (h *call) see(ctx context.Context, o *ocrTerm) ([]platform.SeenText, error)
 			WithHint("Use a selector by role and name, or a screenshot.")
 	}
 	area := layout.Whole()
-	if o.bounds != nil {
-		if area = area.Intersect(*o.bounds); area.Empty() {
+	if o.Bounds != nil {
+		if area = area.Intersect(*o.Bounds); area.Empty() {
 			return nil, &capabilities.Error{Code: capabilities.CodeOutsideDesktop}
 		}
 	}
@@ -47,7 +48,7 @@ func (h *call) see(ctx context.Context, o *ocrTerm) ([]platform.SeenText, error)
 	if err != nil {
 		return nil, err
 	}
-	return phrase(words, o.text, o.fold, own), nil
+	return phrase(words, o.Text, o.Fold, own), nil
 }
 
 // ownAreas returns where this program's own windows are.
@@ -64,9 +65,9 @@ func (h *call) ownAreas(ctx context.Context, d *platform.Desktop) ([]platform.Re
 
 // phrase finds a text in the words of lines. It may begin and end within a word.
 func phrase(words []platform.SeenText, text string, fold bool, own []platform.Rect) []platform.SeenText {
-	plain := simple
+	plain := selector.Simple
 	if fold {
-		plain = folded
+		plain = selector.Folded
 	}
 	want := plain(text)
 	count := len(strings.Fields(want))
@@ -107,7 +108,7 @@ func covered(r platform.Rect, by []platform.Rect) bool {
 }
 
 // querySeen answers a query for text in the pixels.
-func (h *call) querySeen(ctx context.Context, o *ocrTerm, limit int, result *queryResult) error {
+func (h *call) querySeen(ctx context.Context, o *selector.OCR, limit int, result *queryResult) error {
 	found, err := h.see(ctx, o)
 	if err != nil {
 		return err
@@ -123,7 +124,7 @@ func (h *call) querySeen(ctx context.Context, o *ocrTerm, limit int, result *que
 
 // holdsSeen looks whether text is seen.
 func (w *waiter) holdsSeen(ctx context.Context) (bool, error) {
-	found, err := w.h.see(ctx, w.sel.ocr)
+	found, err := w.h.see(ctx, w.sel.OCR)
 	if err != nil {
 		return false, err
 	}

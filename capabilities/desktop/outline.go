@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -143,8 +144,8 @@ func (o outlined) bytes() int {
 func (v *view) outline(windows []platform.Window) outlined {
 	o := &outliner{view: v}
 	named := map[string]bool{}
-	for i := range v.elements {
-		named[v.elements[i].Window] = true
+	for i := range v.Elements {
+		named[v.Elements[i].Window] = true
 	}
 	for _, w := range windows {
 		if !named[w.Ref] && !o.add("w"+w.Ref, 0, windowLine(w)) {
@@ -156,9 +157,9 @@ func (v *view) outline(windows []platform.Window) outlined {
 }
 
 func windowLine(w platform.Window) string {
-	text := "window " + quote(capabilities.First(simple(w.Title), maxLine)) + " [ref=" + capabilities.Clip(w.Ref, 256) + "]"
+	text := "window " + selector.Quote(capabilities.First(selector.Simple(w.Title), maxLine)) + " [ref=" + capabilities.Clip(w.Ref, 256) + "]"
 	if w.App != "" {
-		text += " [app=" + capabilities.First(simple(w.App), 60) + "]"
+		text += " [app=" + capabilities.First(selector.Simple(w.App), 60) + "]"
 	}
 	if w.Focused {
 		text += " [focused]"
@@ -202,7 +203,7 @@ func (o *outliner) walk(list []int, depth int, above, in string) bool {
 		return o.add(fmt.Sprintf("away %d %s", runs, in), depth, fmt.Sprintf("(%d more, not on the screen)", n))
 	}
 	for _, i := range list {
-		e := &o.elements[i]
+		e := &o.Elements[i]
 		if !told(e) {
 			continue
 		}
@@ -241,11 +242,11 @@ func (o *outliner) worth(e *platform.Element, above string) bool {
 	if e.Role == "separator" || e.Role == "scrollbar" {
 		return false
 	}
-	name := simple(e.Name)
+	name := selector.Simple(e.Name)
 	if name == "" && e.Value == "" {
 		return is(e, "focused") || is(e, "editable")
 	}
-	return name != simple(above) || is(e, "editable") // a button's own label says nothing new
+	return name != selector.Simple(above) || is(e, "editable") // a button's own label says nothing new
 }
 
 // shownStates are the states that a line tells.
@@ -258,8 +259,8 @@ var shownStates = []string{
 func (o *outliner) line(e *platform.Element) string {
 	var b strings.Builder
 	b.WriteString(capabilities.First(e.Role, 64))
-	if name := simple(e.Name); name != "" {
-		b.WriteString(" " + quote(capabilities.First(name, maxLine)))
+	if name := selector.Simple(e.Name); name != "" {
+		b.WriteString(" " + selector.Quote(capabilities.First(name, maxLine)))
 	}
 	b.WriteString(" [ref=" + o.refs.name(*e) + "]")
 	if !is(e, "enabled") && e.Role != "application" && e.Role != "label" {
@@ -270,11 +271,11 @@ func (o *outliner) line(e *platform.Element) string {
 			b.WriteString(" [" + s + "]")
 		}
 	}
-	if at, ok := o.title[e.Window]; ok && isWindow(e) && o.windows[at].Minimized {
+	if at, ok := o.Title[e.Window]; ok && selector.IsWindow(e) && o.Windows[at].Minimized {
 		b.WriteString(" [minimized]")
 	}
-	if value := simple(e.Value); value != "" && value != simple(e.Name) || is(e, "editable") && !is(e, "protected") {
-		b.WriteString(": " + quote(capabilities.First(value, maxLine)))
+	if value := selector.Simple(e.Value); value != "" && value != selector.Simple(e.Name) || is(e, "editable") && !is(e, "protected") {
+		b.WriteString(": " + selector.Quote(capabilities.First(value, maxLine)))
 	}
 	return b.String()
 }

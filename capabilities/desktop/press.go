@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -67,7 +68,7 @@ func (c *deed) click(ctx context.Context) error {
 // absence.
 func holds(state, how string) func(e *platform.Element) string {
 	return func(e *platform.Element) string {
-		if inState(e, state) {
+		if selector.InState(e, state) {
 			return how
 		}
 		return ""
@@ -295,7 +296,7 @@ func (c *deed) hits(windows []platform.Window, e *platform.Element, at platform.
 
 // intoView has the element scrolled into view, if it is not in view.
 func (c *deed) intoView(ctx context.Context, e *platform.Element) error {
-	if visible(e) && !is(e, "offscreen") && !e.Bounds.Empty() {
+	if selector.Visible(e) && !is(e, "offscreen") && !e.Bounds.Empty() {
 		return nil
 	}
 	if w := c.windowNow(e.Window); w != nil && w.Minimized {
@@ -313,7 +314,7 @@ func (c *deed) intoView(ctx context.Context, e *platform.Element) error {
 		}
 		now.Window = firstOf(now.Window, e.Window)
 		*e = now
-		return visible(e) && !is(e, "offscreen") && !e.Bounds.Empty(), nil
+		return selector.Visible(e) && !is(e, "offscreen") && !e.Bounds.Empty(), nil
 	})
 	if err == nil && !ok {
 		err = unsupported("The element does not show, and cannot be scrolled into view.").

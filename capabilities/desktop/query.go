@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -79,14 +80,14 @@ func (h *call) query(ctx context.Context) (capabilities.Output, error) {
 	if err := h.decode(&args); err != nil {
 		return capabilities.Output{}, err
 	}
-	sel, err := decodeSelector(args.Selector)
+	sel, err := selector.Decode(args.Selector)
 	if err != nil {
 		return capabilities.Output{}, err
 	}
 	result := queryResult{Mode: "a11y", Timestamp: time.Now().UTC().Truncate(time.Millisecond), Matches: []match{}}
-	if sel.ocr != nil {
+	if sel.OCR != nil {
 		result.Mode = "pixel"
-		err = h.querySeen(ctx, sel.ocr, args.Limit, &result)
+		err = h.querySeen(ctx, sel.OCR, args.Limit, &result)
 	} else {
 		err = h.queryElements(ctx, sel, args.Limit, &result)
 	}
@@ -101,12 +102,12 @@ func (h *call) query(ctx context.Context) (capabilities.Output, error) {
 
 // queryElements finds elements and reads those that are told anew, with their
 // bounds.
-func (h *call) queryElements(ctx context.Context, sel *selector, limit int, result *queryResult) error {
+func (h *call) queryElements(ctx context.Context, sel *selector.Selector, limit int, result *queryResult) error {
 	d, err := h.parts(ctx)
 	if err != nil {
 		return err
 	}
-	if ref := sel.onlyRef(); ref != "" {
+	if ref := sel.OnlyRef(); ref != "" {
 		e, err := h.resolve(ctx, d, sel)
 		if err != nil {
 			return err
@@ -118,20 +119,20 @@ func (h *call) queryElements(ctx context.Context, sel *selector, limit int, resu
 	if err != nil {
 		return err
 	}
-	found := s.find(sel)
-	result.Total, result.Hung, result.Truncated = len(found), s.names(), s.truncated
+	found := s.Find(sel)
+	result.Total, result.Hung, result.Truncated = len(found), s.Names(), s.Truncated
 	if len(found) == 0 {
-		if near := s.nearest(sel); len(near) > 0 {
+		if near := s.Nearest(sel); len(near) > 0 {
 			result.Nearest = h.outlines(s, near)
 		}
 		return nil
 	}
-	if !sel.ordered() {
+	if !sel.Ordered() {
 		found = shownFirst(s, found)
 	}
 	for _, i := range found[:min(len(found), limit)] {
-		e := s.elements[i]
-		if !sel.measures() {
+		e := s.Elements[i]
+		if !sel.Measures() {
 			now, err := d.Accessibility.Element(ctx, e.Ref)
 			if err != nil {
 				if err := h.gone(ctx, err, e.PID); err != nil {

@@ -3,6 +3,7 @@ package desktop
 import (
 	"slices"
 
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -21,15 +22,15 @@ var sorted = map[string]bool{
 // inReadingOrder puts the children of forms with nameless fields into the order in which
 // they are read. A document keeps its own.
 func (v *view) inReadingOrder() {
-	nameless := make([]bool, len(v.elements)) // it holds such a field
-	document := make([]bool, len(v.elements))
-	for i := range v.elements {
-		e := &v.elements[i]
+	nameless := make([]bool, len(v.Elements)) // it holds such a field
+	document := make([]bool, len(v.Elements))
+	for i := range v.Elements {
+		e := &v.Elements[i]
 		document[i] = e.Role == "document" || e.Parent >= 0 && e.Parent < i && document[e.Parent]
 	}
-	for i := len(v.elements) - 1; i >= 0; i-- { // those below come later
-		e := &v.elements[i]
-		if fields[e.Role] && simple(e.Name) == "" && visible(e) && !document[i] {
+	for i := len(v.Elements) - 1; i >= 0; i-- { // those below come later
+		e := &v.Elements[i]
+		if fields[e.Role] && selector.Simple(e.Name) == "" && selector.Visible(e) && !document[i] {
 			nameless[i] = true
 		}
 		if nameless[i] && e.Parent >= 0 && e.Parent < i {
@@ -37,7 +38,7 @@ func (v *view) inReadingOrder() {
 		}
 	}
 	for i, list := range v.children {
-		if nameless[i] && sorted[v.elements[i].Role] {
+		if nameless[i] && sorted[v.Elements[i].Role] {
 			v.children[i] = v.read(list)
 		}
 	}
@@ -46,10 +47,10 @@ func (v *view) inReadingOrder() {
 // read sorts elements into lines, from the top, and each from the left. An element that has no
 // place on the screen comes last, as it stood.
 func (v *view) read(list []int) []int {
-	box := func(i int) platform.Rect { return v.elements[i].Bounds }
+	box := func(i int) platform.Rect { return v.Elements[i].Bounds }
 	var placed, others []int
 	for _, i := range list {
-		if e := &v.elements[i]; e.Bounds.Empty() || !visible(e) {
+		if e := &v.Elements[i]; e.Bounds.Empty() || !selector.Visible(e) {
 			others = append(others, i)
 		} else {
 			placed = append(placed, i)

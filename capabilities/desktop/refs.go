@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -109,7 +110,7 @@ var errOldRef = &capabilities.Error{Code: capabilities.CodeStaleRef, Message: "T
 // just one.
 func (h *call) element(ctx context.Context, d *platform.Desktop, ref string) (platform.Element, error) {
 	long := h.refs.full(ref)
-	if long == ref && shortRef(ref) {
+	if long == ref && selector.ShortRef(ref) {
 		return platform.Element{}, errOldRef
 	}
 	e, err := d.Accessibility.Element(ctx, long)

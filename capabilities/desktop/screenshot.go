@@ -11,6 +11,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/desktop/picture"
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -37,7 +38,7 @@ type shotArgs struct {
 }
 
 type regionArgs struct {
-	area
+	selector.Area
 	FrameID string `json:"frame_id"`
 }
 
@@ -147,7 +148,7 @@ func (h *call) areaOf(ctx context.Context, layout platform.Layout, args shotArgs
 	switch {
 	case args.Region != nil:
 		r := args.Region
-		part := r.pixels()
+		part := r.Pixels()
 		if r.FrameID != "" {
 			s, err := h.frame(r.FrameID, layout)
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -185,9 +186,9 @@ func (h *call) readElements(ctx context.Context, d *platform.Desktop, args snaps
 	if err != nil {
 		return err
 	}
-	s := newScene(tree, windows, h.refs.full)
-	result.Hung = s.names()
-	v := &view{scene: s, refs: h.refs, maxNodes: args.MaxNodes, maxText: args.MaxText}
+	s := selector.NewScene(tree, windows, h.refs.full)
+	result.Hung = s.Names()
+	v := &view{Scene: s, refs: h.refs, maxNodes: args.MaxNodes, maxText: args.MaxText}
 	v.arrange()
 	if narrow {
 		v.narrow(args, wanted)
@@ -205,7 +206,7 @@ func (h *call) readElements(ctx context.Context, d *platform.Desktop, args snaps
 		}
 		result.Outline = &text
 	}
-	result.Truncated = result.Truncated || s.truncated || v.cut
+	result.Truncated = result.Truncated || s.Truncated || v.cut
 	return nil
 }
 
@@ -244,7 +245,7 @@ func (h *call) snapImage(ctx context.Context, d *platform.Desktop, args snapshot
 
 // view is what of a reading is told.
 type view struct {
-	*scene
+	*selector.Scene
 	refs              *refTable
 	children          [][]int
 	roots             []int
@@ -253,9 +254,9 @@ type view struct {
 }
 
 func (v *view) arrange() {
-	v.children = make([][]int, len(v.elements))
-	for i := range v.elements {
-		if p := v.elements[i].Parent; p >= 0 && p < i {
+	v.children = make([][]int, len(v.Elements))
+	for i := range v.Elements {
+		if p := v.Elements[i].Parent; p >= 0 && p < i {
 			v.children[p] = append(v.children[p], i)
 		} else {
 			v.roots = append(v.roots, i)
@@ -269,7 +270,7 @@ func (v *view) arrange() {
 func (v *view) narrow(args snapshotArgs, wanted []platform.Window) {
 	var roots []int
 	for _, r := range v.roots {
-		app := &v.elements[r]
+		app := &v.Elements[r]
 		if args.Window == "" {
 			if sameApp(app.App, args.App) || slices.ContainsFunc(wanted, func(w platform.Window) bool { return w.PID != 0 && w.PID == app.PID }) {
 				roots = append(roots, r)
@@ -278,7 +279,7 @@ func (v *view) narrow(args snapshotArgs, wanted []platform.Window) {
 		}
 		w, found := wanted[0], false
 		for _, c := range v.children[r] {
-			if v.elements[c].Window == w.Ref {
+			if v.Elements[c].Window == w.Ref {
 				roots, found = append(roots, c), true
 			}
 		}
@@ -291,7 +292,7 @@ func (v *view) narrow(args snapshotArgs, wanted []platform.Window) {
 
 // told reports whether an element and what is below it is told at all.
 func told(e *platform.Element) bool {
-	return e.Parent < 0 || e.Role == "application" || visible(e)
+	return e.Parent < 0 || e.Role == "application" || selector.Visible(e)
 }
 
 // tree returns the elements as JSON, within all bounds.
@@ -301,7 +302,7 @@ func (v *view) tree(whole platform.Rect) *node {
 	var walk func(into *node, list []int, depth int)
 	walk = func(into *node, list []int, depth int) {
 		for _, i := range list {
-			e := &v.elements[i]
+			e := &v.Elements[i]
 			if !told(e) {
 				continue
 			}

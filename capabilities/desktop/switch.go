@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -187,7 +188,7 @@ func (c *deed) choose(ctx context.Context, name string) error {
 // face reports whether a combobox shows an option: as its value or name, or as a
 // label in it. That an option is selected in the list that pops up proves nothing.
 func (c *deed) face(ctx context.Context, e *platform.Element, name string) bool {
-	if simple(e.Value) == simple(name) || simple(e.Name) == simple(name) {
+	if selector.Simple(e.Value) == selector.Simple(name) || selector.Simple(e.Name) == selector.Simple(name) {
 		return true
 	}
 	tree, err := c.d.Accessibility.Tree(ctx, platform.TreeQuery{Root: e.Ref, PID: e.PID, MaxElements: 256, PerApp: perApp, Bounds: true})
@@ -195,11 +196,11 @@ func (c *deed) face(ctx context.Context, e *platform.Element, name string) bool 
 		return false
 	}
 	for _, inner := range tree.Elements {
-		if inner.Ref == e.Ref || !visible(&inner) {
+		if inner.Ref == e.Ref || !selector.Visible(&inner) {
 			continue
 		}
-		label := inner.Role == "label" && simple(inner.Name) == simple(name) && !e.Bounds.Intersect(inner.Bounds).Empty()
-		field := inner.Role == "textbox" && simple(inner.Value) == simple(name)
+		label := inner.Role == "label" && selector.Simple(inner.Name) == selector.Simple(name) && !e.Bounds.Intersect(inner.Bounds).Empty()
+		field := inner.Role == "textbox" && selector.Simple(inner.Value) == selector.Simple(name)
 		if label || field {
 			return true
 		}
@@ -249,7 +250,7 @@ func (c *deed) pickOption(ctx context.Context, option platform.Element, combo bo
 		}
 	}
 	now, err := acc.Element(ctx, option.Ref) // it may have been closed meanwhile
-	if err != nil || combo || !visible(&now) || now.Bounds.Empty() || c.in == nil {
+	if err != nil || combo || !selector.Visible(&now) || now.Bounds.Empty() || c.in == nil {
 		return nil
 	}
 	root := c.e
@@ -285,12 +286,13 @@ func (c *deed) option(ctx context.Context, root platform.Element, name string, o
 		}
 		var list []*platform.Element
 		for _, i := range named(tree.Elements) {
-			if e := &tree.Elements[i]; e.Ref != root.Ref && (below != "" || visible(e) && e.Role != "tab" && e.Role != "radio") {
+			if e := &tree.Elements[i]; e.Ref != root.Ref && (below != "" || selector.Visible(e) && e.Role != "tab" && e.Role != "radio") {
 				list = append(list, e)
 			}
 		}
 		for _, same := range []func(string) bool{
-			func(s string) bool { return simple(s) == simple(name) }, func(s string) bool { return folded(s) == folded(name) },
+			func(s string) bool { return selector.Simple(s) == selector.Simple(name) },
+			func(s string) bool { return selector.Folded(s) == selector.Folded(name) },
 		} {
 			if i := slices.IndexFunc(list, func(e *platform.Element) bool { return same(e.Name) }); i >= 0 {
 				list[i].Window = firstOf(list[i].Window, root.Window)
@@ -298,7 +300,7 @@ func (c *deed) option(ctx context.Context, root platform.Element, name string, o
 			}
 		}
 		for _, e := range list {
-			if label := capabilities.Clip(simple(e.Name), 80); below != "" && len(names) < 20 && !has(names, label) {
+			if label := capabilities.Clip(selector.Simple(e.Name), 80); below != "" && len(names) < 20 && !has(names, label) {
 				names = append(names, label)
 			}
 		}
@@ -341,7 +343,7 @@ func (c *deed) expand(ctx context.Context) error {
 	if c.a.Kind == "collapse" {
 		state, key = "!expanded", "ArrowLeft"
 	}
-	if inState(&c.e, state) && (state == "expanded" || is(&c.e, "collapsed")) {
+	if selector.InState(&c.e, state) && (state == "expanded" || is(&c.e, "collapsed")) {
 		return c.done("it was so already")
 	}
 	how := map[string]string{

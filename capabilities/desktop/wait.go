@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop/selector"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -29,7 +30,7 @@ type waitArgs struct {
 }
 
 type waitRegion struct {
-	area
+	selector.Area
 	FrameID string `json:"frame_id"`
 }
 
@@ -62,7 +63,7 @@ type waiter struct {
 	h     *call
 	d     *platform.Desktop
 	args  waitArgs
-	sel   *selector
+	sel   *selector.Selector
 	state string
 	stop  context.CancelFunc
 
@@ -80,7 +81,7 @@ type waiter struct {
 	found  *platform.Element // in the state; or else what matches in another one
 	window *platform.Window
 	hung   []string
-	looked *scene // the last look; nil if a ref was asked for
+	looked *selector.Scene // the last look; nil if a ref was asked for
 }
 
 // waited is how it ended.
@@ -194,10 +195,10 @@ func (w *waiter) read(launch bool) error {
 	}
 	if len(a.Selector) > 0 {
 		var err error
-		if w.sel, err = decodeSelector(a.Selector); err != nil {
+		if w.sel, err = selector.Decode(a.Selector); err != nil {
 			return err
 		}
-		if w.sel.ocr != nil && !has([]string{"exists", "visible", "hidden", "gone"}, w.state) {
+		if w.sel.OCR != nil && !has([]string{"exists", "visible", "hidden", "gone"}, w.state) {
 			return bad("Use exists or gone.", "Text that is seen has no state %s.", w.state)
 		}
 	}
@@ -216,12 +217,12 @@ func (w *waiter) read(launch bool) error {
 
 // listen begins to hear of changes, before anything is looked at.
 func (w *waiter) listen(ctx context.Context) (err error) {
-	if has(pixelStates, w.state) || w.sel != nil && w.sel.ocr != nil {
+	if has(pixelStates, w.state) || w.sel != nil && w.sel.OCR != nil {
 		if w.d.Screen == nil {
 			return missing(w.d, platform.PartScreen)
 		}
 	}
-	if w.sel != nil && w.sel.ocr == nil {
+	if w.sel != nil && w.sel.OCR == nil {
 		if w.d.Accessibility == nil {
 			return missing(w.d, platform.PartAccessibility)
 		}
@@ -239,7 +240,7 @@ func (w *waiter) listen(ctx context.Context) (err error) {
 	switch {
 	case has(pixelStates, w.state):
 		return w.listenPixels(ctx)
-	case w.sel != nil && w.sel.ocr != nil:
+	case w.sel != nil && w.sel.OCR != nil:
 		layout, err := w.d.Screen.Layout(ctx)
 		if err != nil {
 			return err
@@ -292,13 +293,13 @@ func (w *waiter) listenPixels(ctx context.Context) error {
 // in the image of frame_id show, or, without one, the desktop's own.
 func (h *Handler) regionOf(layout platform.Layout, r waitRegion) (platform.Rect, error) {
 	if r.FrameID == "" {
-		return r.pixels(), nil
+		return r.Pixels(), nil
 	}
 	s, err := h.frame(r.FrameID, layout)
 	if err != nil {
 		return platform.Rect{}, err
 	}
-	part := r.pixels().Intersect(platform.Rect{Width: s.width, Height: s.height})
+	part := r.Pixels().Intersect(platform.Rect{Width: s.width, Height: s.height})
 	if part.Empty() {
 		return platform.Rect{}, capabilities.Errorf(capabilities.CodeOutsideDesktop, "That image has %d by %d pixels; the region is not in it.",
 			s.width, s.height)
@@ -409,7 +410,7 @@ func (w *waiter) ended(status string, took time.Duration, already bool) waited {
 		m := w.h.match(*w.found)
 		e.match = &m
 	} else if status == waitTimeout && w.looked != nil && w.state != "gone" && w.state != "hidden" {
-		if near := w.looked.nearest(w.sel); len(near) > 0 {
+		if near := w.looked.Nearest(w.sel); len(near) > 0 {
 			e.nearest = w.h.outlines(w.looked, near)
 		}
 	}
@@ -429,7 +430,7 @@ func (w *waiter) holds(ctx context.Context) (ok bool, wake time.Time, err error)
 		ok, err = w.holdsLaunched(ctx)
 	case w.args.Window != "":
 		ok, err = w.holdsWindow(ctx)
-	case w.sel.ocr != nil:
+	case w.sel.OCR != nil:
 		ok, err = w.holdsSeen(ctx)
 	default:
 		ok, err = w.holdsElement(ctx)

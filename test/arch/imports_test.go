@@ -163,6 +163,7 @@ var rooms = []room{
 	{dir: "capabilities/browser/outline", may: []string{"capabilities"}, std: true, tests: []string{"capabilities/browser/outline/outlinetest"}, why: "text in, text out: what is cut, compared and remembered knows neither pages nor Chrome"},
 	{dir: "capabilities/browser/**", may: []string{"capabilities", "capabilities/address", "capabilities/browser/**", "capabilities/egress", "capabilities/markdown", "platform"}, tests: []string{"platform/**", "capabilities/catalog"},
 		why: "a family may have rooms of its own; its tests check the steps of scripts by the real schemas"},
+	{dir: "capabilities/desktop/selector", may: []string{"capabilities", "platform"}, std: true, why: "what a selector means follows from one reading of a desktop, and asks none"},
 	{dir: "capabilities/desktop/picture", why: "it knows pixels only, so that every family that has some can use it"},
 	{dir: "capabilities/desktop/**", may: []string{"capabilities", "capabilities/desktop/**", "platform"}, tests: []string{"platform/**", "capabilities/catalog", "test/desk"},
 		why: "a family may have rooms of its own; its tests hold answers against the real schemas, on real desktops"},

@@ -1,4 +1,4 @@
-package desktop
+package selector
 
 import (
 	"encoding/json"
@@ -38,7 +38,7 @@ func TestSelectorsAreReadAsWritten(t *testing.T) {
 		`app:Mousepad>>role:Text Box`: ``,
 		`NAME:x`:                      `name:"x"`,
 	} {
-		s, err := parseSelector(text)
+		s, err := Parse(text)
 		if want == "" {
 			if err == nil {
 				t.Errorf("%s is read as %s", text, s)
@@ -89,7 +89,7 @@ func TestWrongSelectorsSayWhere(t *testing.T) {
 		`role:button & name:a`:            "not expected",
 		strings.Repeat("has:(", 30) + "a": "nested",
 	} {
-		s, err := parseSelector(text)
+		s, err := Parse(text)
 		if err == nil {
 			t.Errorf("%.40s is read as %s", text, s)
 			continue
@@ -108,17 +108,17 @@ func TestSelectorObjects(t *testing.T) {
 		`{"kind":"a11y"}`:               ``,
 		`{"kind":"ocr","text":"Total"}`: `ocr:"Total"`,
 	} {
-		s, err := decodeSelector(json.RawMessage(raw))
+		s, err := Decode(json.RawMessage(raw))
 		if err != nil || s.String() != want {
 			t.Errorf("%s: %v, %v; want %s", raw, s, err, want)
 		}
 	}
-	s, err := decodeSelector(json.RawMessage(`{"kind":"ocr","text":"x","case_insensitive":false,"bounds":{"x":1.5,"y":2,"width":3,"height":4.2}}`))
-	if err != nil || s.ocr.fold || s.ocr.bounds.X != 1 || s.ocr.bounds.Width != 4 || s.ocr.bounds.Height != 5 {
+	s, err := Decode(json.RawMessage(`{"kind":"ocr","text":"x","case_insensitive":false,"bounds":{"x":1.5,"y":2,"width":3,"height":4.2}}`))
+	if err != nil || s.OCR.Fold || s.OCR.Bounds.X != 1 || s.OCR.Bounds.Width != 4 || s.OCR.Bounds.Height != 5 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	for _, raw := range []string{`{"kind":"a11y","role":"nothing"}`, `{"kind":"css"}`, `{"kind":"ref"}`, `{"kind":"ocr","text":" "}`, `12`, `null`, `""`} {
-		if s, err := decodeSelector(json.RawMessage(raw)); err == nil {
+		if s, err := Decode(json.RawMessage(raw)); err == nil {
 			t.Errorf("%s is read as %v", raw, s)
 		}
 	}
@@ -134,7 +134,7 @@ func FuzzSelector(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := parseSelector(text)
+		s, err := Parse(text)
 		if err != nil {
 			if s != nil || capabilities.CodeOf(err) != capabilities.CodeInvalidArguments {
 				t.Fatalf("%v beside %v", s, err)
@@ -145,7 +145,7 @@ func FuzzSelector(f *testing.F) {
 		if len(written) > maxSelector {
 			return // quotes may have made it too long to be read again
 		}
-		again, err := parseSelector(written)
+		again, err := Parse(written)
 		if err != nil {
 			t.Fatalf("%q is written as %q, which is refused: %v", text, written, err)
 		}

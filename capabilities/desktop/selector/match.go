@@ -1,33 +1,34 @@
-package desktop
+package selector
 
 import (
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// scene is one reading of the desktop's elements, prepared for matching. It holds
+// Scene is one reading of the desktop's elements, prepared for matching. It holds
 // no element of this program's own windows.
-type scene struct {
-	elements  []platform.Element
-	windows   []platform.Window
-	hung      []string
-	truncated bool
+type Scene struct {
+	Elements  []platform.Element
+	Windows   []platform.Window
+	Hung      []string
+	Truncated bool
 
-	last  []int          // the last place of an element's subtree, once ordered is true
-	title map[string]int // places in windows, by ref
+	Last  []int          // the last place of an element's subtree, once ordered is true
+	Title map[string]int // places in windows, by ref
 	long  func(string) string
 
 	scopes map[string]map[string]bool // by term: the titles or names it means
 	folds  bool                       // case does not matter
 }
 
-// newScene prepares a reading. windows are all there are, own ones too; long returns the platform's
+// NewScene prepares a reading. windows are all there are, own ones too; long returns the platform's
 // ref for a short one.
-func newScene(tree platform.Tree, windows []platform.Window, long func(string) string) *scene {
-	s := &scene{hung: tree.Hung, truncated: tree.Truncated, title: map[string]int{}, long: long, scopes: map[string]map[string]bool{}}
+func NewScene(tree platform.Tree, windows []platform.Window, long func(string) string) *Scene {
+	s := &Scene{Hung: tree.Hung, Truncated: tree.Truncated, Title: map[string]int{}, long: long, scopes: map[string]map[string]bool{}}
 	own, ownPID := map[string]bool{}, map[int]bool{}
 	for _, w := range windows {
 		if w.Own {
@@ -37,8 +38,8 @@ func newScene(tree platform.Tree, windows []platform.Window, long func(string) s
 			}
 			continue
 		}
-		s.title[w.Ref] = len(s.windows)
-		s.windows = append(s.windows, w)
+		s.Title[w.Ref] = len(s.Windows)
+		s.Windows = append(s.Windows, w)
 	}
 	s.order(tree.Elements, func(e *platform.Element) bool { return own[e.Window] || ownPID[e.PID] })
 	return s
@@ -46,7 +47,7 @@ func newScene(tree platform.Tree, windows []platform.Window, long func(string) s
 
 // order puts the elements so that each subtree is in one piece, and leaves out
 // what is hidden from calls, with all below it.
-func (s *scene) order(all []platform.Element, hide func(*platform.Element) bool) {
+func (s *Scene) order(all []platform.Element, hide func(*platform.Element) bool) {
 	first, next := make([]int, len(all)), make([]int, len(all)) // children, as linked lists
 	roots, tail := -1, make([]int, len(all))
 	for i := range all {
@@ -65,14 +66,14 @@ func (s *scene) order(all []platform.Element, hide func(*platform.Element) bool)
 			next[lastRoot], lastRoot = i, i
 		}
 	}
-	s.elements, s.last = make([]platform.Element, 0, len(all)), make([]int, 0, len(all))
+	s.Elements, s.Last = make([]platform.Element, 0, len(all)), make([]int, 0, len(all))
 	type open struct{ from, at int } // an element's place before and now
 	var path []open
 	for i := roots; i >= 0 || len(path) > 0; {
 		if i < 0 {
 			top := path[len(path)-1]
 			path = path[:len(path)-1]
-			s.last[top.at] = len(s.elements) - 1
+			s.Last[top.at] = len(s.Elements) - 1
 			i = next[top.from]
 			continue
 		}
@@ -85,16 +86,16 @@ func (s *scene) order(all []platform.Element, hide func(*platform.Element) bool)
 		if len(path) > 0 {
 			e.Parent = path[len(path)-1].at
 		}
-		path = append(path, open{i, len(s.elements)})
-		s.elements, s.last = append(s.elements, e), append(s.last, 0)
+		path = append(path, open{i, len(s.Elements)})
+		s.Elements, s.Last = append(s.Elements, e), append(s.Last, 0)
 		i = first[i]
 	}
 }
 
-// find returns what a selector matches, in its order: by distance where a relation
+// Find returns what a selector matches, in its order: by distance where a relation
 // says so, else as on the screen. Names are taken as they are written; if nothing
 // matches so, case does not matter.
-func (s *scene) find(sel *selector) []int {
+func (s *Scene) Find(sel *Selector) []int {
 	for _, s.folds = range []bool{false, true} {
 		if found := s.chain(sel, nil); len(found) > 0 {
 			return found
@@ -105,7 +106,7 @@ func (s *scene) find(sel *selector) []int {
 
 // chain matches all steps, the first below the elements of within, or anywhere if
 // that is nil.
-func (s *scene) chain(sel *selector, within []int) []int {
+func (s *Scene) chain(sel *Selector, within []int) []int {
 	found, ok := within, within != nil
 	for _, st := range sel.steps {
 		var candidates []int
@@ -122,8 +123,8 @@ func (s *scene) chain(sel *selector, within []int) []int {
 	return found
 }
 
-func (s *scene) all() []int {
-	list := make([]int, len(s.elements))
+func (s *Scene) all() []int {
+	list := make([]int, len(s.Elements))
 	for i := range list {
 		list[i] = i
 	}
@@ -131,21 +132,21 @@ func (s *scene) all() []int {
 }
 
 // below lists what is somewhere below the elements of roots, each once, in order.
-func (s *scene) below(roots []int) []int {
+func (s *Scene) below(roots []int) []int {
 	sorted := slices.Clone(roots)
 	slices.Sort(sorted)
 	var list []int
 	end := -1
 	for _, r := range sorted {
-		for i := max(r+1, end+1); i <= s.last[r]; i++ {
+		for i := max(r+1, end+1); i <= s.Last[r]; i++ {
 			list = append(list, i)
 		}
-		end = max(end, s.last[r])
+		end = max(end, s.Last[r])
 	}
 	return list
 }
 
-func (s *scene) step(st step, candidates []int) []int {
+func (s *Scene) step(st step, candidates []int) []int {
 	var found []int
 	for _, i := range candidates {
 		if st.filter == nil || s.holds(st.filter, i) {
@@ -182,19 +183,19 @@ func onlyScope(e expr) bool {
 }
 
 // topmost leaves out what is below another one of found.
-func (s *scene) topmost(found []int) []int {
+func (s *Scene) topmost(found []int) []int {
 	var top []int
 	end := -1
 	for _, i := range found {
 		if i > end {
 			top = append(top, i)
-			end = s.last[i]
+			end = s.Last[i]
 		}
 	}
 	return top
 }
 
-func (s *scene) holds(e expr, i int) bool {
+func (s *Scene) holds(e expr, i int) bool {
 	switch e := e.(type) {
 	case nil:
 		return true
@@ -223,8 +224,8 @@ func (s *scene) holds(e expr, i int) bool {
 }
 
 // is compares one field of an element.
-func (s *scene) is(t term, i int) bool {
-	e := &s.elements[i]
+func (s *Scene) is(t term, i int) bool {
+	e := &s.Elements[i]
 	switch t.field {
 	case "role":
 		return e.Role == t.value
@@ -236,9 +237,9 @@ func (s *scene) is(t term, i int) bool {
 		t.part = true
 		return s.same(t, e.Name) || s.same(t, e.Value) || s.same(t, e.Description)
 	case "state":
-		return inState(e, t.value)
+		return InState(e, t.value)
 	case "ref":
-		return e.Ref == s.long(t.value) || e.Window == t.value && isWindow(e)
+		return e.Ref == s.long(t.value) || e.Window == t.value && IsWindow(e)
 	case "app":
 		return s.scope(t)[e.App] || t.value == strconv.Itoa(e.PID) && e.PID != 0
 	case "window":
@@ -249,20 +250,20 @@ func (s *scene) is(t term, i int) bool {
 
 // same compares a text with a term's value: needless space never matters, case if
 // the scene does not fold it, parts in any case.
-func (s *scene) same(t term, text string) bool {
+func (s *Scene) same(t term, text string) bool {
 	if text == "" {
 		return false
 	}
 	if t.part {
-		return strings.Contains(folded(text), folded(t.value))
+		return strings.Contains(Folded(text), Folded(t.value))
 	}
 	if text == t.value {
 		return true
 	}
 	if s.folds {
-		return folded(text) == folded(t.value) || once(folded(text)) == folded(t.value)
+		return Folded(text) == Folded(t.value) || once(Folded(text)) == Folded(t.value)
 	}
-	return simple(text) == simple(t.value)
+	return Simple(text) == Simple(t.value)
 }
 
 // once is a text without its repetition: some toolkits name a button by its label
@@ -274,28 +275,28 @@ func once(s string) string {
 	return s
 }
 
-// inState reports whether an element is in a state, or, after "!", not in it.
-func inState(e *platform.Element, state string) bool {
+// InState reports whether an element is in a state, or, after "!", not in it.
+func InState(e *platform.Element, state string) bool {
 	rest, not := strings.CutPrefix(state, "!")
 	if rest == "visible" || rest == "hidden" {
-		return visible(e) == (rest == "visible") != not
+		return Visible(e) == (rest == "visible") != not
 	}
-	return has(e.States, rest) != not
+	return slices.Contains(e.States, rest) != not
 }
 
-// visible reports whether an element is on the screen, scrolled into view or not.
-func visible(e *platform.Element) bool {
-	return has(e.States, "visible") && !has(e.States, "hidden")
+// Visible reports whether an element is on the screen, scrolled into view or not.
+func Visible(e *platform.Element) bool {
+	return slices.Contains(e.States, "visible") && !slices.Contains(e.States, "hidden")
 }
 
-func isWindow(e *platform.Element) bool {
+func IsWindow(e *platform.Element) bool {
 	return e.Role == "window" || e.Role == "dialog" || e.Role == "alert"
 }
 
-// windowOf returns the place of the window that holds an element; -1 if none does.
-func (s *scene) windowOf(i int) int {
-	for ; i >= 0; i = s.elements[i].Parent {
-		if isWindow(&s.elements[i]) {
+// WindowOf returns the place of the window that holds an element; -1 if none does.
+func (s *Scene) WindowOf(i int) int {
+	for ; i >= 0; i = s.Elements[i].Parent {
+		if IsWindow(&s.Elements[i]) {
 			return i
 		}
 	}
@@ -305,17 +306,17 @@ func (s *scene) windowOf(i int) int {
 // inWindow reports whether an element is in a window that a term means, or is it:
 // by the window's ref, by its title as the desktop shows it, or by its name in the
 // tree. A dialog within a window is in that window, too.
-func (s *scene) inWindow(t term, i int) bool {
+func (s *Scene) inWindow(t term, i int) bool {
 	wanted := s.scope(t)
-	for ; i >= 0; i = s.elements[i].Parent {
-		e := &s.elements[i]
-		if !isWindow(e) {
+	for ; i >= 0; i = s.Elements[i].Parent {
+		e := &s.Elements[i]
+		if !IsWindow(e) {
 			continue
 		}
 		if wanted[e.Name] || e.Window != "" && e.Window == t.value {
 			return true
 		}
-		if at, ok := s.title[e.Window]; ok && wanted[s.windows[at].Title] {
+		if at, ok := s.Title[e.Window]; ok && wanted[s.Windows[at].Title] {
 			return true
 		}
 	}
@@ -325,7 +326,7 @@ func (s *scene) inWindow(t term, i int) bool {
 // scope returns the names of applications or titles of windows that a term means:
 // those that are its value, in any case if there is none, and else those with it
 // as a part.
-func (s *scene) scope(t term) map[string]bool {
+func (s *Scene) scope(t term) map[string]bool {
 	key := t.field + ":" + t.value
 	if t.part {
 		key = t.field + "~" + t.value
@@ -334,24 +335,24 @@ func (s *scene) scope(t term) map[string]bool {
 		return known
 	}
 	names := map[string]bool{}
-	for i := range s.elements {
-		switch e := &s.elements[i]; {
+	for i := range s.Elements {
+		switch e := &s.Elements[i]; {
 		case t.field == "app":
 			names[e.App] = true
-		case isWindow(e):
+		case IsWindow(e):
 			names[e.Name] = true
 		}
 	}
 	if t.field == "window" {
-		for _, w := range s.windows {
+		for _, w := range s.Windows {
 			names[w.Title] = true
 		}
 	}
 	meant := map[string]bool{}
 	for _, like := range []func(string) bool{
-		func(n string) bool { return !t.part && simple(n) == simple(t.value) },
-		func(n string) bool { return !t.part && folded(n) == folded(t.value) },
-		func(n string) bool { return strings.Contains(folded(n), folded(t.value)) },
+		func(n string) bool { return !t.part && Simple(n) == Simple(t.value) },
+		func(n string) bool { return !t.part && Folded(n) == Folded(t.value) },
+		func(n string) bool { return strings.Contains(Folded(n), Folded(t.value)) },
 	} {
 		for n := range names {
 			if n != "" && like(n) {
@@ -366,24 +367,24 @@ func (s *scene) scope(t term) map[string]bool {
 	return meant
 }
 
-// one narrows what a selector matched to the one element it means: the nearest
+// One narrows what a selector matched to the one element it means: the nearest
 // where it asks by distance; else the only one, the only visible one, or the only
 // one that is in view.
-func (s *scene) one(sel *selector, found []int) (int, bool) {
+func (s *Scene) One(sel *Selector, found []int) (int, bool) {
 	if len(found) == 0 {
 		return 0, false
 	}
-	if sel.ordered() || len(found) == 1 {
+	if sel.Ordered() || len(found) == 1 {
 		return found[0], true
 	}
 	if found = s.holders(found); len(found) == 1 {
 		return found[0], true
 	}
 	for _, better := range []func(*platform.Element) bool{
-		visible,
-		func(e *platform.Element) bool { return visible(e) && !has(e.States, "offscreen") },
+		Visible,
+		func(e *platform.Element) bool { return Visible(e) && !slices.Contains(e.States, "offscreen") },
 	} {
-		kept := slices.DeleteFunc(slices.Clone(found), func(i int) bool { return !better(&s.elements[i]) })
+		kept := slices.DeleteFunc(slices.Clone(found), func(i int) bool { return !better(&s.Elements[i]) })
 		if len(kept) == 1 {
 			return kept[0], true
 		}
@@ -393,11 +394,20 @@ func (s *scene) one(sel *selector, found []int) (int, bool) {
 
 // holders leaves out the labels and pictures in what matched as well, such as the
 // label of a button, which has its name.
-func (s *scene) holders(found []int) []int {
+func (s *Scene) holders(found []int) []int {
 	inert := []string{"label", "generic", "image", "group", "paragraph"}
 	return slices.DeleteFunc(slices.Clone(found), func(i int) bool {
-		return has(inert, s.elements[i].Role) && slices.ContainsFunc(found, func(above int) bool {
-			return above < i && i <= s.last[above] && !has(inert, s.elements[above].Role) && !isWindow(&s.elements[above])
+		return slices.Contains(inert, s.Elements[i].Role) && slices.ContainsFunc(found, func(above int) bool {
+			return above < i && i <= s.Last[above] && !slices.Contains(inert, s.Elements[above].Role) && !IsWindow(&s.Elements[above])
 		})
 	})
+}
+
+// Names returns the applications that hang, as results do.
+func (s *Scene) Names() []string {
+	var list []string
+	for _, name := range s.Hung[:min(len(s.Hung), 32)] {
+		list = append(list, capabilities.Clip(name, 256))
+	}
+	return list
 }

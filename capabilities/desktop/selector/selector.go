@@ -1,24 +1,25 @@
-package desktop
+package selector
 
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// selector is what a call means: a chain of steps, or text to be seen.
-type selector struct {
+// Selector is what a call means: a chain of steps, or text to be seen.
+type Selector struct {
 	steps []step
-	ocr   *ocrTerm
+	OCR   *OCR
 }
 
-// ocrTerm asks for text in the pixels.
-type ocrTerm struct {
-	text   string
-	bounds *platform.Rect // nil: everywhere
-	fold   bool           // case does not matter
+// OCR asks for text in the pixels.
+type OCR struct {
+	Text   string
+	Bounds *platform.Rect // nil: everywhere
+	Fold   bool           // case does not matter
 }
 
 // step is what one link of a chain matches.
@@ -28,13 +29,13 @@ type step struct {
 	nth       int // 0: all
 }
 
-// area is a rectangle as callers write it.
-type area struct {
+// Area is a rectangle as callers write it.
+type Area struct {
 	X, Y, Width, Height float64
 }
 
-// pixels returns the whole pixels that the area touches.
-func (a area) pixels() platform.Rect {
+// Pixels returns the whole pixels that the area touches.
+func (a Area) Pixels() platform.Rect {
 	const most = 1 << 20
 	bounded := func(v float64) int { return int(min(max(v, -most), most)) }
 	x, y := bounded(math.Floor(a.X)), bounded(math.Floor(a.Y))
@@ -48,7 +49,7 @@ type (
 	both    []expr
 	either  []expr
 	negated struct{ of expr }
-	holding struct{ of *selector }
+	holding struct{ of *Selector }
 	// term compares a field; its value is normalised for fields with fixed words.
 	term struct {
 		field string
@@ -61,17 +62,17 @@ type (
 // it or on any.
 type relation struct {
 	side   string // near, right-of, left-of, above, below
-	anchor *selector
+	anchor *Selector
 }
 
-// decodeSelector reads a selector argument: a chain, or one of the objects.
-func decodeSelector(raw json.RawMessage) (*selector, error) {
+// Decode reads a selector argument: a chain, or one of the objects.
+func Decode(raw json.RawMessage) (*Selector, error) {
 	if len(raw) > 0 && raw[0] == '"' {
 		var text string
 		if err := json.Unmarshal(raw, &text); err != nil {
-			return nil, selectorError(0, "it is no text")
+			return nil, Errorf(0, "it is no text")
 		}
-		return parseSelector(text)
+		return Parse(text)
 	}
 	var o struct {
 		Kind   string   `json:"kind"`
@@ -80,26 +81,26 @@ func decodeSelector(raw json.RawMessage) (*selector, error) {
 		Name   string   `json:"name"`
 		States []string `json:"states"`
 		Text   string   `json:"text"`
-		Bounds *area    `json:"bounds"`
+		Bounds *Area    `json:"bounds"`
 		Fold   *bool    `json:"case_insensitive"`
 	}
 	if err := json.Unmarshal(raw, &o); err != nil {
-		return nil, selectorError(0, "it is neither a text nor one of the objects")
+		return nil, Errorf(0, "it is neither a text nor one of the objects")
 	}
 	switch o.Kind {
 	case "ref":
 		if strings.TrimSpace(o.Ref) == "" {
-			return nil, selectorError(0, "the ref is empty")
+			return nil, Errorf(0, "the ref is empty")
 		}
-		return &selector{steps: []step{{filter: term{field: "ref", value: o.Ref}}}}, nil
+		return &Selector{steps: []step{{filter: term{field: "ref", value: o.Ref}}}}, nil
 	case "ocr":
-		s := &selector{ocr: &ocrTerm{text: o.Text, fold: o.Fold == nil || *o.Fold}}
+		s := &Selector{OCR: &OCR{Text: o.Text, Fold: o.Fold == nil || *o.Fold}}
 		if strings.TrimSpace(o.Text) == "" {
-			return nil, selectorError(0, "the text is empty")
+			return nil, Errorf(0, "the text is empty")
 		}
 		if o.Bounds != nil {
-			r := o.Bounds.pixels()
-			s.ocr.bounds = &r
+			r := o.Bounds.Pixels()
+			s.OCR.Bounds = &r
 		}
 		return s, nil
 	case "a11y":
@@ -121,9 +122,9 @@ func decodeSelector(raw json.RawMessage) (*selector, error) {
 			}
 			all = append(all, term{field: "state", value: state})
 		}
-		return &selector{steps: []step{{filter: all.simple()}}}, nil
+		return &Selector{steps: []step{{filter: all.simple()}}}, nil
 	}
-	return nil, selectorError(0, "its kind is none of ref, a11y, ocr")
+	return nil, Errorf(0, "its kind is none of ref, a11y, ocr")
 }
 
 func (b both) simple() expr {
@@ -136,12 +137,45 @@ func (b both) simple() expr {
 	return b
 }
 
-// onlyRef returns the ref, if the selector is nothing but one.
-func (s *selector) onlyRef() string {
-	if s.ocr == nil && len(s.steps) == 1 && s.steps[0].nth == 0 && len(s.steps[0].relations) == 0 {
+// OnlyRef returns the ref, if the selector is nothing but one.
+func (s *Selector) OnlyRef() string {
+	if s.OCR == nil && len(s.steps) == 1 && s.steps[0].nth == 0 && len(s.steps[0].relations) == 0 {
 		if t, ok := s.steps[0].filter.(term); ok && t.field == "ref" {
 			return t.value
 		}
 	}
 	return ""
+}
+
+// RefIn returns the ref that a selector of one step names, in whatever order it asks for it;
+// "" if it names none, or things beside it.
+func (s *Selector) RefIn() string {
+	if len(s.steps) != 1 || len(s.steps[0].relations) > 0 {
+		return ""
+	}
+	if t, ok := s.steps[0].filter.(term); ok && t.field == "ref" {
+		return t.value
+	}
+	return ""
+}
+
+// Measures reports whether matching needs more than names and states.
+func (s *Selector) Measures() bool {
+	return slices.ContainsFunc(s.steps, func(st step) bool { return len(st.relations) > 0 || measures(st.filter) })
+}
+
+func measures(e expr) bool {
+	switch e := e.(type) {
+	case both:
+		return slices.ContainsFunc(e, measures)
+	case either:
+		return slices.ContainsFunc(e, measures)
+	case negated:
+		return measures(e.of)
+	case holding:
+		return e.of.Measures()
+	case term:
+		return e.field == "text" || e.field == "value"
+	}
+	return false
 }

@@ -1,4 +1,4 @@
-package desktop
+package selector
 
 import (
 	"math"
@@ -11,7 +11,7 @@ import (
 // related keeps what lies on a relation's side of an anchor, nearest first. Anchors
 // are looked for where the step looks, or else everywhere; only what has a place on
 // the screen counts, and nothing that holds the anchor or is held by it.
-func (s *scene) related(r relation, found, candidates []int) []int {
+func (s *Scene) related(r relation, found, candidates []int) []int {
 	anchors := s.anchors(r.anchor, candidates)
 	type placed struct {
 		at       int
@@ -19,16 +19,16 @@ func (s *scene) related(r relation, found, candidates []int) []int {
 	}
 	var list []placed
 	for _, i := range found {
-		e := &s.elements[i]
-		if e.Bounds.Empty() || !visible(e) {
+		e := &s.Elements[i]
+		if e.Bounds.Empty() || !Visible(e) {
 			continue
 		}
 		best := math.Inf(1)
 		for _, a := range anchors {
-			if a <= i && i <= s.last[a] || i <= a && a <= s.last[i] {
+			if a <= i && i <= s.Last[a] || i <= a && a <= s.Last[i] {
 				continue
 			}
-			if d, ok := apart(r.side, s.elements[a].Bounds, e.Bounds); ok {
+			if d, ok := apart(r.side, s.Elements[a].Bounds, e.Bounds); ok {
 				best = min(best, d)
 			}
 		}
@@ -44,7 +44,7 @@ func (s *scene) related(r relation, found, candidates []int) []int {
 	return kept
 }
 
-func (s *scene) anchors(of *selector, candidates []int) []int {
+func (s *Scene) anchors(of *Selector, candidates []int) []int {
 	var found []int
 	if len(of.steps) == 1 {
 		found = s.step(of.steps[0], candidates)
@@ -53,7 +53,7 @@ func (s *scene) anchors(of *selector, candidates []int) []int {
 		found = s.chain(of, nil)
 	}
 	return slices.DeleteFunc(slices.Clone(found), func(i int) bool {
-		return s.elements[i].Bounds.Empty() || !visible(&s.elements[i])
+		return s.Elements[i].Bounds.Empty() || !Visible(&s.Elements[i])
 	})
 }
 
@@ -78,8 +78,8 @@ func apart(side string, a, b platform.Rect) (float64, bool) {
 	return math.Hypot(gapX, gapY) + math.Hypot(float64(cb.X-ca.X), float64(cb.Y-ca.Y))/1024, ok
 }
 
-// ordered reports whether the last step's matches are in an order in which the
+// Ordered reports whether the last step's matches are in an order in which the
 // first is the one that is meant.
-func (sel *selector) ordered() bool {
+func (sel *Selector) Ordered() bool {
 	return len(sel.steps) > 0 && len(sel.steps[len(sel.steps)-1].relations) > 0
 }

@@ -1,4 +1,4 @@
-package desktop
+package selector
 
 import (
 	"fmt"
@@ -61,21 +61,21 @@ func sides(word string) string {
 	return ""
 }
 
-// selectorError says what is wrong with a selector and where.
-func selectorError(at int, format string, args ...any) error {
+// Errorf says what is wrong with a selector and where.
+func Errorf(at int, format string, args ...any) error {
 	return capabilities.Errorf(capabilities.CodeInvalidArguments, "The selector is not well formed at character %d: %s", at+1,
 		fmt.Sprintf(format, args...)).
 		WithHint(
 			`Write it like window:"Text Editor" >> role:button && name:"Save"; the terms are role, name, text, value, state, app, window, nth, near, right-of, left-of, above, below and has.`)
 }
 
-// parseSelector reads a chain.
-func parseSelector(text string) (*selector, error) {
+// Parse reads a chain.
+func Parse(text string) (*Selector, error) {
 	if len(text) > maxSelector {
-		return nil, selectorError(maxSelector, "it is longer than %d bytes", maxSelector)
+		return nil, Errorf(maxSelector, "it is longer than %d bytes", maxSelector)
 	}
 	if !utf8.ValidString(text) {
-		return nil, selectorError(0, "it is not UTF-8")
+		return nil, Errorf(0, "it is not UTF-8")
 	}
 	p := &parser{text: text}
 	s, err := p.chain(true)
@@ -83,7 +83,7 @@ func parseSelector(text string) (*selector, error) {
 		return nil, err
 	}
 	if p.space(); p.at < len(p.text) {
-		return nil, selectorError(p.at, "%q is not expected here", p.rest())
+		return nil, Errorf(p.at, "%q is not expected here", p.rest())
 	}
 	return s, nil
 }
@@ -127,17 +127,17 @@ func (p *parser) ends() bool {
 	return p.at == len(p.text) || p.text[p.at] == ')' || strings.HasPrefix(p.text[p.at:], ">>")
 }
 
-func (p *parser) chain(outermost bool) (*selector, error) {
+func (p *parser) chain(outermost bool) (*Selector, error) {
 	p.depth++
 	defer func() { p.depth-- }()
 	if p.depth > maxDepth {
-		return nil, selectorError(p.at, "it is nested deeper than %d", maxDepth)
+		return nil, Errorf(p.at, "it is nested deeper than %d", maxDepth)
 	}
 	p.space()
-	s := &selector{}
+	s := &Selector{}
 	if outermost {
 		if o, err := p.ocr(); o != nil || err != nil {
-			s.ocr = o
+			s.OCR = o
 			return s, err
 		}
 	}
@@ -154,7 +154,7 @@ func (p *parser) chain(outermost bool) (*selector, error) {
 }
 
 // ocr reads ocr:"text", which is a whole selector; nil if there is none.
-func (p *parser) ocr() (*ocrTerm, error) {
+func (p *parser) ocr() (*OCR, error) {
 	if !strings.HasPrefix(p.text[p.at:], "ocr:") {
 		return nil, nil
 	}
@@ -164,9 +164,9 @@ func (p *parser) ocr() (*ocrTerm, error) {
 		return nil, err
 	}
 	if !p.ends() || p.at < len(p.text) {
-		return nil, selectorError(p.at, "ocr stands alone")
+		return nil, Errorf(p.at, "ocr stands alone")
 	}
-	return &ocrTerm{text: value, fold: true}, nil
+	return &OCR{Text: value, Fold: true}, nil
 }
 
 func (p *parser) step() (step, error) {
@@ -189,7 +189,7 @@ func (p *parser) or(top *step) (expr, error) {
 	list := either{first}
 	for p.accept("||") {
 		if top != nil && len(top.relations)+top.nth != before {
-			return nil, selectorError(start, "nth, near and the sides cannot stand beside ||; put the rest in parentheses")
+			return nil, Errorf(start, "nth, near and the sides cannot stand beside ||; put the rest in parentheses")
 		}
 		next, err := p.and(nil)
 		if err != nil {
@@ -230,7 +230,7 @@ func (p *parser) unary(top *step) (expr, error) {
 	p.depth++
 	defer func() { p.depth-- }()
 	if p.depth > maxDepth {
-		return nil, selectorError(p.at, "it is nested deeper than %d", maxDepth)
+		return nil, Errorf(p.at, "it is nested deeper than %d", maxDepth)
 	}
 	if p.accept("!") {
 		e, err := p.unary(nil)
@@ -248,7 +248,7 @@ func (p *parser) unary(top *step) (expr, error) {
 			return nil, err
 		}
 		if !p.accept(")") {
-			return nil, selectorError(p.at, `")" is missing`)
+			return nil, Errorf(p.at, `")" is missing`)
 		}
 		return e, nil
 	}
@@ -258,10 +258,10 @@ func (p *parser) unary(top *step) (expr, error) {
 // term reads one term. A term that names an order goes into top, and its expr is nil.
 func (p *parser) term(top *step) (expr, error) {
 	if p.terms++; p.terms > maxTerms {
-		return nil, selectorError(p.at, "it has more than %d terms", maxTerms)
+		return nil, Errorf(p.at, "it has more than %d terms", maxTerms)
 	}
 	if p.ends() {
-		return nil, selectorError(p.at, "a term is missing")
+		return nil, Errorf(p.at, "a term is missing")
 	}
 	start := p.at
 	if c := p.text[p.at]; c == '"' || c == '\'' {
@@ -276,9 +276,9 @@ func (p *parser) term(top *step) (expr, error) {
 	part := p.mark('~')
 	if !p.mark(':') && !p.mark('=') {
 		if word == "" {
-			return nil, selectorError(start, "%q is not expected here", p.rest())
+			return nil, Errorf(start, "%q is not expected here", p.rest())
 		}
-		return nil, selectorError(start, "%q is no term; a name is written name:%q", word, word)
+		return nil, Errorf(start, "%q is no term; a name is written name:%q", word, word)
 	}
 	part = p.mark('~') || part
 	if field == "nth" {
@@ -291,7 +291,7 @@ func (p *parser) term(top *step) (expr, error) {
 		of, err := p.anchor("has")
 		return holding{of}, err
 	}
-	if !has(fieldNames, field) {
+	if !slices.Contains(fieldNames, field) {
 		return nil, unknownWord(start, "term", word, fieldNames)
 	}
 	at := p.at
@@ -325,14 +325,14 @@ func fixed(at int, field string, part bool, value string) (expr, error) {
 
 func (p *parser) nth(top *step, start int) error {
 	if top == nil {
-		return selectorError(start, "nth counts what a whole step matches: it cannot stand in parentheses or under !")
+		return Errorf(start, "nth counts what a whole step matches: it cannot stand in parentheses or under !")
 	}
 	if top.nth != 0 {
-		return selectorError(start, "nth stands twice")
+		return Errorf(start, "nth stands twice")
 	}
 	n, err := strconv.Atoi(p.word(""))
 	if err != nil || n == 0 || n < -1_000_000 || n > 1_000_000 {
-		return selectorError(start, "nth takes a number: 1 is the first, -1 the last")
+		return Errorf(start, "nth takes a number: 1 is the first, -1 the last")
 	}
 	top.nth = n
 	return nil
@@ -340,7 +340,7 @@ func (p *parser) nth(top *step, start int) error {
 
 func (p *parser) relation(top *step, side string, start int) error {
 	if top == nil {
-		return selectorError(start, "%s orders what a whole step matches: it cannot stand in parentheses or under !", side)
+		return Errorf(start, "%s orders what a whole step matches: it cannot stand in parentheses or under !", side)
 	}
 	anchor, err := p.anchor(side)
 	if err != nil {
@@ -351,25 +351,25 @@ func (p *parser) relation(top *step, side string, start int) error {
 }
 
 // anchor reads what a relation refers to: a name, a ref or a chain in parentheses.
-func (p *parser) anchor(side string) (*selector, error) {
+func (p *parser) anchor(side string) (*Selector, error) {
 	if p.accept("(") {
 		s, err := p.chain(false)
 		if err != nil {
 			return nil, err
 		}
 		if !p.accept(")") {
-			return nil, selectorError(p.at, `")" is missing`)
+			return nil, Errorf(p.at, `")" is missing`)
 		}
 		return s, nil
 	}
 	if ref := p.ref(); ref != "" {
-		return &selector{steps: []step{{filter: term{field: "ref", value: ref}}}}, nil
+		return &Selector{steps: []step{{filter: term{field: "ref", value: ref}}}}, nil
 	}
 	name, err := p.value(side)
 	if err != nil {
 		return nil, err
 	}
-	return &selector{steps: []step{{filter: term{field: "name", value: name}}}}, nil
+	return &Selector{steps: []step{{filter: term{field: "name", value: name}}}}, nil
 }
 
 // refSchemes begin the refs of platforms.
@@ -384,15 +384,15 @@ func (p *parser) ref() string {
 		end = len(rest)
 	}
 	word := rest[:end]
-	if !shortRef(word) && !slices.ContainsFunc(refSchemes, func(s string) bool { return strings.HasPrefix(word, s) && len(word) > len(s) }) {
+	if !ShortRef(word) && !slices.ContainsFunc(refSchemes, func(s string) bool { return strings.HasPrefix(word, s) && len(word) > len(s) }) {
 		return ""
 	}
 	p.at += end
 	return word
 }
 
-// shortRef reports whether a word has the form of a short ref.
-func shortRef(word string) bool {
+// ShortRef reports whether a word has the form of a short ref.
+func ShortRef(word string) bool {
 	digits, ok := strings.CutPrefix(word, "e")
 	return ok && digits != "" && len(digits) < 12 && strings.Trim(digits, "0123456789") == ""
 }
@@ -425,8 +425,8 @@ func (p *parser) value(of string) (string, error) {
 	}
 	at := p.at
 	word := p.word("")
-	if simple(word) == "" {
-		return "", selectorError(at, `%s needs a value, such as %s:"…"`, of, of)
+	if Simple(word) == "" {
+		return "", Errorf(at, `%s needs a value, such as %s:"…"`, of, of)
 	}
 	return word, nil
 }
@@ -440,8 +440,8 @@ func (p *parser) quoted() (string, error) {
 		switch c := p.text[i]; {
 		case c == quote:
 			p.at = i + 1
-			if simple(b.String()) == "" {
-				return "", selectorError(start, "the text in quotes is empty")
+			if Simple(b.String()) == "" {
+				return "", Errorf(start, "the text in quotes is empty")
 			}
 			return b.String(), nil
 		case c == '\\' && i+1 < len(p.text):
@@ -451,5 +451,5 @@ func (p *parser) quoted() (string, error) {
 			b.WriteByte(c)
 		}
 	}
-	return "", selectorError(start, "the closing quote is missing")
+	return "", Errorf(start, "the closing quote is missing")
 }

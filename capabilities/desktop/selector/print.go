@@ -1,20 +1,20 @@
-package desktop
+package selector
 
 import (
 	"fmt"
 	"strings"
 )
 
-// String writes the selector as parseSelector reads it.
-func (s *selector) String() string {
+// String writes the selector as Parse reads it.
+func (s *Selector) String() string {
 	var b strings.Builder
 	s.print(&b)
 	return b.String()
 }
 
-func (s *selector) print(b *strings.Builder) {
-	if s.ocr != nil {
-		b.WriteString("ocr:" + quote(s.ocr.text))
+func (s *Selector) print(b *strings.Builder) {
+	if s.OCR != nil {
+		b.WriteString("ocr:" + Quote(s.OCR.Text))
 		return
 	}
 	for i, st := range s.steps {
@@ -97,9 +97,9 @@ func (t term) print(b *strings.Builder) {
 	if t.part {
 		b.WriteByte('~')
 	}
-	b.WriteString(":" + quote(t.value))
+	b.WriteString(":" + Quote(t.value))
 }
 
-func quote(s string) string {
+func Quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }

@@ -1,4 +1,4 @@
-package desktop
+package selector
 
 import (
 	"fmt"
@@ -66,7 +66,7 @@ func joined(lists ...[]platform.Element) platform.Tree {
 	return t
 }
 
-func testScene(t testing.TB) *scene {
+func testScene(t testing.TB) *Scene {
 	editor := drawn(t, "Mousepad", 100, `
 application "Mousepad"
   window "notes.txt - Text Editor" #x11:1 @0,0,800,600
@@ -109,7 +109,7 @@ application "Handrail"
 		{Ref: "x11:9", Title: "Approve?", PID: 300, Own: true}, {Ref: "x11:2", Title: "Save As", PID: 100},
 		{Ref: "x11:1", Title: "notes.txt - Text Editor", PID: 100}, {Ref: "x11:3", Title: "Home", PID: 200},
 	}
-	return newScene(joined(editor, own, list), windows, func(ref string) string {
+	return NewScene(joined(editor, own, list), windows, func(ref string) string {
 		if ref == "e7" {
 			return "fake:Mousepad/7"
 		}
@@ -117,15 +117,15 @@ application "Handrail"
 	})
 }
 
-func found(t testing.TB, s *scene, text string) string {
+func found(t testing.TB, s *Scene, text string) string {
 	t.Helper()
-	sel, err := parseSelector(text)
+	sel, err := Parse(text)
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
 	var refs []string
-	for _, i := range s.find(sel) {
-		refs = append(refs, strings.TrimPrefix(s.elements[i].Ref, "fake:"))
+	for _, i := range s.Find(sel) {
+		refs = append(refs, strings.TrimPrefix(s.Elements[i].Ref, "fake:"))
 	}
 	return strings.Join(refs, " ")
 }
@@ -203,11 +203,11 @@ func TestDirectionMarks(t *testing.T) {
 		"می\u200cخواهم":            "می\u200cخواهم",
 		"\ue001 Home":              "\ue001 Home",
 	} {
-		if got := simple(text); got != want {
+		if got := Simple(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}
 	}
-	s := newScene(joined(drawn(t, "Files", 1, `
+	s := NewScene(joined(drawn(t, "Files", 1, `
 application "Files"
   window "Open" @0,0,400,300
     cell "23`+"\u200e"+`∶06" @0,0,50,20
@@ -233,13 +233,13 @@ func TestOneOfMany(t *testing.T) {
 		`name:"Save"`:                         "", // two show
 		`name:"Save" && role:menuitem`:        "fake:Mousepad/4",
 	} {
-		sel, err := parseSelector(text)
+		sel, err := Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		i, ok := s.one(sel, s.find(sel))
-		if ok != (want != "") || ok && s.elements[i].Ref != want {
-			t.Errorf("%s means %v, %v; want %s", text, s.elements[i].Ref, ok, want)
+		i, ok := s.One(sel, s.Find(sel))
+		if ok != (want != "") || ok && s.Elements[i].Ref != want {
+			t.Errorf("%s means %v, %v; want %s", text, s.Elements[i].Ref, ok, want)
 		}
 	}
 }
@@ -253,17 +253,17 @@ func TestNearestNames(t *testing.T) {
 		`role:cell && name:"notes"`:                 "Files/4",
 		`role:slider`:                               "",
 	} {
-		sel, err := parseSelector(text)
+		sel, err := Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.find(sel); len(got) > 0 {
+		if got := s.Find(sel); len(got) > 0 {
 			t.Fatalf("%s finds %v", text, got)
 		}
-		near := s.nearest(sel)
+		near := s.Nearest(sel)
 		got := ""
 		if len(near) > 0 {
-			got = strings.TrimPrefix(s.elements[near[0]].Ref, "fake:")
+			got = strings.TrimPrefix(s.Elements[near[0]].Ref, "fake:")
 		}
 		if got != want {
 			t.Errorf("%s comes nearest to %q, want %q", text, got, want)
@@ -280,13 +280,13 @@ func TestStrangeTrees(t *testing.T) {
 		{{Ref: "a", Parent: 1}, {Ref: "b", Parent: 0}},
 		{{Ref: "a", Parent: -7}, {Ref: "b", Parent: 0}, {Ref: "c", Parent: -1}, {Ref: "d", Parent: 1}},
 	} {
-		s := newScene(platform.Tree{Elements: elements}, nil, func(r string) string { return r })
-		if len(s.elements) != len(elements) {
-			t.Errorf("%v became %v", elements, s.elements)
+		s := NewScene(platform.Tree{Elements: elements}, nil, func(r string) string { return r })
+		if len(s.Elements) != len(elements) {
+			t.Errorf("%v became %v", elements, s.Elements)
 		}
-		for i, e := range s.elements {
-			if e.Parent >= i || s.last[i] < i || s.last[i] >= len(s.elements) || e.Parent >= 0 && s.last[e.Parent] < s.last[i] {
-				t.Errorf("%v: %v is wrong: %v", elements, i, s.last)
+		for i, e := range s.Elements {
+			if e.Parent >= i || s.Last[i] < i || s.Last[i] >= len(s.Elements) || e.Parent >= 0 && s.Last[e.Parent] < s.Last[i] {
+				t.Errorf("%v: %v is wrong: %v", elements, i, s.Last)
 			}
 		}
 	}
@@ -299,13 +299,13 @@ func BenchmarkFind(b *testing.B) {
 		fmt.Fprintf(&text, "      row \"\"\n        cell \"item %d\" @0,0,10,10\n        button \"Delete\" @0,0,10,10\n", i)
 	}
 	tree := joined(drawn(b, "Big", 1, text.String()))
-	sel, err := parseSelector(`window:"Big" >> role:row && has:(name:"item 2900") >> role:button && name:"Delete"`)
+	sel, err := Parse(`window:"Big" >> role:row && has:(name:"item 2900") >> role:button && name:"Delete"`)
 	if err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		s := newScene(tree, nil, func(r string) string { return r })
-		if len(s.find(sel)) != 1 {
+		s := NewScene(tree, nil, func(r string) string { return r })
+		if len(s.Find(sel)) != 1 {
 			b.Fatal("not found")
 		}
 	}

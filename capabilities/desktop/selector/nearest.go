@@ -1,4 +1,4 @@
-package desktop
+package selector
 
 import (
 	"sort"
@@ -7,9 +7,9 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// nearest lists the elements that come closest to the step of a selector which
+// Nearest lists the elements that come closest to the step of a selector which
 // nothing matched, best first, at most five.
-func (s *scene) nearest(sel *selector) []int {
+func (s *Scene) Nearest(sel *Selector) []int {
 	candidates, failed := s.all(), 0
 	s.folds = true
 	for ; failed < len(sel.steps)-1; failed++ {
@@ -33,7 +33,7 @@ func (s *scene) nearest(sel *selector) []int {
 	}
 	var list []scored
 	for _, i := range candidates {
-		if score := want.score(&s.elements[i], s.titleOf(i)); score > 0.5 {
+		if score := want.score(&s.Elements[i], s.TitleOf(i)); score > 0.5 {
 			list = append(list, scored{i, score})
 		}
 	}
@@ -45,14 +45,14 @@ func (s *scene) nearest(sel *selector) []int {
 	return top
 }
 
-// titleOf returns a window's title, "" for what is no window.
-func (s *scene) titleOf(i int) string {
-	e := &s.elements[i]
-	if !isWindow(e) {
+// TitleOf returns a window's title, "" for what is no window.
+func (s *Scene) TitleOf(i int) string {
+	e := &s.Elements[i]
+	if !IsWindow(e) {
 		return ""
 	}
-	if at, ok := s.title[e.Window]; ok && s.windows[at].Title != "" {
-		return s.windows[at].Title
+	if at, ok := s.Title[e.Window]; ok && s.Windows[at].Title != "" {
+		return s.Windows[at].Title
 	}
 	return e.Name
 }
@@ -92,14 +92,14 @@ func (w wanted) score(e *platform.Element, title string) float64 {
 			pick(t.field == "window", title), pick(t.field == "app" && e.Role == "application", e.App),
 		} {
 			if text != "" {
-				best = max(best, alike(folded(text), folded(t.value)))
+				best = max(best, alike(Folded(text), Folded(t.value)))
 			}
 		}
 	}
 	if best > 0 && w.role != "" && e.Role == w.role {
 		best += 0.1
 	}
-	if best > 0 && !visible(e) {
+	if best > 0 && !Visible(e) {
 		best -= 0.1
 	}
 	return best

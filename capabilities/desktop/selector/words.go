@@ -1,4 +1,4 @@
-package desktop
+package selector
 
 import (
 	"slices"
@@ -33,7 +33,7 @@ func plainWord(s string) string {
 // roleWord returns platform's word for a role.
 func roleWord(s string) (string, bool) {
 	w := plainWord(s)
-	if has(platform.Roles, w) {
+	if slices.Contains(platform.Roles, w) {
 		return w, true
 	}
 	r, ok := otherRoles[w]
@@ -48,7 +48,7 @@ func stateWord(s string) (string, bool) {
 		s, not = rest, "!"
 	}
 	w := plainWord(s)
-	if !has(platform.States, w) {
+	if !slices.Contains(platform.States, w) {
 		var ok bool
 		if w, ok = otherStates[w]; !ok {
 			return "", false
@@ -61,7 +61,7 @@ func stateWord(s string) (string, bool) {
 func unknownWord(at int, what, word string, known []string) error {
 	list := slices.Clone(known)
 	slices.SortStableFunc(list, func(a, b string) int { return edits(a, plainWord(word)) - edits(b, plainWord(word)) })
-	return selectorError(at, "there is no %s %q; the nearest are %s", what, capabilities.Clip(word, 40),
+	return Errorf(at, "there is no %s %q; the nearest are %s", what, capabilities.Clip(word, 40),
 		strings.Join(list[:min(4, len(list))], ", "))
 }
 
@@ -89,12 +89,12 @@ func edits(a, b string) int {
 	return row[len(y)]
 }
 
-// simple is a text as people compare it: without needless space, and without what is
+// Simple is a text as people compare it: without needless space, and without what is
 // dangerous to show (capabilities.Hidden), such as the direction marks that programs put into
 // their own labels (GTK 3 writes a time as "23\u200e∶06") and the overrides by which a file's
 // name reads as another. Two kinds are part of a name and stay: joiners, with which words of
 // Persian and Hindi are spelled, and private characters, by which icon fonts label a button.
-func simple(s string) string {
+func Simple(s string) string {
 	if strings.ContainsFunc(s, capabilities.Hidden) {
 		s = strings.Map(unhidden, s)
 	}
@@ -108,5 +108,5 @@ func unhidden(r rune) rune {
 	return r
 }
 
-// folded is simple without case.
-func folded(s string) string { return strings.ToLower(simple(s)) }
+// Folded is simple without case.
+func Folded(s string) string { return strings.ToLower(Simple(s)) }
