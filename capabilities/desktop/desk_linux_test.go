@@ -11,7 +11,10 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/atspi"
 	"github.com/handrail-dev/handrail/platform/capture"
-	"github.com/handrail-dev/handrail/platform/x11"
+	"github.com/handrail-dev/handrail/platform/x11/input"
+	"github.com/handrail-dev/handrail/platform/x11/screen"
+	"github.com/handrail-dev/handrail/platform/x11/windows"
+	"github.com/handrail-dev/handrail/platform/x11/wire"
 	"github.com/handrail-dev/handrail/test/desk"
 )
 
@@ -27,30 +30,30 @@ func realBench(t testing.TB, d *desk.Desk) *bench {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), desk.Within)
 	defer cancel()
-	o := x11.Options{Display: d.Display, Authority: d.Getenv("XAUTHORITY")}
-	conn, err := x11.Dial(ctx, o)
+	o := wire.Options{Display: d.Display, Authority: d.Getenv("XAUTHORITY")}
+	conn, err := wire.Dial(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	screen, err := x11.NewScreen(ctx, conn)
+	pixels, err := screen.New(ctx, conn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	bus := capture.New(screen)
+	bus := capture.New(pixels)
 	t.Cleanup(func() { _ = bus.Close() })
-	in, err := x11.NewInput(ctx, o)
+	in, err := input.New(ctx, o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = in.Close() })
-	windows, err := x11.NewWindows(ctx, conn)
+	listed, err := windows.New(ctx, conn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ears := atspi.New(atspi.Options{Windows: windows, SessionBus: d.Bus, Log: slog.New(slog.DiscardHandler)})
+	ears := atspi.New(atspi.Options{Windows: listed, SessionBus: d.Bus, Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = ears.Close() })
-	h, err := New(Options{Opener: opener{&platform.Desktop{Name: "test", Screen: bus, Input: in, Windows: windows, Accessibility: ears}}, QuietTime: time.Millisecond, Control: true})
+	h, err := New(Options{Opener: opener{&platform.Desktop{Name: "test", Screen: bus, Input: in, Windows: listed, Accessibility: ears}}, QuietTime: time.Millisecond, Control: true})
 	if err != nil {
 		t.Fatal(err)
 	}

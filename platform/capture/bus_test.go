@@ -12,7 +12,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/handrail-dev/handrail/platform"
-	"github.com/handrail-dev/handrail/platform/x11"
+	"github.com/handrail-dev/handrail/platform/x11/screen"
+	"github.com/handrail-dev/handrail/platform/x11/wire"
 	"github.com/handrail-dev/handrail/test/desk"
 )
 
@@ -98,8 +99,8 @@ func (c teller) Changed(context.Context) ([]platform.Rect, bool, error) {
 }
 
 var (
-	_ Knower  = (*x11.Screen)(nil)
-	_ Pointer = (*x11.Screen)(nil)
+	_ Knower  = (*screen.Screen)(nil)
+	_ Pointer = (*screen.Screen)(nil)
 )
 
 // blind is a Grabber that tells nothing.
@@ -395,11 +396,11 @@ func TestManyLook(t *testing.T) {
 func real(t testing.TB, o desk.Options) (*desk.Desk, *Bus) {
 	t.Helper()
 	d := desk.StartX(t, o)
-	c, err := x11.Dial(within(t), x11.Options{Display: d.Display})
+	c, err := wire.Dial(within(t), wire.Options{Display: d.Display})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := x11.NewScreen(within(t), c)
+	s, err := screen.New(within(t), c)
 	if err != nil {
 		t.Fatal(err)
 	}

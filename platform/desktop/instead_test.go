@@ -13,7 +13,8 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/platform"
-	"github.com/handrail-dev/handrail/platform/x11"
+	"github.com/handrail-dev/handrail/platform/x11/screen"
+	"github.com/handrail-dev/handrail/platform/x11/wire"
 	"github.com/handrail-dev/handrail/test/desk"
 )
 
@@ -98,7 +99,7 @@ func spoil(server io.Writer, client io.Reader, major, minor byte) error {
 func TestPixelsByAnotherLibrary(t *testing.T) {
 	d := desk.StartX(t, desk.Options{NoBus: true, NoWM: true, Size: "701x499"})
 	d.Run("xsetroot", "-mod", "7", "5", "-fg", "#3478c1", "-bg", "#c1a034")
-	c, err := x11.Dial(t.Context(), x11.Options{Display: d.Display})
+	c, err := wire.Dial(t.Context(), wire.Options{Display: d.Display})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,7 @@ func TestPixelsByAnotherLibrary(t *testing.T) {
 		!strings.Contains(why, "kbinani/screenshot") || !strings.Contains(why, "BadRequest") {
 		t.Errorf("the desktop %q says %q of its pixels", opened.Name, why)
 	}
-	own, err := x11.NewScreen(t.Context(), c)
+	own, err := screen.New(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,12 @@ import (
 	"github.com/handrail-dev/handrail/platform/atspi"
 	"github.com/handrail-dev/handrail/platform/capture"
 	"github.com/handrail-dev/handrail/platform/screenshot"
-	"github.com/handrail-dev/handrail/platform/x11"
+	"github.com/handrail-dev/handrail/platform/x11/clipboard"
+	"github.com/handrail-dev/handrail/platform/x11/input"
+	"github.com/handrail-dev/handrail/platform/x11/person"
+	"github.com/handrail-dev/handrail/platform/x11/screen"
+	"github.com/handrail-dev/handrail/platform/x11/windows"
+	"github.com/handrail-dev/handrail/platform/x11/wire"
 )
 
 // open puts the desktop together: pixels, windows, input and clipboard from the X
@@ -83,13 +88,13 @@ func open(ctx context.Context, o Options) (*session, error) {
 func openX(ctx context.Context, o Options, s *session, closers *[]func() error,
 	part func(error, ...platform.DesktopPart) error) (name string, err error) {
 	all := []platform.DesktopPart{platform.PartScreen, platform.PartInput, platform.PartPerson, platform.PartWindows, platform.PartClipboard}
-	server := x11.Options{Display: o.Getenv("DISPLAY"), Authority: o.Getenv("XAUTHORITY")}
+	server := wire.Options{Display: o.Getenv("DISPLAY"), Authority: o.Getenv("XAUTHORITY")}
 	if server.Display == "" {
 		return "", part(&platform.MissingError{What: "There is no desktop here: neither DISPLAY nor WAYLAND_DISPLAY is set.",
 			Fix: "Start the node within the desktop session, set DISPLAY for it, such as DISPLAY=:0, or start a desktop without a screen (apt " +
 				"install xvfb; Xvfb :99)."}, all...)
 	}
-	c, err := x11.Dial(ctx, server)
+	c, err := wire.Dial(ctx, server)
 	if err != nil {
 		return "", part(err, all...)
 	}
@@ -109,58 +114,57 @@ func openX(ctx context.Context, o Options, s *session, closers *[]func() error,
 			name += o.standIn(desk, why)
 		}
 	}
-	windows, err := x11.NewWindows(ctx, c)
+	list, err := windows.New(ctx, c)
 	if err := part(err, platform.PartWindows); err != nil {
 		return "", err
 	}
 	if err == nil {
-		desk.Windows = windows
+		desk.Windows = list
 	}
-	server.Handled = func(ctx context.Context, pid int) error {
+	hands, err := input.New(ctx, server, func(ctx context.Context, pid int) error {
 		if s.handled == nil {
 			return nil
 		}
 		return s.handled(ctx, pid)
-	}
-	input, err := x11.NewInput(ctx, server)
+	})
 	if err := part(err, platform.PartInput); err != nil {
 		return "", err
 	}
 	if err == nil {
-		*closers = append(*closers, input.Close)
-		desk.Input = input
+		*closers = append(*closers, hands.Close)
+		desk.Input = hands
 	}
-	person, err := x11.NewPerson(ctx, server)
+	watch, err := person.New(ctx, server)
 	if err := part(err, platform.PartPerson); err != nil {
 		return "", err
 	}
 	if err == nil {
-		*closers = append(*closers, person.Close)
-		desk.Person = person
+		*closers = append(*closers, watch.Close)
+		desk.Person = watch
 	}
-	clipboard, err := x11.NewClipboard(ctx, server)
+	text, err := clipboard.New(ctx, server)
 	if err := part(err, platform.PartClipboard); err != nil {
 		return "", err
 	}
 	if err == nil {
-		*closers = append(*closers, clipboard.Close)
-		desk.Clipboard = clipboard
+		*closers = append(*closers, text.Close)
+		desk.Clipboard = text
 	}
 	return name, nil
 }
 
 // pixels returns what reads the screen: our own grabber, or kbinani/screenshot and why ours
 // did not open. The other lacks what ours finds missing, too.
-func pixels(ctx context.Context, c *x11.Conn) (g platform.Grabber, why, err error) {
-	own, err := x11.NewScreen(ctx, c)
+func pixels(ctx context.Context, c *wire.Conn) (g platform.Grabber, why, err error) {
+	own, err := screen.New(ctx, c)
 	var missing *platform.MissingError
 	switch {
 	case err == nil:
 		return own, nil, nil
-	case errors.As(err, &missing), errors.Is(err, platform.ErrLost), ctx.Err() != nil, c.ByEnvironment() != nil:
+	case errors.As(err, &missing), errors.Is(err, platform.ErrLost), ctx.Err() != nil, screen.ByEnvironment(c) != nil:
 		return nil, nil, err
 	}
-	other, lacks := screenshot.New(ctx, x11.RootLayout(c))
+	other, lacks := screenshot.New(ctx, screen.RootLayout(c))
 	if lacks != nil {
 		return nil, nil, fmt.Errorf("%w; %w", err, lacks)
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/platform"
+	"github.com/handrail-dev/handrail/platform/apps"
 	"github.com/handrail-dev/handrail/platform/capture"
 	"github.com/handrail-dev/handrail/platform/wayland"
-	"github.com/handrail-dev/handrail/platform/x11"
 )
 
 // isWayland tells whether the session's desktop is a Wayland compositor. An X
@@ -97,7 +97,7 @@ func openWayland(ctx context.Context, o Options, s *session, closers *[]func() e
 	if ways.portal != nil {
 		s.lost = wayland.EitherLost(s.lost, ways.portal.Lost())
 	}
-	windows, err := wayland.NewWindows(ctx, wayland.WindowsOptions{Options: where, Getenv: o.Getenv, Find: x11.Find}, outputs)
+	windows, err := wayland.NewWindows(ctx, wayland.WindowsOptions{Options: where, Getenv: o.Getenv, Find: apps.Find}, outputs)
 	if err := part(err, platform.PartWindows); err != nil {
 		return "", err
 	}

@@ -187,6 +187,12 @@ var rooms = []room{
 	{dir: "platform/boot", why: "programs that link a satellite link it, too"},
 	{dir: "platform", may: []string{"capabilities"}, std: true,
 		why: "the types of the OS seam are imported by handlers and the edge; what is safe to show is said in the vocabulary alone"},
+	{dir: "platform/apps", may: []string{"platform"}, std: true, why: "what the menus of a desktop name is read alike under X11 and Wayland"},
+	{dir: "platform/x11/wire", may: []string{"platform"}, tests: []string{"test/desk"}, why: "a connection knows no part of the desktop that is made of it"},
+	{dir: "platform/x11/keyboard", may: []string{"platform", "platform/x11/wire"}, why: "what a key means is one thing for what presses and for what listens"},
+	{dir: "platform/x11/x11test", may: []string{"platform", "platform/x11/wire", "test/desk"}, why: "a desk is shared by the tests of these rooms, and by no other code"},
+	{dir: "platform/x11/**", may: []string{"platform", "platform/apps", "platform/x11/keyboard", "platform/x11/wire"}, tests: []string{"platform/**", "test/desk"},
+		why: "each part of a desktop works without the others, which have connections of their own"},
 	{dir: "platform/**", may: []string{"capabilities", "platform/**"}, tests: []string{"test/desk", "test/wine"}, why: "OS code serves handlers; it knows none of them"},
 }
 
@@ -230,8 +236,8 @@ var fences = []struct {
 	{"golang.org/x/term", []string{"cmd/handrail/terminal", "cmd/handrail"}, "terminals are the binary's own; a test of it has one"},
 	{"github.com/godbus/dbus/v5", []string{"platform/atspi", "platform/desktop", "platform/geoclue", "platform/notify", "platform/portal"}, "what speaks D-Bus stands behind the seam; a new room that needs it is named here"},
 	{"github.com/jfreymuth/pulse", []string{"platform/microphone"}, "sound servers stand behind the seam"},
-	{"github.com/jezek/xgb", []string{"platform/x11"}, "one connection is shared; other rooms see only platform's types"},
-	{"golang.design", []string{"platform/win32", "platform/darwin", "platform/x11"}, "clipboards stand behind the seam; on X11 it is the other program in tests"},
+	{"github.com/jezek/xgb", []string{"platform/x11/**"}, "one connection is shared; other rooms see only platform's types"},
+	{"golang.design", []string{"platform/win32", "platform/darwin", "platform/x11/clipboard"}, "clipboards stand behind the seam; on X11 it is the other program in tests"},
 	{"github.com/kbinani", []string{"platform/screenshot"}, "pixels stand behind the seam, and what is slow is named as such"},
 	{"github.com/tetratelabs/wazero", []string{"platform/wasm"}, "one room runs modules, with bounds of its own"},
 	{"github.com/ebitengine/purego", []string{"platform/darwin"}, "it makes Linux binaries dynamic: it stays where files are for macOS only"},

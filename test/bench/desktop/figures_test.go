@@ -22,7 +22,8 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/atspi"
 	opener "github.com/handrail-dev/handrail/platform/desktop"
-	"github.com/handrail-dev/handrail/platform/x11"
+	"github.com/handrail-dev/handrail/platform/x11/screen"
+	"github.com/handrail-dev/handrail/platform/x11/wire"
 	"github.com/handrail-dev/handrail/suite"
 	"github.com/handrail-dev/handrail/test/bench/figures"
 	"github.com/handrail-dev/handrail/test/desk"
@@ -190,10 +191,10 @@ func processorTime() time.Duration {
 
 func (b *bench) grab() {
 	ctx := b.t.Context()
-	c, err := x11.Dial(ctx, x11.Options{})
+	c, err := wire.Dial(ctx, wire.Options{})
 	b.must(err)
 	defer c.Close()
-	s, err := x11.NewScreen(ctx, c)
+	s, err := screen.New(ctx, c)
 	b.must(err)
 	defer s.Close()
 	const size = 1920 * 1080 * 4

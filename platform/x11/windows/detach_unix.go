@@ -1,0 +1,12 @@
+//go:build unix
+
+package windows
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// detach returns a program a session of its own: what ends this one's does not
+// reach it.
+func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
