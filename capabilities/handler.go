@@ -183,6 +183,9 @@ type Invocation struct {
 	// terms of Observe; nil: nobody is told. ReportRefused is how handlers use it. among are the
 	// calls of which one did that, where nobody can tell which; none: this one did.
 	Refused func(key, detail string, among ...CallID)
+	// Among reports what one of several calls did, which ran at once, in the terms of Observe, and
+	// whether any of them was granted it; nil: nobody is told. ObserveAmong is how handlers use it.
+	Among func(key, detail string, granted bool, among ...CallID)
 	// Earlier reports what an earlier call did after it had ended, in the terms of Observe, and
 	// whether that call was granted it; nil: nobody is told.
 	Earlier func(key, detail string, call CallID, granted bool)
@@ -196,6 +199,17 @@ type Invocation struct {
 func (i *Invocation) ReportRefused(key, detail string, among ...CallID) {
 	if i.Refused != nil {
 		i.Refused(key, detail, among...)
+	}
+}
+
+// ObserveAmong says that something happened while those calls ran, of which nobody can tell whose it
+// is, and whether any of them was granted it; of none it is Observe. It is safe from any goroutine.
+func (i *Invocation) ObserveAmong(key, detail string, granted bool, among ...CallID) {
+	switch {
+	case len(among) == 0:
+		i.Observe(key, detail)
+	case i.Among != nil:
+		i.Among(key, detail, granted, among...)
 	}
 }
 

@@ -99,11 +99,16 @@ func (r *Recorder) Refused(key, detail string, among ...capabilities.CallID) {
 
 // Earlier notes that a call which has ended did something, and whether it was granted that.
 func (r *Recorder) Earlier(key, detail string, call capabilities.CallID, granted bool) {
+	r.Among(key, detail, granted, call)
+}
+
+// Among notes that one of those calls did something, and whether any of them was granted that.
+func (r *Recorder) Among(key, detail string, granted bool, among ...capabilities.CallID) {
 	severity := SeverityViolation
 	if granted {
 		severity = SeverityNone
 	}
-	r.add(noted{key: key, detail: detail[:min(len(detail), maxDetail)], among: string(call)}, severity, call)
+	r.add(noted{key: key, detail: detail[:min(len(detail), maxDetail)], among: fmt.Sprint(among)}, severity, among...)
 }
 
 func (r *Recorder) add(id noted, severity Severity, among ...capabilities.CallID) {

@@ -104,6 +104,10 @@ func (a *api) health() *capabilities.Error { return nil }
 
 func (a *api) refused() []egress.Refused { return a.way.Refused() }
 
+func (a *api) moved() map[string]uint64 { return nil } // each call tells of its own
+
+func (a *api) changes() map[string]int { return nil }
+
 func (a *api) wrote() map[string]int { return nil }
 
 func (a *api) denied() map[string]int { return nil }
@@ -116,6 +120,7 @@ func (a *api) call(ctx context.Context, c call) (capabilities.Output, error) {
 	if c.request == nil {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeUnknownTool, "the document has no %.200q", c.upstream)
 	}
+	ctx = egress.WithTold(ctx, c.reached)
 	r, err := openapi.NewRequest(ctx, c.request, c.args, a.keys.secret)
 	if err != nil {
 		return capabilities.Output{}, err

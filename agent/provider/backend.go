@@ -19,6 +19,11 @@ type backend interface {
 	call(ctx context.Context, c call) (capabilities.Output, error)
 	// refused is where it wanted to connect and was not let, the newest first.
 	refused() []egress.Refused
+	// moved is how much went to and came from each host, where nobody can tell for which call.
+	moved() map[string]uint64
+	// changes is how often it changed something in each of its folders, where nobody can tell for
+	// which call.
+	changes() map[string]int
 	// wrote is what it wanted to change outside its folders and was not let, with how often, where
 	// nobody can tell for which call.
 	wrote() map[string]int
@@ -46,7 +51,19 @@ type call struct {
 	class    capabilities.IsolationClass
 	progress func(capabilities.Progress)
 	reads    bool // it changes nothing, as a person approved
+	spawns   bool // it declares that a program of its provider runs
 	inv      capabilities.Invocation
+}
+
+// reached notes that the call had a connection to "host:port".
+func (c *call) reached(target string) { c.inv.Observe(capabilities.KeyEgress, target) }
+
+// ran notes that a program of the provider carries the call out, where its tool says that one may:
+// one whose program starts no other declares nothing of it.
+func (c *call) ran(p *tools.Provider) {
+	if c.spawns {
+		c.inv.Observe(capabilities.KeySpawn, p.Name)
+	}
 }
 
 // unanswered is the error of a call that its provider had and did not answer: it was killed, say,
@@ -90,6 +107,9 @@ type Program struct {
 	Refused func(socket string)
 	// Wrote is told of each path outside its folders that it would have changed and was kept from.
 	Wrote func(path string)
+	// Changed is told of each folder of Write in which it changes something: once of the program of
+	// one call, else with each change.
+	Changed func(folder string)
 	// Missed is told of each path outside its folders that is there, and that it wanted to read. It
 	// makes looking at files slower. Default: nobody is.
 	Missed func(path string)

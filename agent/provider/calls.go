@@ -2,27 +2,35 @@ package provider
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/handrail-dev/handrail/agent/withhold"
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// calls are those of one provider that run, and what they were kept from. Between two moments at
-// which a call begins or ends the same ones run, and what a server was refused meanwhile is theirs:
-// of the one that runs, or of the provider while several did, with all of them named.
+// calls are those of one provider that run, what they were kept from, and where their connections
+// led. Between two moments at which a call begins or ends the same ones run, and what a server did
+// or was refused meanwhile is theirs: of the one that runs, or of the provider while several did,
+// with all of them named.
 type calls struct {
 	mu   sync.Mutex // above what follows
 	open []*capabilities.Invocation
-	told map[attempt]int // how often each was refused, up to the last of those moments
+	told map[attempt]int    // how often each was refused, up to the last of those moments
+	did  map[attempt]uint64 // how much of each thing was done, up to then
 }
 
-// attempt is one thing that a provider tried and was kept from.
+// attempt is one thing that a provider did, or tried and was kept from.
 type attempt struct {
 	key    string // as a capability key
 	detail string // a host, or a path
+}
+
+func (a attempt) compare(b attempt) int {
+	return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.detail, b.detail))
 }
 
 // begin notes a call. Refusals from before it, while none ran, are no call's.
@@ -43,7 +51,7 @@ func (p *hosted) end(inv *capabilities.Invocation) {
 	c.open = slices.DeleteFunc(c.open, func(one *capabilities.Invocation) bool { return one == inv })
 }
 
-// settleLocked reports what was refused since the last call began or ended.
+// settleLocked reports what was done and refused since the last call began or ended.
 func (p *hosted) settleLocked() {
 	c := p.calls
 	now := p.attempts()
@@ -54,7 +62,7 @@ func (p *hosted) settleLocked() {
 		}
 	}
 	c.told = now
-	slices.SortFunc(news, func(x, y attempt) int { return cmp.Or(cmp.Compare(x.key, y.key), cmp.Compare(x.detail, y.detail)) })
+	slices.SortFunc(news, attempt.compare)
 	var among []capabilities.CallID
 	if len(c.open) > 1 {
 		for _, one := range c.open {
@@ -65,6 +73,41 @@ func (p *hosted) settleLocked() {
 	for _, one := range news {
 		c.open[0].ReportRefused(one.key, kept.Text(one.detail), among...)
 	}
+	p.didLocked(among, kept)
+}
+
+// didLocked reports to which hosts bytes went since then, and in which folders something changed.
+// Each of several calls tells of it, so that none seems to use nothing; of several that were not
+// granted it one does, for one difference.
+func (p *hosted) didLocked(among []capabilities.CallID, kept *withhold.Filter) {
+	c := p.calls
+	now := p.deeds()
+	news := slices.Collect(maps.Keys(now))
+	slices.SortFunc(news, attempt.compare)
+	for _, deed := range news {
+		if now[deed] <= c.did[deed] {
+			continue
+		}
+		may := slices.ContainsFunc(c.open, func(one *capabilities.Invocation) bool { return slices.Contains(one.Grants, deed.key) })
+		for i, one := range c.open {
+			if i == 0 || may {
+				one.ObserveAmong(deed.key, kept.Text(deed.detail), may, among...)
+			}
+		}
+	}
+	c.did = now
+}
+
+// deeds is how much of each thing was done, of which nobody can tell for which call.
+func (p *hosted) deeds() map[attempt]uint64 {
+	all := map[attempt]uint64{}
+	for target, n := range p.backend.moved() {
+		all[attempt{capabilities.KeyEgress, target}] = n
+	}
+	for folder, n := range p.backend.changes() {
+		all[attempt{capabilities.KeyWrite, folder}] = uint64(n)
+	}
+	return all
 }
 
 // attempts is how often each thing was refused.

@@ -82,7 +82,11 @@ func (c *command) restart(change) {} // the next call starts its own; one that r
 
 func (c *command) refused() []egress.Refused { return c.way.Refused() }
 
-func (c *command) wrote() map[string]int { return nil } // each call tells of its own
+func (c *command) moved() map[string]uint64 { return nil } // each call tells of its own
+
+func (c *command) changes() map[string]int { return nil } // likewise
+
+func (c *command) wrote() map[string]int { return nil } // likewise
 
 func (c *command) denied() map[string]int { return c.writes.all() }
 
@@ -134,14 +138,16 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 	}()
 	sockets := &refusedSockets{}
 	program := Program{
-		Argv: words, Env: env, Read: c.record.Read, Write: c.record.Write, Own: []string{scratch}, Net: c.way.For(one.inv.Reach),
+		Argv: words, Env: env, Read: c.record.Read, Write: c.record.Write, Own: []string{scratch},
+		Net:   c.way.Told(one.reached).For(one.inv.Reach),
 		Class: one.class, Call: true, Keys: one.inv.Grants,
 		Refused: func(socket string) { c.way.Socket(socket); sockets.add(socket) },
 		Wrote: func(path string) {
 			c.writes.add(path)
 			one.inv.ReportRefused(capabilities.WriteKey(path), c.secrets.withheld().Text(path))
 		},
-		Missed: c.teller(),
+		Changed: func(folder string) { one.inv.Observe(capabilities.KeyWrite, c.secrets.withheld().Text(folder)) },
+		Missed:  c.teller(),
 	}
 	if one.class == capabilities.ClassT0 {
 		program.Own = nil
@@ -151,6 +157,7 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 		return capabilities.Output{}, err
 	}
 	defer p.Kill()
+	one.ran(c.record)
 	text, left, err := c.follow(ctx, p, t, stdin, one, sockets)
 	if err != nil {
 		return left, err

@@ -404,7 +404,7 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 	}
 	out, err := t.of.backend.call(ctx, call{
 		id: inv.Call, upstream: t.Upstream, hash: t.Hash, request: t.Request, args: inv.Args, class: t.Defaults.Isolation, progress: progress,
-		reads: t.Annotations.ReadOnly, inv: inv,
+		reads: t.Annotations.ReadOnly, spawns: t.Manifest.Has(capabilities.KeySpawn), inv: inv,
 	})
 	kept := secrets.withheld() // after the call: another value may have come while it ran
 	if err == nil {
@@ -416,11 +416,6 @@ func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabil
 	}
 	if t.Annotations.ReadOnly && out.Effect == capabilities.EffectUnverifiable {
 		out.Effect = capabilities.EffectConfirmed // as for every kind: its answer is all that it does
-	}
-	for _, key := range t.of.record.Keys() {
-		if t.Manifest.Has(key) {
-			inv.Observe(key, t.of.record.Name)
-		}
 	}
 	return out, nil
 }

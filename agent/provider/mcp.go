@@ -40,7 +40,8 @@ type server struct {
 	secret *credentials
 	news   func(*server, *tools.ToolManifest) // told what it offers on each connection, and when that changed
 	writes paths
-	misses // of the programs that it starts
+	inside paths // the folders in which its programs changed something
+	misses       // of the programs that it starts
 
 	mu      sync.Mutex // above what follows; never held while the server is waited for
 	live    *live
@@ -99,6 +100,15 @@ func (s *server) restart(why change) {
 }
 
 func (s *server) refused() []egress.Refused { return s.way.Refused() }
+
+func (s *server) moved() map[string]uint64 {
+	if s.record.URL != "" { // its requests are told with the calls that make them
+		return nil
+	}
+	return s.way.Moved()
+}
+
+func (s *server) changes() map[string]int { return s.inside.all() }
 
 func (s *server) wrote() map[string]int { return s.writes.all() }
 
@@ -338,7 +348,7 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 	}
 	program := Program{
 		Argv: s.record.Command, Env: s.secret.env(), Read: s.record.Read, Write: s.record.Write, Net: s.way.For(l.reach), Wrote: s.writes.add,
-		Missed: s.teller(),
+		Changed: s.inside.add, Missed: s.teller(),
 	}
 	p, err := s.start.Start(context.Background(), program)
 	if err != nil {
@@ -484,8 +494,11 @@ func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) 
 	token := string(c.id)
 	l.listen(token, c.progress)
 	defer l.listen(token, nil)
-	ctx, one, over := l.asks(ctx, c)
+	ctx, one, over := l.asks(egress.WithTold(ctx, c.reached), c)
 	defer over()
+	if l.process != nil {
+		c.ran(s.record)
+	}
 	if at, err := url.Parse(s.record.URL); err == nil && l.http != nil {
 		one.on = newOnward(s.way, one.reach, at, maxMessage, urlTime)
 	}

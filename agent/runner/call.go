@@ -215,7 +215,7 @@ func (s *started) invocation() capabilities.Invocation {
 			wp.Clip()
 			s.sink.Progress(wp)
 		},
-		Observe: s.recorder.Observe, Refused: s.recorder.Refused, Earlier: s.recorder.Earlier,
+		Observe: s.recorder.Observe, Refused: s.recorder.Refused, Earlier: s.recorder.Earlier, Among: s.recorder.Among,
 		Pasting: func(where func() capabilities.Place) error { return coded(s.seen.Pasting(where)) },
 		Looking: func() error { return coded(s.seen.Refuses()) },
 	}

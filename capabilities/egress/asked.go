@@ -20,13 +20,13 @@ func (w *Way) For(ask Ask) *Way {
 	if w == nil || ask == nil {
 		return w
 	}
-	return &Way{shared: w.shared, ask: ask}
+	return &Way{shared: w.shared, ask: ask, reached: w.reached}
 }
 
 // Onward is For where an answer leads a call on, such as a redirect: to hosts that were named, and
 // to those that ask permits. A public host is none for that alone: another place was approved.
 func (w *Way) Onward(ask Ask) *Way {
-	return &Way{shared: w.shared, ask: ask, onward: true}
+	return &Way{shared: w.shared, ask: ask, onward: true, reached: w.reached}
 }
 
 // Follows reports whether a call goes on to a target that an answer names, and asks a person where

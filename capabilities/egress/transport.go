@@ -91,7 +91,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	resp, err := t.to.RoundTrip(r)
+	resp, err := t.to.RoundTrip(traced(r))
 	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") &&
 		resp.StatusCode != http.StatusSwitchingProtocols {
 		resp.Body = &boundedBody{ReadCloser: resp.Body, left: t.opts.MaxBytes}

@@ -23,6 +23,8 @@ type Way struct {
 	ask Ask // nil: nobody can be asked
 	// onward leads where an answer pointed: a host is not reached because it is a public one.
 	onward bool
+	// reached is told each target that a connection was made to; nil: nobody.
+	reached func(target string)
 }
 
 // shared is what a way and those of its calls have in common.
@@ -33,8 +35,7 @@ type shared struct {
 	public bool
 	rules  *Rules
 	hold
-	// reached is told each target that a connection was made to; nil: nobody.
-	reached func(target string)
+	moved moved
 
 	mu      sync.Mutex
 	refused map[string]*Refused // by target
@@ -114,10 +115,6 @@ func (w *Way) Name(origins []string) error {
 // Narrow adds the owner's domains, which hold for every connection; an entry that is none is an
 // error that names it.
 func (w *Way) Narrow(allow, block []string) error { return w.rules.Narrow(allow, block) }
-
-// Watch has each target ("host:port") told that a connection was made to. To be called, as Narrow
-// is, before the way is used; told is safe for concurrent use.
-func (w *Way) Watch(told func(target string)) { w.reached = told }
 
 func readHost(entry string) (h namedHost, err error) {
 	bad := func() (namedHost, error) {
@@ -346,8 +343,9 @@ func (w *Way) Dial(ctx context.Context, _, target string) (net.Conn, error) {
 	if until != nil {
 		conn = lend(conn, until)
 	}
+	target = net.JoinHostPort(plainAddr(host), port)
 	if w.reached != nil {
-		w.reached(net.JoinHostPort(plainAddr(host), port))
+		w.reached(target)
 	}
-	return conn, nil
+	return w.moved.count(conn, target), nil
 }

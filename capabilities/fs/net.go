@@ -46,8 +46,7 @@ func (h *Handler) way(inv *capabilities.Invocation) (*egress.Way, error) {
 	if err != nil {
 		return nil, err
 	}
-	way.Watch(func(target string) { inv.Observe(capabilities.KeyEgress, target) })
-	return way.For(inv.Reach), nil
+	return way.Told(func(target string) { inv.Observe(capabilities.KeyEgress, target) }).For(inv.Reach), nil
 }
 
 // sockets are those that a command without a way to the network wanted and did not get, each kind

@@ -67,6 +67,9 @@ func (s shell) Start(ctx context.Context, c fs.Command) (fs.Process, error) {
 		Argv: c.Argv, Env: []string{"GIT_CONFIG_NOSYSTEM=1"}, Write: []string{c.Dir}, Class: s.class, Call: true, Keys: c.Keys, Wrote: c.Wrote,
 		Refused: c.Refused,
 	}
+	if c.Changed != nil {
+		p.Changed = func(string) { c.Changed() }
+	}
 	if c.Net != nil {
 		door, err := walls.OpenDoor(s.box, c.Net)
 		if err != nil {

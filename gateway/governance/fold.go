@@ -239,7 +239,8 @@ func countEnd(tool capabilities.ToolID, e *packet.End, add func(cell, int64)) {
 	}
 	var seen []string
 	for _, o := range e.Observed {
-		if o.Of == "" && !slices.Contains(seen, o.Key) { // another call's tool did the others
+		// Another call's tool did what names that call; of several that ran at once each may have.
+		if (o.Of == "" || strings.Contains(o.Of, " ")) && !slices.Contains(seen, o.Key) {
 			seen = append(seen, o.Key)
 			add(cell{Fact: observed, Tool: tool, A: o.Key}, 1)
 		}

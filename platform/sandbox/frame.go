@@ -29,6 +29,7 @@ const (
 	frameWrite   = 11 // the program would write outside its folders and is refused: the path
 	frameRead    = 13 // the program wants to read a path outside its folders, which may not be there
 	frameReady   = 12 // the runner waits for its order: whatever takes no order is done
+	frameChange  = 14 // the program changes something in a folder that it may write: the folder
 )
 
 // maxOrder bounds an order, which holds a command's words.
@@ -76,6 +77,9 @@ func (t teller) refused(family uint16) error {
 
 // wrote tells of a path that the program may not write.
 func (t teller) wrote(path string) error { return t.report.write(frameWrite, []byte(path)) }
+
+// changes tells of a folder in which the program changes something.
+func (t teller) changes(folder string) error { return t.report.write(frameChange, []byte(folder)) }
 
 // wants tells of a path that the program may not read.
 func (t teller) wants(path string) error { return t.report.write(frameRead, []byte(path)) }

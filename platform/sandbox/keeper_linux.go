@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -47,19 +48,31 @@ type keeper struct {
 // its name may lead elsewhere by now.
 type writable struct {
 	path string
-	fd   int // for the life of this process
+	fd   int          // for the life of this process
+	told *changedOnce // what is told of changes in it; nil: nothing
+}
+
+// changedOnce is a folder whose changes are told.
+type changedOnce struct {
+	folder string
+	once   bool
+	done   atomic.Bool
 }
 
 // open opens the folders before the program starts.
-func (k *keeper) open(folders []string) error {
-	for _, path := range folders {
+func (k *keeper) open(o *order) error {
+	for _, path := range o.Write {
+		var told *changedOnce
+		if slices.Contains(o.Changes, path) {
+			told = &changedOnce{folder: path, once: o.Once}
+		}
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		k.folders = append(k.folders, writable{path, fd})
+		k.folders = append(k.folders, writable{path, fd, told})
 		if real, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd)); err == nil && real != path {
-			k.folders = append(k.folders, writable{real, fd})
+			k.folders = append(k.folders, writable{real, fd, told})
 		}
 	}
 	return nil
@@ -144,7 +157,7 @@ func (k *keeper) answer(n *notification, r *response, to teller) error {
 	}
 	for _, calls := range []map[int32]change{writing, olderWriting} {
 		if c, ok := calls[n.nr]; ok {
-			k.looks(n, &c, to.wrote)
+			k.looks(n, &c, to)
 			known = true
 		}
 	}

@@ -45,6 +45,9 @@ type Program struct {
 	// kept from: before it goes on. Several goroutines of a program tell one after the other.
 	// Default: nobody is.
 	Wrote func(path string)
+	// Changed is told of each folder of Write in which the program changes something: before it goes
+	// on, once of a program of one call, else with each change. Default: nobody is.
+	Changed func(folder string)
 	// Missed is told of each path outside its folders that is there, and that the program wanted to
 	// read: once, while it goes on. Each look at a file then takes some microseconds more. Default:
 	// nobody is.
@@ -139,6 +142,9 @@ type order struct {
 	Direct []netip.AddrPort `json:"direct,omitempty"`
 	// Reads says that Missed is told.
 	Reads bool `json:"reads,omitempty"`
+	// Changes are the folders of Write of which Changed is told, Once that this is once for each.
+	Changes []string `json:"changes,omitempty"`
+	Once    bool     `json:"once,omitempty"`
 	// Container is the name of the program's AppContainer, on Windows.
 	Container string `json:"container,omitempty"`
 	// Apart: the runner is in namespaces of its own. It knows that itself.
@@ -195,7 +201,10 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 	o := order{
 		Path: path, Argv: p.Argv, Env: environment(child.Scratch(), p.Door, p.Env), Dir: p.Dir, Read: p.Read,
 		Write: append(slices.Clone(p.Write), child.Scratch()), Class: p.Class, Limits: p.Limits.over(row),
-		Reads: p.Missed != nil,
+		Reads: p.Missed != nil, Once: p.Call,
+	}
+	if p.Changed != nil {
+		o.Changes = slices.DeleteFunc(slices.Clone(p.Write), func(folder string) bool { return slices.Contains(p.Own, folder) })
 	}
 	if o.Dir == "" {
 		o.Dir = child.Scratch()
@@ -309,6 +318,7 @@ type Process struct {
 	door   Door // nil: none
 	told   func(socket string)
 	wrote  func(path string)
+	change func(folder string)
 	missed func(path string)
 	stdin  *input
 	out    *io.PipeReader
@@ -332,8 +342,8 @@ func newProcess(ctx context.Context, child platform.Process, of *Program, over, 
 	out, to := io.Pipe()
 	door := of.Door
 	p := &Process{
-		child: child, door: door, told: of.Refused, wrote: of.Wrote, missed: of.Missed, stdin: &input{to: &frames{w: child.In()}}, out: out,
-		over: make(chan struct{}), code: -1, underWay: underWay,
+		child: child, door: door, told: of.Refused, wrote: of.Wrote, change: of.Changed, missed: of.Missed,
+		stdin: &input{to: &frames{w: child.In()}}, out: out, over: make(chan struct{}), code: -1, underWay: underWay,
 	}
 	stop := context.AfterFunc(ctx, p.Kill)
 	go func() {
@@ -403,6 +413,10 @@ func (p *Process) listen(to *io.PipeWriter) {
 		case frameWrite:
 			if p.wrote != nil {
 				p.wrote(strings.ToValidUTF8(string(data), "\uFFFD"))
+			}
+		case frameChange:
+			if p.change != nil {
+				p.change(strings.ToValidUTF8(string(data), "\uFFFD"))
 			}
 		case frameRead:
 			// Behind walls nobody sees what is there.

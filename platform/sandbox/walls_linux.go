@@ -98,7 +98,7 @@ func raise(o *order, f *fence) (*keeper, error) {
 			return nil, fmt.Errorf("namespaces: %w", err)
 		}
 	}
-	if err := k.open(o.Write); err != nil {
+	if err := k.open(o); err != nil {
 		return nil, err
 	}
 	if o.Reads {

@@ -58,8 +58,9 @@ var writing = map[int32]change{
 // writes are the flags of an open that changes files.
 const writes = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
 
-// looks has wrote told of what a call of the program would write outside its folders.
-func (k *keeper) looks(n *notification, c *change, wrote func(path string) error) {
+// looks tells of what a call of the program would write outside its folders, and of the folder in
+// which it writes.
+func (k *keeper) looks(n *notification, c *change, to teller) {
 	flags, ok := k.flags(n, c)
 	if !ok {
 		return
@@ -82,8 +83,12 @@ func (k *keeper) looks(n *notification, c *change, wrote func(path string) error
 		if !c.content { // it is the folder that changes
 			place = filepath.Dir(real)
 		}
-		if !k.mayWrite(place) && k.asks(n) == nil {
-			_ = wrote(real)
+		folder := k.mayWrite(place)
+		switch {
+		case folder != nil && folder.told != nil && !(folder.told.once && folder.told.done.Swap(true)):
+			_ = to.changes(folder.told.folder)
+		case folder == nil && k.asks(n) == nil:
+			_ = to.wrote(real)
 			return
 		}
 	}
@@ -197,12 +202,13 @@ func resolved(path string, follow bool) (string, error) {
 	return real, err
 }
 
-// mayWrite reports whether a real path lies in a folder that the program may write.
-func (k *keeper) mayWrite(path string) bool {
-	for _, folder := range k.folders {
-		if rel, err := filepath.Rel(folder.path, path); err == nil && filepath.IsLocal(rel) {
-			return true
+// mayWrite returns the folder in which a real path lies, of those that the program may write; nil:
+// in none.
+func (k *keeper) mayWrite(path string) *writable {
+	for i := range k.folders {
+		if rel, err := filepath.Rel(k.folders[i].path, path); err == nil && filepath.IsLocal(rel) {
+			return &k.folders[i]
 		}
 	}
-	return false
+	return nil
 }

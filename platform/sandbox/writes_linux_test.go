@@ -134,3 +134,39 @@ func TestWritesOfPurePrograms(t *testing.T) {
 		t.Errorf("told of %q", got)
 	}
 }
+
+// The node is told in which of its folders a program changed something: once of the program of one
+// call, with each change of one that serves many; and not of its scratch folder, nor of reading
+// (S1-43).
+func TestChangesInsideAreTold(t *testing.T) {
+	base := t.TempDir()
+	dirs := []string{filepath.Join(base, "a"), filepath.Join(base, "b")}
+	for _, dir := range dirs {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, call := range []bool{true, false} {
+		var w told
+		p := sandbox.Program{
+			Argv: []string{"bash", "-c", "cd $IN && echo x > f && cat f && echo y >> f && mkdir d && rm -r d f; echo z > $TMPDIR/x; ls $OTHER"},
+			Env:  []string{"IN=" + dirs[0], "OTHER=" + dirs[1]}, Write: dirs, Call: call, Changed: w.wrote,
+		}
+		if call {
+			p.Keys = []string{capabilities.KeySpawn, "data.read.workspace", "data.write.workspace"}
+		}
+		child, err := box(t).Start(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = child.Stdin().Close()
+		_, _ = io.Copy(io.Discard, child.Stdout())
+		if code, err := child.Wait(); err != nil || code != 0 {
+			t.Fatal(code, err, child.Stderr())
+		}
+		got := w.all()
+		if slices.ContainsFunc(got, func(folder string) bool { return folder != dirs[0] }) || call && len(got) != 1 || !call && len(got) != 5 {
+			t.Errorf("of one call %v: told of %q", call, got)
+		}
+	}
+}
