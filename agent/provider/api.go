@@ -110,6 +110,8 @@ func (a *api) changes() map[string]int { return nil }
 
 func (a *api) wrote() map[string]int { return nil }
 
+func (a *api) tried() map[attempt]int { return nil }
+
 func (a *api) denied() map[string]int { return nil }
 
 func (a *api) hold(on bool) { a.way.Hold(on) }

@@ -27,7 +27,10 @@ type backend interface {
 	// wrote is what it wanted to change outside its folders and was not let, with how often, where
 	// nobody can tell for which call.
 	wrote() map[string]int
-	// denied is what of that kind it is to be told of who looks at the provider, with how often.
+	// tried is what else it was not granted and tried, with how often, where nobody can tell for which
+	// call.
+	tried() map[attempt]int
+	// denied is what was written of that kind, to be told who looks at the provider, with how often.
 	denied() map[string]int
 	// hold keeps what goes out to the network back, or lets it go on.
 	hold(on bool)
@@ -105,6 +108,9 @@ type Program struct {
 	Net *egress.Way
 	// Refused is told of each socket that it wanted and did not get, in words; nil: Net is.
 	Refused func(socket string)
+	// Denied is told of what else it was not granted, tried and did not get, as a capability key with
+	// a few words.
+	Denied func(key, what string)
 	// Wrote is told of each path outside its folders that it would have changed and was kept from.
 	Wrote func(path string)
 	// Changed is told of each folder of Write in which it changes something: once of the program of

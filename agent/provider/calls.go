@@ -116,6 +116,7 @@ func (p *hosted) attempts() map[attempt]int {
 	for _, r := range p.backend.refused() {
 		all[attempt{capabilities.KeyEgress, r.Target}] = r.Count
 	}
+	maps.Copy(all, p.backend.tried())
 	for path, n := range p.backend.wrote() {
 		all[attempt{capabilities.WriteKey(path), path}] = n
 	}

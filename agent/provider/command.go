@@ -88,6 +88,8 @@ func (c *command) changes() map[string]int { return nil } // likewise
 
 func (c *command) wrote() map[string]int { return nil } // likewise
 
+func (c *command) tried() map[attempt]int { return nil } // likewise
+
 func (c *command) denied() map[string]int { return c.writes.all() }
 
 func (c *command) hold(on bool) { c.way.Hold(on) }
@@ -142,6 +144,7 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 		Net:   c.way.Told(one.reached).For(one.inv.Reach),
 		Class: one.class, Call: true, Keys: one.inv.Grants,
 		Refused: func(socket string) { c.way.Socket(socket); sockets.add(socket) },
+		Denied:  func(key, what string) { one.inv.ReportRefused(key, what) },
 		Wrote: func(path string) {
 			c.writes.add(path)
 			one.inv.ReportRefused(capabilities.WriteKey(path), c.secrets.withheld().Text(path))

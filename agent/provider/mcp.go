@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/url"
 	"strings"
 	"sync"
@@ -52,6 +53,7 @@ type server struct {
 	pause   time.Duration
 	until   time.Time // no attempt before
 	closed  bool
+	tries   map[attempt]int // what its programs were refused beside hosts and files
 }
 
 // live is one connection to a server.
@@ -111,6 +113,29 @@ func (s *server) moved() map[string]uint64 {
 func (s *server) changes() map[string]int { return s.inside.all() }
 
 func (s *server) wrote() map[string]int { return s.writes.all() }
+
+func (s *server) tried() map[attempt]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.tries)
+}
+
+// deny counts what a program of it tried.
+func (s *server) deny(key, what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tries == nil {
+		s.tries = map[attempt]int{}
+	}
+	one := attempt{key, what}
+	if _, known := s.tries[one]; !known && len(s.tries) >= maxPaths {
+		one.detail = moreTries
+	}
+	s.tries[one]++
+}
+
+// moreTries stands for the attempts beyond maxPaths.
+const moreTries = "other things"
 
 func (s *server) denied() map[string]int { return s.writes.all() }
 
@@ -348,7 +373,7 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 	}
 	program := Program{
 		Argv: s.record.Command, Env: s.secret.env(), Read: s.record.Read, Write: s.record.Write, Net: s.way.For(l.reach), Wrote: s.writes.add,
-		Changed: s.inside.add, Missed: s.teller(),
+		Denied: s.deny, Changed: s.inside.add, Missed: s.teller(),
 	}
 	p, err := s.start.Start(context.Background(), program)
 	if err != nil {

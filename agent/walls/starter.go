@@ -30,7 +30,7 @@ func (s Starter) Start(ctx context.Context, p provider.Program) (provider.Proces
 	}
 	child, err := s.Box.Start(ctx, sandbox.Program{
 		Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write, Own: p.Own, Door: door, Class: class, Call: p.Call, Keys: p.Keys,
-		Refused: refused, Wrote: p.Wrote, Changed: p.Changed, Missed: p.Missed,
+		Refused: refused, Denied: p.Denied, Wrote: p.Wrote, Changed: p.Changed, Missed: p.Missed,
 	})
 	if err != nil {
 		return nil, err

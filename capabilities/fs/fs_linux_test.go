@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 type shell struct{ box *sandbox.Sandbox }
 
 func (s shell) Start(ctx context.Context, c Command) (Process, error) {
-	program := sandbox.Program{Argv: c.Argv, Write: []string{c.Dir}, Call: true, Keys: c.Keys, Wrote: c.Wrote, Refused: c.Refused, Changed: func(string) { c.Changed() }}
+	program := sandbox.Program{Argv: c.Argv, Write: []string{c.Dir}, Call: true, Keys: c.Keys, Wrote: c.Wrote, Refused: c.Refused, Denied: c.Denied, Changed: func(string) { c.Changed() }}
 	if c.Net != nil {
 		door, err := c.Net.Open()
 		if err != nil {

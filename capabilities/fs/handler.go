@@ -44,6 +44,9 @@ type Command struct {
 	Net  *egress.Way // its way to the network; nil: it opens no connection
 	// Wrote is told of each path outside Dir that it would have changed and was kept from.
 	Wrote func(path string)
+	// Denied is told of what else it was not granted, tried and did not get, as a capability key with
+	// a few words.
+	Denied func(key, what string)
 	// Changed is told that it changed something in Dir.
 	Changed func()
 	// Refused is told of each socket that it wanted without a way to the network, in words.

@@ -65,7 +65,7 @@ func (s shell) Start(ctx context.Context, c fs.Command) (fs.Process, error) {
 	// git does not start where it may not read the system's settings.
 	p := sandbox.Program{
 		Argv: c.Argv, Env: []string{"GIT_CONFIG_NOSYSTEM=1"}, Write: []string{c.Dir}, Class: s.class, Call: true, Keys: c.Keys, Wrote: c.Wrote,
-		Refused: c.Refused,
+		Refused: c.Refused, Denied: c.Denied,
 	}
 	if c.Changed != nil {
 		p.Changed = func(string) { c.Changed() }

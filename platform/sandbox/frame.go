@@ -30,6 +30,8 @@ const (
 	frameRead    = 13 // the program wants to read a path outside its folders, which may not be there
 	frameReady   = 12 // the runner waits for its order: whatever takes no order is done
 	frameChange  = 14 // the program changes something in a folder that it may write: the folder
+	frameSpawn   = 15 // the program would start another and is refused
+	frameOdd     = 16 // the program with a door wanted another kind of socket and was refused: which
 )
 
 // maxOrder bounds an order, which holds a command's words.
@@ -77,6 +79,12 @@ func (t teller) refused(family uint16) error {
 
 // wrote tells of a path that the program may not write.
 func (t teller) wrote(path string) error { return t.report.write(frameWrite, []byte(path)) }
+
+// spawns tells of another process or program that is not started.
+func (t teller) spawns() error { return t.report.write(frameSpawn, nil) }
+
+// odd tells of a socket that no door is for.
+func (t teller) odd(socket string) error { return t.report.write(frameOdd, []byte(socket)) }
 
 // changes tells of a folder in which the program changes something.
 func (t teller) changes(folder string) error { return t.report.write(frameChange, []byte(folder)) }

@@ -128,6 +128,9 @@ func (k *keeper) answer(n *notification, r *response, to teller) error {
 	switch n.nr {
 	case unix.SYS_SOCKET:
 		if k.door.IsValid() {
+			if odd := oddSocket(n); odd != "" && k.asks(n) == nil {
+				_ = to.odd(odd)
+			}
 			return k.socket(n, r)
 		}
 		_ = to.refused(uint16(n.args[0]))
@@ -135,21 +138,26 @@ func (k *keeper) answer(n *notification, r *response, to teller) error {
 	case unix.SYS_CONNECT:
 		return k.connect(n, to.connects)
 	case unix.SYS_FCHMOD:
-		return k.chmodOpen(n)
+		return k.outside(n, owned{open: true}, to, k.chmodOpen(n))
 	case unix.SYS_UTIMENSAT:
-		return k.utimes(n)
+		return k.outside(n, owned{name: name{0, 1, before}, open: n.args[1] == 0}, to, k.utimes(n))
 	case unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL:
 		return k.signal(n)
 	case unix.SYS_EXECVE, unix.SYS_EXECVEAT:
 		r.flags = unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
-		return k.exec()
+		return k.spawning(n, to, k.exec())
 	}
 	if n.nr == unix.SYS_CLONE || slices.Contains(forks, n.nr) {
 		r.flags = unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
-		return k.fork(int(n.pid))
+		return k.spawning(n, to, k.fork(int(n.pid)))
 	}
 	if at, ok := chmods[n.nr]; ok {
-		return k.chmod(n, at)
+		return k.outside(n, owned{name: name{at, at + 1, before}}, to, k.chmod(n, at))
+	}
+	for _, calls := range []map[int32]owned{owning, olderOwning} {
+		if one, ok := calls[n.nr]; ok {
+			return k.outside(n, one, to, unix.EPERM)
+		}
 	}
 	known := false
 	if k.reads != nil {

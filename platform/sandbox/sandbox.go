@@ -41,6 +41,9 @@ type Program struct {
 	// Refused is told of each socket ("an IPv4 socket") that a program without a door wanted and did
 	// not get: before the program goes on, so before its end. Default: nobody is.
 	Refused func(socket string)
+	// Denied is told of what else it was not granted, tried and did not get, as a capability key with
+	// a few words ("another process", "a raw IPv4 socket"): before it goes on. Default: nobody is.
+	Denied func(key, what string)
 	// Wrote is told of each path outside its folders that the program would have changed and was
 	// kept from: before it goes on. Several goroutines of a program tell one after the other.
 	// Default: nobody is.
@@ -317,6 +320,7 @@ type Process struct {
 	child  platform.Process
 	door   Door // nil: none
 	told   func(socket string)
+	denied func(key, what string)
 	wrote  func(path string)
 	change func(folder string)
 	missed func(path string)
@@ -342,7 +346,7 @@ func newProcess(ctx context.Context, child platform.Process, of *Program, over, 
 	out, to := io.Pipe()
 	door := of.Door
 	p := &Process{
-		child: child, door: door, told: of.Refused, wrote: of.Wrote, change: of.Changed, missed: of.Missed,
+		child: child, door: door, told: of.Refused, denied: of.Denied, wrote: of.Wrote, change: of.Changed, missed: of.Missed,
 		stdin: &input{to: &frames{w: child.In()}}, out: out, over: make(chan struct{}), code: -1, underWay: underWay,
 	}
 	stop := context.AfterFunc(ctx, p.Kill)
@@ -409,6 +413,14 @@ func (p *Process) listen(to *io.PipeWriter) {
 		case frameSocket:
 			if p.told != nil && len(data) == 2 {
 				p.told(socketName(binary.BigEndian.Uint16(data)))
+			}
+		case frameSpawn:
+			if p.denied != nil {
+				p.denied(capabilities.KeySpawn, "another process")
+			}
+		case frameOdd:
+			if p.denied != nil {
+				p.denied(capabilities.KeyEgress, strings.ToValidUTF8(string(data), "\uFFFD"))
 			}
 		case frameWrite:
 			if p.wrote != nil {

@@ -310,9 +310,6 @@ var refusedCalls = []uint32{
 	// Memory, messages and semaphores that the account's other programs have.
 	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_MSGGET, unix.SYS_MSGRCV, unix.SYS_MSGSND, unix.SYS_MSGCTL,
 	unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
-	// Landlock knows no modes, owners and attributes: nobody's files are changed by name.
-	unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR,
-	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
 	// A connected pair stays one, and nobody is waited for.
 	unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_IOPRIO_SET,
 }
@@ -325,10 +322,10 @@ var ownOnly = []uint32{
 // filter refuses refusedCalls, and every socket: a program has no way to the network, nor to
 // services of the machine. A pair of connected sockets, which programs use inside, is none.
 //
-// Changes of modes and times, and of files by name, wait for the keeper, who listens on the
+// Changes of modes, times and owners, and of files by name, wait for the keeper, who listens on the
 // descriptor; with signals each signal, with alone each new process and program, with reads each
 // look at a file by name, and without a door each socket. With a door a program opens TCP sockets
-// of IPv4; each connect waits, too, and the keeper makes the connection in its place, to the door
+// of IPv4, and the keeper refuses others; each connect waits, too, and the keeper makes the connection in its place, to the door
 // alone. Landlock refuses every one that the program would make itself.
 func filter(door, apart, signals, alone, reads bool) (listener int, err error) {
 	load := func(at uint32) unix.SockFilter {
@@ -348,6 +345,8 @@ func filter(door, apart, signals, alone, reads bool) (listener int, err error) {
 	noSocket, allow := end(unix.SECCOMP_RET_ERRNO|uint32(unix.EACCES)), end(unix.SECCOMP_RET_ALLOW)
 	asked := slices.Collect(maps.Keys(chmods))
 	asked = append(asked, unix.SYS_FCHMOD, unix.SYS_UTIMENSAT)
+	// Landlock knows no modes, owners and attributes: nobody's files are changed by name.
+	asked = slices.AppendSeq(slices.AppendSeq(asked, maps.Keys(owning)), maps.Keys(olderOwning))
 	fork := allow
 	if alone {
 		asked, fork = append(append(asked, unix.SYS_EXECVE, unix.SYS_EXECVEAT), forks...), end(unix.SECCOMP_RET_USER_NOTIF)
@@ -392,13 +391,14 @@ func filter(door, apart, signals, alone, reads bool) (listener int, err error) {
 		if apart {
 			open = end(unix.SECCOMP_RET_USER_NOTIF)
 		}
+		hear := end(unix.SECCOMP_RET_USER_NOTIF) // and refuse
 		program = append(program,
 			jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 12),
-			load(offArgs), jump(unix.BPF_JEQ, unix.AF_INET, 1, 0), noSocket,
+			load(offArgs), jump(unix.BPF_JEQ, unix.AF_INET, 1, 0), hear,
 			load(offArgs+8), unix.SockFilter{
 				Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf,
-			}, jump(unix.BPF_JEQ, unix.SOCK_STREAM, 1, 0), noSocket,
-			load(offArgs+16), jump(unix.BPF_JEQ, 0, 2, 0), jump(unix.BPF_JEQ, unix.IPPROTO_TCP, 1, 0), noSocket, open)
+			}, jump(unix.BPF_JEQ, unix.SOCK_STREAM, 1, 0), hear,
+			load(offArgs+16), jump(unix.BPF_JEQ, 0, 2, 0), jump(unix.BPF_JEQ, unix.IPPROTO_TCP, 1, 0), hear, open)
 		// Sending may connect, too (TCP Fast Open), and nobody is asked then.
 		for number, flags := range map[uint32]uint32{unix.SYS_SENDTO: 3, unix.SYS_SENDMSG: 2, unix.SYS_SENDMMSG: 3} {
 			program = append(program, jump(unix.BPF_JEQ, number, 0, 4), load(offArgs+8*flags), jump(unix.BPF_JSET, unix.MSG_FASTOPEN, 0, 1), refuse,
@@ -413,7 +413,7 @@ func filter(door, apart, signals, alone, reads bool) (listener int, err error) {
 			end(unix.SECCOMP_RET_USER_NOTIF), noSocket,
 			jump(unix.BPF_JEQ, unix.SYS_CONNECT, 0, 1), refuse)
 	}
-	for _, number := range append(slices.Clone(refusedCalls), olderRefused...) {
+	for _, number := range refusedCalls {
 		program = append(program, jump(unix.BPF_JEQ, number, 0, 1), refuse)
 	}
 	for _, number := range ownOnly {

@@ -4,8 +4,11 @@ import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_X86_64
 
-// olderRefused are calls that only this system has besides, for the same.
-var olderRefused = []uint32{unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT}
+// olderOwning are calls that only this system has besides, which change owners and times.
+var olderOwning = map[int32]owned{
+	unix.SYS_CHOWN: {name: name{-1, 0, before}}, unix.SYS_LCHOWN: {name: name{-1, 0, before}},
+	unix.SYS_UTIME: {name: name{-1, 0, before}}, unix.SYS_UTIMES: {name: name{-1, 0, before}}, unix.SYS_FUTIMESAT: {name: name{0, 1, before}},
+}
 
 // chmods are the calls that change a mode by name, with the place of the path's folder among their
 // arguments: -1 for none.

@@ -4,7 +4,8 @@ import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_AARCH64
 
-var olderRefused []uint32
+// olderOwning are calls that only another system has, which change owners and times.
+var olderOwning map[int32]owned
 
 // chmods are the calls that change a mode by name, with the place of the path's folder among their
 // arguments: -1 for none.
