@@ -19,7 +19,7 @@ type DriftEvent struct {
 	Signal    string                   `json:"signal"`   // network, write, secret, surface, isolation or other
 	Severity  string                   `json:"severity"` // warning, violation or critical
 	Key       string                   `json:"key"`
-	Declared  bool                     `json:"declared"` // the tool declares the key; this call was not granted it
+	Declared  bool                     `json:"declared"` // the tool declares the key; this call was not granted it, or not for this
 	Evidence  string                   `json:"evidence,omitempty"`
 	Count     uint32                   `json:"count"`
 	Runner    string                   `json:"runner_fingerprint,omitempty"`

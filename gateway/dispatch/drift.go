@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -67,7 +68,7 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 		}
 		c.drift.Events = append(c.drift.Events, packet.Drift{
 			ID: events.NewID(), EnvelopeHash: c.sealed.HashHex(), Profile: c.sealed.Profile, Snapshot: c.sealed.Snapshot, Key: plainKey(one.Key),
-			Declared: one.Declared, Signal: one.Signal, Severity: one.Severity, Evidence: evidence(&one.Use), Count: one.Count, Response: response,
+			Declared: one.Declared, Signal: one.Signal, Severity: one.Severity, Evidence: evidence(&one, s.Grants), Count: one.Count, Response: response,
 			Among: one.Use.Calls(),
 		})
 	}
@@ -83,9 +84,19 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 	return &capabilities.Error{Code: capabilities.CodeDriftCritical}
 }
 
-// evidence is what was seen, in words.
-func evidence(u *drift.Use) string {
+// evidence is what was seen, in words: of a refused host or file also whether its key was granted for
+// others.
+func evidence(d *drift.Difference, grants []string) string {
+	u := &d.Use
 	text := strings.ToValidUTF8(u.Detail, "\uFFFD")
+	if d.Refused && slices.ContainsFunc(grants, func(g string) bool { return g == d.Key || strings.HasPrefix(g, d.Key+":") }) {
+		switch d.Signal {
+		case drift.Network:
+			text += " (granted for other hosts only)"
+		case drift.Write:
+			text += " (granted for other folders only)"
+		}
+	}
 	switch {
 	case u.Among == "":
 	case !strings.Contains(u.Among, " "):

@@ -105,6 +105,25 @@ func TestTheBrokerSeesSecrets(t *testing.T) {
 	}
 }
 
+// Of a host that was refused although the call has the key, the event says that the key is for other
+// hosts only (S1-44).
+func TestARefusedHostOfAGrantedKey(t *testing.T) {
+	for grant, want := range map[string]string{
+		capabilities.KeyEgress: "evil.example:443 (granted for other hosts only)", capabilities.KeyWrite: "evil.example:443",
+	} {
+		one := &openCall{trail: &trail{wanted: &wanted{}, sealed: &policy.Sealed{Envelope: policy.Envelope{
+			Grants: []string{grant, capabilities.NarrowDomains + "api.example"}, Isolation: capabilities.ClassT2,
+		}}}}
+		one.conclude(opencalls.End{Answer: wire.Answer{
+			Status: capabilities.StatusOK, Output: []byte("{}"), Isolation: capabilities.ClassT2,
+			Observed: []wire.Observation{{Key: capabilities.KeyEgress, Detail: "evil.example:443", Count: 1, Refused: true}},
+		}})
+		if events := one.drift.Events; len(events) != 1 || events[0].Evidence != want {
+			t.Errorf("with %s: %+v, want %q", grant, events, want)
+		}
+	}
+}
+
 // A flood of differences is bounded, and counted.
 func TestDriftIsBounded(t *testing.T) {
 	nodes := nodestest.New("n1")

@@ -70,7 +70,7 @@ func (d driftEvent) Declares() string {
 	case d.Tool == "" || d.Signal == drift.Worker.String() || d.Signal == drift.Shown.String():
 		return ""
 	case d.Declared:
-		return "The tool declares the key; this call was not granted it."
+		return "The tool declares the key; this call was not granted it, or not for this."
 	}
 	return "The tool does not declare the key."
 }

@@ -13,7 +13,7 @@ type Drift struct {
 	Profile      string         `json:"capability_profile_id,omitempty"`
 	Snapshot     string         `json:"policy_snapshot_id,omitempty"`
 	Key          string         `json:"key"`      // what was seen, as a capability key
-	Declared     bool           `json:"declared"` // the tool declares the key, and this call was not granted it
+	Declared     bool           `json:"declared"` // the tool declares the key; this call was not granted it, or not for this
 	Signal       drift.Number   `json:"signal"`
 	Severity     drift.Severity `json:"severity"`
 	Runner       string         `json:"runner_fingerprint,omitempty"` // drift.Runner
