@@ -106,14 +106,34 @@ type Readiness struct {
 	// Hosts are those that calls of it may reach here, as the device's owner named them, of a tool
 	// that has no network of its own; at most MaxHosts, each fit for a key (NarrowDomains).
 	Hosts []string `json:"hosts,omitempty" cbor:"10,keyasint,omitempty"`
+	// Deeper names the walls that stand around its programs beyond those of the class, such as
+	// "namespaces, cgroup", and Program is the hash of the file that is started. Empty: it has none.
+	Deeper  string `json:"deeper,omitempty" cbor:"11,keyasint,omitempty"`
+	Program string `json:"program,omitempty" cbor:"12,keyasint,omitempty"`
 }
 
-// Bounds of Readiness.Devices and Readiness.Hosts.
+// Ran is what a program of a call ran in, as its runner reported when the walls stood.
+type Ran struct {
+	Program string         `cbor:"1,keyasint,omitempty"` // the hash of its file, "sha256:" and hexadecimal
+	Class   IsolationClass `cbor:"2,keyasint"`
+	Walls   []string       `cbor:"3,keyasint"`           // all that stood, by their names
+	Deeper  string         `cbor:"4,keyasint,omitempty"` // those of them beyond the class's
+}
+
+// Same reports whether both say the same.
+func (r Ran) Same(o Ran) bool {
+	return r.Program == o.Program && r.Class == o.Class && r.Deeper == o.Deeper && slices.Equal(r.Walls, o.Walls)
+}
+
+// Bounds of Readiness and Ran.
 const (
 	MaxDevices    = 16
 	MaxDeviceText = 128 // bytes of an ID or label
 	MaxHosts      = 16
 	MaxHostText   = 96 // bytes of a host, with its port
+	MaxRan        = 8  // programs of a call that are told apart
+	MaxWalls      = 16
+	MaxWallText   = 128 // bytes of a wall's name, of several in one text, or of a program's hash
 )
 
 // Device is a camera or microphone of a node.
@@ -128,7 +148,7 @@ type Device struct {
 func (r Readiness) Same(o Readiness) bool {
 	return r.Capability == o.Capability && r.Reason == o.Reason && r.Fix == o.Fix && r.Action == o.Action && r.Isolation == o.Isolation &&
 		r.Degraded == o.Degraded && r.Backend == o.Backend && r.Fake == o.Fake && slices.Equal(r.Devices, o.Devices) &&
-		slices.Equal(r.Hosts, o.Hosts)
+		slices.Equal(r.Hosts, o.Hosts) && r.Deeper == o.Deeper && r.Program == o.Program
 }
 
 // Ready reports whether the capability can be used now.
@@ -189,6 +209,9 @@ type Invocation struct {
 	// Earlier reports what an earlier call did after it had ended, in the terms of Observe, and
 	// whether that call was granted it; nil: nobody is told.
 	Earlier func(key, detail string, call CallID, granted bool)
+	// Ran reports what a program of the call runs in; nil: nobody is told. ReportRan is how handlers
+	// use it.
+	Ran func(Ran)
 	// Observe reports what really happened, as a capability key with a short
 	// detail (such as a host); never nil, safe from any goroutine.
 	Observe func(key, detail string)
@@ -202,8 +225,15 @@ func (i *Invocation) ReportRefused(key, detail string, among ...CallID) {
 	}
 }
 
-// ObserveAmong says that something happened while those calls ran, of which nobody can tell whose it
-// is, and whether any of them was granted it; of none it is Observe. It is safe from any goroutine.
+// ReportRan says what a program of the call runs in. It is safe from any goroutine.
+func (i *Invocation) ReportRan(r Ran) {
+	if i.Ran != nil {
+		i.Ran(r)
+	}
+}
+
+// ObserveAmong says that one of those calls did something, of which nobody can tell which, and
+// whether any of them was granted it; of none it is Observe. It is safe from any goroutine.
 func (i *Invocation) ObserveAmong(key, detail string, granted bool, among ...CallID) {
 	switch {
 	case len(among) == 0:

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -46,6 +47,7 @@ type Recorder struct {
 	seen    map[noted]*Observation
 	dropped uint32
 	lost    uint32 // differences among dropped
+	ran     []capabilities.Ran
 }
 
 // noted is what observations of one kind have in common.
@@ -109,6 +111,22 @@ func (r *Recorder) Among(key, detail string, granted bool, among ...capabilities
 		severity = SeverityNone
 	}
 	r.add(noted{key: key, detail: detail[:min(len(detail), maxDetail)], among: fmt.Sprint(among)}, severity, among...)
+}
+
+// Ran notes a program of the call; at most MaxRan that differ.
+func (r *Recorder) Ran(one capabilities.Ran) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.ran) < capabilities.MaxRan && !slices.ContainsFunc(r.ran, one.Same) {
+		r.ran = append(r.ran, one)
+	}
+}
+
+// Programs returns what Ran noted.
+func (r *Recorder) Programs() []capabilities.Ran {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.ran)
 }
 
 func (r *Recorder) add(id noted, severity Severity, among ...capabilities.CallID) {

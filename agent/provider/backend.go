@@ -89,6 +89,9 @@ type Starter interface {
 	// Class returns the isolation class that programs with such a reach get here, and what
 	// that lacks; "" for nothing. The error says why none can be started, and the fix.
 	Class(p Program) (class capabilities.IsolationClass, degraded string, err error)
+	// Runs returns what such a program would run in: the names of the walls beyond its class's, and
+	// the hash of its file, "" if it is not known.
+	Runs(p Program) (deeper, program string)
 }
 
 // Program is what is to be started.
@@ -116,6 +119,8 @@ type Program struct {
 	// Changed is told of each folder of Write in which it changes something: once of the program of
 	// one call, else with each change.
 	Changed func(folder string)
+	// Ran is told what it runs in, once its walls stand.
+	Ran func(capabilities.Ran)
 	// Missed is told of each path outside its folders that is there, and that it wanted to read. It
 	// makes looking at files slower. Default: nobody is.
 	Missed func(path string)

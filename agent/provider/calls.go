@@ -157,6 +157,34 @@ func (w *paths) all() map[string]int {
 	return all
 }
 
+// tries are what else a provider's programs were kept from, with how often.
+type tries struct {
+	mu    sync.Mutex // above what follows
+	known map[attempt]int
+}
+
+// moreTries stands for the attempts beyond maxPaths.
+const moreTries = "other things"
+
+func (t *tries) add(key, what string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known == nil {
+		t.known = map[attempt]int{}
+	}
+	one := attempt{key, what}
+	if _, known := t.known[one]; !known && len(t.known) >= maxPaths {
+		one.detail = moreTries
+	}
+	t.known[one]++
+}
+
+func (t *tries) all() map[attempt]int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.known)
+}
+
 // misses are the paths that the programs of a provider wanted to read and were not shown, while
 // somebody wants to know.
 type misses struct {

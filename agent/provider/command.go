@@ -144,6 +144,7 @@ func (c *command) call(ctx context.Context, one call) (capabilities.Output, erro
 		Net:   c.way.Told(one.reached).For(one.inv.Reach),
 		Class: one.class, Call: true, Keys: one.inv.Grants,
 		Refused: func(socket string) { c.way.Socket(socket); sockets.add(socket) },
+		Ran:     one.inv.ReportRan,
 		Denied:  func(key, what string) { one.inv.ReportRefused(key, what) },
 		Wrote: func(path string) {
 			c.writes.add(path)

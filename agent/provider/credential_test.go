@@ -30,6 +30,8 @@ type silent struct {
 	begun   chan struct{}
 }
 
+func (*silent) Runs(Program) (string, string) { return "", "" }
+
 func (*silent) Class(Program) (capabilities.IsolationClass, string, error) {
 	return capabilities.ClassT1, "", nil
 }

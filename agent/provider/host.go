@@ -288,9 +288,19 @@ func (h *Host) Tools() ([]*catalog.Descriptor, uint64) {
 
 // Readiness says of each tool whether its provider can be called.
 func (h *Host) Readiness(context.Context) []capabilities.Readiness {
+	all, hosted := h.readiness()
+	for i, t := range hosted { // it may look at files and start a runner, which nobody waits for
+		if r := &all[len(all)-len(hosted)+i]; r.Ready() {
+			h.runs(r, t)
+		}
+	}
+	return all
+}
+
+// readiness is that of managing and, after it, of the tools.
+func (h *Host) readiness() (all []capabilities.Readiness, hosted []offered) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var all []capabilities.Readiness
 	for _, c := range managing {
 		r := capabilities.Readiness{Capability: c, Isolation: capabilities.ClassSession}
 		if !h.opts.Allowed && c != capDrop {
@@ -298,15 +308,16 @@ func (h *Host) Readiness(context.Context) []capabilities.Readiness {
 		}
 		all = append(all, r)
 	}
-	reach := map[*hosted]error{} // the same for all tools of one
+	reach := map[string]error{} // by provider: the same for all tools of one
 	for _, d := range h.sorted {
 		t := h.tools[d.Tool]
-		if _, known := reach[t.of]; !known {
-			reach[t.of] = h.reaches(t.of)
+		name := t.of.record.Name
+		if _, known := reach[name]; !known {
+			reach[name] = h.reaches(t.of)
 		}
-		all = append(all, h.readyLocked(t, reach[t.of]))
+		all, hosted = append(all, h.readyLocked(t, reach[name])), append(hosted, t)
 	}
-	return all
+	return all, hosted
 }
 
 func (h *Host) readyLocked(t offered, reach error) capabilities.Readiness {
@@ -368,6 +379,17 @@ func (h *Host) class(p *tools.Provider, d *catalog.Descriptor) (capabilities.Iso
 		program.Class = d.Defaults.Isolation
 	}
 	return h.opts.Start.Class(program)
+}
+
+// runs says in r what the program of a tool runs in, where it is one that stands behind walls.
+func (h *Host) runs(r *capabilities.Readiness, t offered) {
+	p := Program{Argv: t.of.record.Command, Read: t.of.record.Read, Write: t.of.record.Write}
+	if c, ok := t.of.backend.(*command); ok && c.templates[t.Upstream] != nil {
+		p.Argv = c.templates[t.Upstream].Argv
+	}
+	if len(p.Argv) > 0 && t.of.record.Module() == "" {
+		r.Deeper, r.Program = h.opts.Start.Runs(p)
+	}
 }
 
 // Handle carries out one call: of a provider's tool, or of managing.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
 	"net/url"
 	"strings"
 	"sync"
@@ -42,6 +41,7 @@ type server struct {
 	news   func(*server, *tools.ToolManifest) // told what it offers on each connection, and when that changed
 	writes paths
 	inside paths // the folders in which its programs changed something
+	tries  tries // what its programs were refused beside hosts and files
 	misses       // of the programs that it starts
 
 	mu      sync.Mutex // above what follows; never held while the server is waited for
@@ -53,16 +53,16 @@ type server struct {
 	pause   time.Duration
 	until   time.Time // no attempt before
 	closed  bool
-	tries   map[attempt]int // what its programs were refused beside hosts and files
 }
 
 // live is one connection to a server.
 type live struct {
-	wants   atomic.Bool        // it answered that it wants another credential
-	refused atomic.Bool        // its last answer refused a request
-	session *mcp.ClientSession // set before ready is closed
-	process Process            // nil: it is at a URL
-	http    *egress.Transport  // of one at a URL
+	ran     atomic.Pointer[capabilities.Ran] // what its program runs in; nil: it has none, or that is not known yet
+	wants   atomic.Bool                      // it answered that it wants another credential
+	refused atomic.Bool                      // its last answer refused a request
+	session *mcp.ClientSession               // set before ready is closed
+	process Process                          // nil: it is at a URL
+	http    *egress.Transport                // of one at a URL
 	way     *egress.Way
 	secret  *credentials
 	ready   chan struct{}
@@ -114,28 +114,7 @@ func (s *server) changes() map[string]int { return s.inside.all() }
 
 func (s *server) wrote() map[string]int { return s.writes.all() }
 
-func (s *server) tried() map[attempt]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.tries)
-}
-
-// deny counts what a program of it tried.
-func (s *server) deny(key, what string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tries == nil {
-		s.tries = map[attempt]int{}
-	}
-	one := attempt{key, what}
-	if _, known := s.tries[one]; !known && len(s.tries) >= maxPaths {
-		one.detail = moreTries
-	}
-	s.tries[one]++
-}
-
-// moreTries stands for the attempts beyond maxPaths.
-const moreTries = "other things"
+func (s *server) tried() map[attempt]int { return s.tries.all() }
 
 func (s *server) denied() map[string]int { return s.writes.all() }
 
@@ -373,7 +352,7 @@ func (s *server) transport(l *live) (mcp.Transport, error) {
 	}
 	program := Program{
 		Argv: s.record.Command, Env: s.secret.env(), Read: s.record.Read, Write: s.record.Write, Net: s.way.For(l.reach), Wrote: s.writes.add,
-		Denied: s.deny, Changed: s.inside.add, Missed: s.teller(),
+		Denied: s.tries.add, Ran: func(r capabilities.Ran) { l.ran.Store(&r) }, Changed: s.inside.add, Missed: s.teller(),
 	}
 	p, err := s.start.Start(context.Background(), program)
 	if err != nil {
@@ -523,6 +502,9 @@ func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) 
 	defer over()
 	if l.process != nil {
 		c.ran(s.record)
+	}
+	if ran := l.ran.Load(); ran != nil { // it has answered by now, from behind its walls
+		c.inv.ReportRan(*ran)
 	}
 	if at, err := url.Parse(s.record.URL); err == nil && l.http != nil {
 		one.on = newOnward(s.way, one.reach, at, maxMessage, urlTime)

@@ -36,6 +36,8 @@ type inside struct {
 	dead   bool
 }
 
+func (i *inside) Runs(Program) (string, string) { return "", "" }
+
 func (i *inside) Class(Program) (capabilities.IsolationClass, string, error) {
 	return capabilities.ClassT1, "", nil
 }

@@ -73,7 +73,7 @@ func (c *connecting) Start(ctx context.Context, p Program) (Process, error) {
 		return c.inside.Start(ctx, p)
 	}
 	if len(p.Argv) > 1 { // a command's word is the same
-		c.does(ctx, p.Argv[1])
+		c.does(ctx, p.Argv[len(p.Argv)-1])
 	}
 	child := newPiped()
 	go func() { _, _ = io.Copy(io.Discard, child.in) }()
@@ -105,7 +105,7 @@ func (c *connecting) does(ctx context.Context, what string) {
 			c.t.Error(err)
 		}
 	case "write":
-		c.last.Changed("/work/place")
+		c.last.Changed("/home/user/place")
 	}
 }
 
@@ -144,8 +144,8 @@ func (o *observing) call(c capabilities.CapabilityID, id capabilities.CallID, te
 }
 
 // A call has used what it was seen to use: the program that ran, the host that bytes went to, also
-// by a connection from before, and the folder that changed. What its provider declares besides is
-// not used (S1-43, S1-49).
+// by a connection from before, and the folder that changed. Its provider's further keys are not
+// used (S1-43, S1-49).
 func TestACallUsesWhatItWasSeenToUse(t *testing.T) {
 	c := newConnecting(t)
 	server := tools.Provider{Name: "remote", Kind: tools.KindMCP, Command: []string{"server"}, Net: []string{c.to}}
@@ -157,7 +157,7 @@ func TestACallUsesWhatItWasSeenToUse(t *testing.T) {
 		seen []string
 	}{
 		{"nothing", []string{spawn}}, {"dial", []string{spawn, egress}}, {"nothing", []string{spawn}}, {"speak", []string{spawn, egress}},
-		{"write", []string{spawn, capabilities.KeyWrite + " /work/place"}}, {"nothing", []string{spawn}},
+		{"write", []string{spawn, capabilities.KeyWrite + " /home/user/place"}}, {"nothing", []string{spawn}},
 	} {
 		var o observing
 		if _, err := h.Handle(t.Context(), o.call("tyrum.remote.echo", "c", one.does)); err != nil {
@@ -170,7 +170,7 @@ func TestACallUsesWhatItWasSeenToUse(t *testing.T) {
 
 	command := tools.Provider{
 		Name: "local", Kind: tools.KindCommand, Net: []string{c.to},
-		Manifest: json.RawMessage(`{"tools":[{"name":"a","argv":["true","{text}"],"params":{"text":{"type":"string"}},"required":["text"]}]}`),
+		Manifest: json.RawMessage(`{"tools":[{"name":"a","argv":["true","--","{text}"],"params":{"text":{"type":"string"}},"required":["text"]}]}`),
 	}
 	h = newHost(t, Options{Dir: t.TempDir(), Start: c, Allowed: true})
 	record, err := json.Marshal(command)
@@ -183,7 +183,7 @@ func TestACallUsesWhatItWasSeenToUse(t *testing.T) {
 	approve(t, h, "local")
 	for does, seen := range map[string][]string{
 		"nothing": {capabilities.KeySpawn + " local"}, "dial": {egress, capabilities.KeySpawn + " local"},
-		"write": {capabilities.KeyWrite + " /work/place", capabilities.KeySpawn + " local"},
+		"write": {capabilities.KeyWrite + " /home/user/place", capabilities.KeySpawn + " local"},
 	} {
 		var o observing
 		if _, err := h.Handle(t.Context(), o.call("tyrum.local.a", "c", does)); err != nil {
@@ -195,8 +195,8 @@ func TestACallUsesWhatItWasSeenToUse(t *testing.T) {
 	}
 }
 
-// What a server does while several calls are open is theirs together, with their names, and each of
-// them tells of it (S1-49).
+// The deeds of a server while several calls are open are theirs together, with their names, and
+// each of them tells of them (S1-49).
 func TestWhatAServerDoesAmongSeveralCalls(t *testing.T) {
 	c := newConnecting(t)
 	h := hostOf(t, c, tools.Provider{Name: "remote", Kind: tools.KindMCP, Command: []string{"server"}, Net: []string{c.to}})

@@ -26,6 +26,8 @@ type starts struct {
 	make program
 }
 
+func (starts) Runs(Program) (string, string) { return "", "" }
+
 func (starts) Class(Program) (capabilities.IsolationClass, string, error) {
 	return capabilities.ClassT1, "", nil
 }

@@ -215,7 +215,7 @@ func (s *started) invocation() capabilities.Invocation {
 			wp.Clip()
 			s.sink.Progress(wp)
 		},
-		Observe: s.recorder.Observe, Refused: s.recorder.Refused, Earlier: s.recorder.Earlier, Among: s.recorder.Among,
+		Observe: s.recorder.Observe, Refused: s.recorder.Refused, Earlier: s.recorder.Earlier, Among: s.recorder.Among, Ran: s.recorder.Ran,
 		Pasting: func(where func() capabilities.Place) error { return coded(s.seen.Pasting(where)) },
 		Looking: func() error { return coded(s.seen.Refuses()) },
 	}
@@ -252,7 +252,7 @@ func (s *started) run(ctx context.Context, inv capabilities.Invocation, do handl
 		o.answer.Observed = append(o.answer.Observed,
 			wire.Observation{Key: seen.Key, Detail: seen.Detail, Count: seen.Count, Refused: seen.Refused, Among: seen.Among, Granted: seen.Granted})
 	}
-	o.answer.Lost = s.recorder.Lost()
+	o.answer.Lost, o.answer.Ran = s.recorder.Lost(), s.recorder.Programs()
 	s.redact(&o.answer)
 	if s.masks() {
 		s.masked(&o)

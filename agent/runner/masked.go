@@ -37,7 +37,7 @@ func (s *started) masked(o *output) {
 	if a.Status == capabilities.StatusOK {
 		if e := s.maskedBytes(o, counts); e != nil {
 			refused := refusal(e)
-			refused.Effect, refused.Isolation, refused.Observed, refused.Lost = a.Effect, a.Isolation, a.Observed, a.Lost
+			refused.Effect, refused.Isolation, refused.Observed, refused.Lost, refused.Ran = a.Effect, a.Isolation, a.Observed, a.Lost, a.Ran
 			*a = refused
 		}
 	}

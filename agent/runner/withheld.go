@@ -55,7 +55,8 @@ func (a *admitted) redact(answer *wire.Answer) {
 		"The result holds a secret that was delivered to that device, and cannot be given without it.")
 	*answer = wire.Answer{
 		Status: e.Code.Info().Status, Code: e.Code, Message: e.PublicMessage(), Hint: e.PublicHint(), Action: e.PublicAction(),
-		Effect: answer.Effect, Isolation: answer.Isolation, Observed: answer.Observed, Lost: answer.Lost, DurationUS: answer.DurationUS,
+		Effect: answer.Effect, Isolation: answer.Isolation, Observed: answer.Observed, Lost: answer.Lost, Ran: answer.Ran,
+		DurationUS: answer.DurationUS,
 	}
 }
 

@@ -30,6 +30,7 @@ func (s Starter) Start(ctx context.Context, p provider.Program) (provider.Proces
 	}
 	child, err := s.Box.Start(ctx, sandbox.Program{
 		Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write, Own: p.Own, Door: door, Class: class, Call: p.Call, Keys: p.Keys,
+		Began:   began(s.Box, class, p.Ran),
 		Refused: refused, Denied: p.Denied, Wrote: p.Wrote, Changed: p.Changed, Missed: p.Missed,
 	})
 	if err != nil {
@@ -45,6 +46,30 @@ func (s Starter) Class(p provider.Program) (capabilities.IsolationClass, string,
 		return capabilities.ClassNone, "", err
 	}
 	return class, "", nil
+}
+
+// began has a program's start reported, with its hash.
+func began(box *sandbox.Sandbox, class capabilities.IsolationClass, told func(capabilities.Ran)) func(string, []sandbox.Wall) {
+	if told == nil {
+		return nil
+	}
+	return func(path string, walls []sandbox.Wall) { told(Ran(box, class, path, walls)) }
+}
+
+// Ran is what a program runs in, for the record of its calls.
+func Ran(box *sandbox.Sandbox, class capabilities.IsolationClass, path string, walls []sandbox.Wall) capabilities.Ran {
+	r := capabilities.Ran{Program: box.Hash(path), Class: class, Deeper: sandbox.Names(sandbox.Beyond(walls))}
+	for _, w := range walls {
+		r.Walls = append(r.Walls, string(w))
+	}
+	return r
+}
+
+// Runs returns what such a program runs in, before it is started: the walls beyond its class's, and
+// its hash.
+func (s Starter) Runs(p provider.Program) (deeper, program string) {
+	walls := s.Box.Deeper(context.Background(), sandbox.Program{Read: p.Read, Write: p.Write})
+	return sandbox.Names(walls), s.Box.Hash(p.Argv[0])
 }
 
 // classOf is the class that a program needs: what it says, else by its reach.

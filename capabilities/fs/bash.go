@@ -59,6 +59,7 @@ func (h *Handler) bash(ctx context.Context, inv capabilities.Invocation) (capabi
 	p, err := h.opts.Start.Start(own, Command{
 		Argv: []string{"bash", "-c", `cd -- "$1" && eval "$2" 2>&1`, "bash", filepath.Join(h.dir, rel), args.Command}, Dir: h.dir,
 		Keys: inv.Grants, Net: net, Wrote: func(path string) { inv.ReportRefused(capabilities.WriteKey(path), path) },
+		Ran:     inv.ReportRan,
 		Denied:  func(key, what string) { inv.ReportRefused(key, what) },
 		Changed: func() { inv.Observe(capabilities.KeyWrite, ".") },
 		Refused: func(socket string) { refused.told(&inv, socket) },

@@ -44,6 +44,8 @@ func (s shell) Start(ctx context.Context, c Command) (Process, error) {
 	return p, nil
 }
 
+func (s shell) Runs(Command) (string, string) { return "", "" }
+
 func (s shell) Class(net bool) (capabilities.IsolationClass, error) { return s.box.Class(net) }
 
 // rig is a handler over a workspace, with a folder beside it that nobody may reach.

@@ -34,6 +34,9 @@ type Starter interface {
 	// Class is what it gets, with a way to the network or without; the error says why it gets none,
 	// and the fix.
 	Class(net bool) (capabilities.IsolationClass, error)
+	// Runs returns what such a command would run in: the names of the walls beyond its class's, and
+	// the hash of its program's file, "" if it is not known.
+	Runs(c Command) (deeper, program string)
 }
 
 // Command is what is to be started.
@@ -47,6 +50,8 @@ type Command struct {
 	// Denied is told of what else it was not granted, tried and did not get, as a capability key with
 	// a few words.
 	Denied func(key, what string)
+	// Ran is told what it runs in, once its walls stand.
+	Ran func(capabilities.Ran)
 	// Changed is told that it changed something in Dir.
 	Changed func()
 	// Refused is told of each socket that it wanted without a way to the network, in words.
@@ -145,6 +150,8 @@ func (h *Handler) walls(r *capabilities.Readiness) {
 		r.Reason, r.Fix = capabilities.ReasonIsolationMissing, e.PublicHint()
 	} else if e := h.opts.Whole(h.dir); e != nil {
 		r.Reason, r.Fix = capabilities.ReasonOwnerDisabled, e.PublicHint()
+	} else {
+		r.Deeper, r.Program = h.opts.Start.Runs(Command{Argv: []string{"bash"}, Dir: h.dir})
 	}
 	r.Hosts = h.opts.Hosts
 }

@@ -110,6 +110,8 @@ type Answer struct {
 	// often.
 	Masks  bool   `cbor:"19,keyasint,omitempty"`
 	Masked uint32 `cbor:"20,keyasint,omitempty"`
+	// Ran are the programs that carried it out, with what stood around them; at most MaxRan.
+	Ran []capabilities.Ran `cbor:"22,keyasint,omitempty"`
 }
 
 // Did is what a call did, as far as that may be recorded (capabilities.Did).
@@ -237,6 +239,16 @@ func (a *Answer) check() error {
 			maxFields)
 	case len(a.Observed) > maxObserved:
 		return fmt.Errorf("more than %d observations", maxObserved)
+	case len(a.Ran) > capabilities.MaxRan:
+		return fmt.Errorf("more than %d programs", capabilities.MaxRan)
+	}
+	for _, r := range a.Ran {
+		if len(r.Walls) > capabilities.MaxWalls {
+			return fmt.Errorf("more than %d walls", capabilities.MaxWalls)
+		}
+		if err := names("a wall", capabilities.MaxWallText, append(r.Walls, r.Program, string(r.Class), r.Deeper)...); err != nil {
+			return err
+		}
 	}
 	if err := checkAction(&a.Action); err != nil {
 		return err
@@ -307,13 +319,14 @@ func (a *Answer) Clip() {
 	for i := range a.Observed {
 		a.Observed[i].Detail = capabilities.Clip(a.Observed[i].Detail, maxName)
 	}
+	a.Ran = a.Ran[:min(len(a.Ran), capabilities.MaxRan)]
 	var total uint64
 	for _, b := range a.Blobs {
 		total += uint64(b.Size)
 	}
 	if len(a.Output) > MaxOutput || len(a.Blobs) > MaxBlobs || total > MaxBlobBytes {
 		*a = Answer{Status: capabilities.StatusError, Code: capabilities.CodeResultTooLarge, Effect: a.Effect,
-			Evidence: a.Evidence, Isolation: a.Isolation, Observed: a.Observed, Lost: a.Lost, DurationUS: a.DurationUS}
+			Evidence: a.Evidence, Isolation: a.Isolation, Observed: a.Observed, Lost: a.Lost, Ran: a.Ran, DurationUS: a.DurationUS}
 	}
 }
 

@@ -314,7 +314,8 @@ func (r *Readiness) check() error {
 		if c.Capability == "" {
 			return errors.New("a capability has no ID")
 		}
-		if err := names("a name", maxName, string(c.Capability), string(c.Reason), string(c.Isolation), c.Degraded, c.Backend); err != nil {
+		if err := names("a name", maxName, string(c.Capability), string(c.Reason), string(c.Isolation), c.Degraded, c.Backend, c.Deeper,
+			c.Program); err != nil {
 			return err
 		}
 		if len(c.Fix) > maxFix {

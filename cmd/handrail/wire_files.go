@@ -67,6 +67,9 @@ func (s shell) Start(ctx context.Context, c fs.Command) (fs.Process, error) {
 		Argv: c.Argv, Env: []string{"GIT_CONFIG_NOSYSTEM=1"}, Write: []string{c.Dir}, Class: s.class, Call: true, Keys: c.Keys, Wrote: c.Wrote,
 		Refused: c.Refused, Denied: c.Denied,
 	}
+	if c.Ran != nil {
+		p.Began = func(path string, stand []sandbox.Wall) { c.Ran(walls.Ran(s.box, s.class, path, stand)) }
+	}
 	if c.Changed != nil {
 		p.Changed = func(string) { c.Changed() }
 	}
@@ -82,6 +85,12 @@ func (s shell) Start(ctx context.Context, c fs.Command) (fs.Process, error) {
 		return nil, err
 	}
 	return child, nil
+}
+
+// Runs returns what a command would run in.
+func (s shell) Runs(c fs.Command) (deeper, program string) {
+	stand := s.box.Deeper(context.Background(), sandbox.Program{Write: []string{c.Dir}})
+	return sandbox.Names(stand), s.box.Hash(c.Argv[0])
 }
 
 // Class is what commands get.

@@ -68,8 +68,9 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 		}
 		c.drift.Events = append(c.drift.Events, packet.Drift{
 			ID: events.NewID(), EnvelopeHash: c.sealed.HashHex(), Profile: c.sealed.Profile, Snapshot: c.sealed.Snapshot, Key: plainKey(one.Key),
-			Declared: one.Declared, Signal: one.Signal, Severity: one.Severity, Evidence: evidence(&one, s.Grants), Count: one.Count, Response: response,
-			Among: one.Use.Calls(),
+			Declared: one.Declared, Signal: one.Signal, Severity: one.Severity, Evidence: evidence(&one, s.Grants), Count: one.Count,
+			Response: response,
+			Among:    one.Use.Calls(),
 		})
 	}
 	if a.Lost > 0 { // nothing is dropped without its number
@@ -84,8 +85,8 @@ func (c *openCall) drifted(a *wire.Answer) *capabilities.Error {
 	return &capabilities.Error{Code: capabilities.CodeDriftCritical}
 }
 
-// evidence is what was seen, in words: of a refused host or file also whether its key was granted for
-// others.
+// evidence is what was seen, in words: of a refused host or file also whether its key was granted
+// for others.
 func evidence(d *drift.Difference, grants []string) string {
 	u := &d.Use
 	text := strings.ToValidUTF8(u.Detail, "\uFFFD")
@@ -139,11 +140,32 @@ func (n *routed) runner(program func(provider string) string) drift.Runner {
 // runnerOf is what carries a tool out on a node that says so of it.
 func runnerOf(desc *catalog.Descriptor, node capabilities.NodeID, ready *capabilities.Readiness,
 	program func(provider string) string) drift.Runner {
-	r := drift.Runner{Host: node, Class: ready.Isolation, Walls: ready.Degraded, Program: desc.Tool.Family() + " " + ready.Backend}
+	r := drift.Runner{
+		Host: node, Class: ready.Isolation, Walls: ready.Degraded, Deeper: ready.Deeper, Program: desc.Tool.Family() + " " + ready.Backend,
+		File: ready.Program,
+	}
 	if desc.Provider != "" {
 		r.Program = program(desc.Provider)
 	}
 	return r
+}
+
+// runners are the programs that carried c out, as its node reported them when their walls stood.
+func (c *openCall) runners(list []capabilities.Ran) []packet.Ran {
+	var all []packet.Ran
+	for _, one := range list {
+		r := drift.Runner{Host: c.node}
+		if c.runner != nil {
+			r = c.runner()
+		}
+		r.Class, r.Deeper, r.File = one.Class, plainKey(one.Deeper), plainKey(one.Program)
+		walls := make([]string, len(one.Walls))
+		for i, w := range one.Walls {
+			walls[i] = plainKey(w)
+		}
+		all = append(all, packet.Ran{Runner: r.Fingerprint(), Class: one.Class, Walls: walls, Program: r.File})
+	}
+	return all
 }
 
 // driftIn records with the end of c what drifted, and has it answered.

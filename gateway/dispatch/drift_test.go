@@ -105,8 +105,8 @@ func TestTheBrokerSeesSecrets(t *testing.T) {
 	}
 }
 
-// Of a host that was refused although the call has the key, the event says that the key is for other
-// hosts only (S1-44).
+// Of a host that was refused although the call has the key, the event says that the key is for
+// other hosts only (S1-44).
 func TestARefusedHostOfAGrantedKey(t *testing.T) {
 	for grant, want := range map[string]string{
 		capabilities.KeyEgress: "evil.example:443 (granted for other hosts only)", capabilities.KeyWrite: "evil.example:443",

@@ -289,7 +289,7 @@ func (c *openCall) endBody(r *capabilities.Result, e *opencalls.End) *packet.End
 	}
 	body.Did = c.did(r, e.Answer.Did)
 	body.Artifacts = artifactRecords(r.Artifacts, c.has(capabilities.KeyRetained))
-	body.Observed = observations(e.Answer.Observed)
+	body.Observed, body.Runners = observations(e.Answer.Observed), c.runners(e.Answer.Ran)
 	return body
 }
 

@@ -14,7 +14,9 @@ type Runner struct {
 	Host    capabilities.NodeID
 	Class   capabilities.IsolationClass
 	Walls   string // what the class lacks there; "": nothing
-	Program string // its hash, or its name and version where it is built in
+	Deeper  string // the walls beyond the class's
+	Program string // the provider's record by its hash, or name and version where it is built in
+	File    string // the hash of the program's file; "": the node starts none, or does not say
 }
 
 // Fingerprint addresses a runner by all that it is (S1-52): 16 hex digits; "" for the gateway.
@@ -22,6 +24,8 @@ func (r Runner) Fingerprint() string {
 	if r.Host == "" {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(strings.Join([]string{string(r.Host), string(r.Class), r.Walls, r.Program}, "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join([]string{
+		string(r.Host), string(r.Class), r.Walls, r.Deeper, r.Program, r.File,
+	}, "\x00")))
 	return hex.EncodeToString(sum[:8])
 }

@@ -17,6 +17,7 @@ func makePlain(m *wire.Readiness) {
 		c := &m.Capabilities[i]
 		c.Action = c.Action.Printable()
 		c.Fix, c.Backend, c.Degraded = capabilities.Printable(c.Fix), capabilities.Printable(c.Backend), capabilities.Printable(c.Degraded)
+		c.Deeper, c.Program = capabilities.Printable(c.Deeper), capabilities.Printable(c.Program)
 		c.Hosts = slices.DeleteFunc(c.Hosts, func(h string) bool { return !capabilities.FitsHost(h) })
 		for k := range c.Devices {
 			d := &c.Devices[k]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -92,6 +93,38 @@ func required(class capabilities.IsolationClass, net bool) []Wall {
 		return append(list, WallOneDoor)
 	}
 	return append(list, WallNoConnection)
+}
+
+// Deeper returns the walls that stand around such a program here beyond those of its class: so says
+// its runner, too, once they stand. To try namespaces it starts a runner, the first time.
+func (s *Sandbox) Deeper(ctx context.Context, p Program) []Wall {
+	var all []Wall
+	if !p.everything() && s.apart(ctx) == nil {
+		all = append(all, WallNamespaces)
+	}
+	if _, err := groups(); err == nil && !s.host.rlimits {
+		all = append(all, WallGroup)
+	}
+	return all
+}
+
+// everything reports whether a folder of the program is all that there is.
+func (p *Program) everything() bool {
+	return slices.Contains(p.Read, "/") || slices.Contains(p.Write, "/")
+}
+
+// Beyond returns those of a program's walls that its class does not need.
+func Beyond(walls []Wall) []Wall {
+	return slices.DeleteFunc(slices.Clone(walls), func(w Wall) bool { return w != WallNamespaces && w != WallGroup })
+}
+
+// Names joins the names of walls, for a text.
+func Names(walls []Wall) string {
+	names := make([]string, len(walls))
+	for i, w := range walls {
+		names[i] = string(w)
+	}
+	return strings.Join(names, ", ")
 }
 
 // Walls says of each class which of its walls stand here. To try namespaces it starts a runner, the

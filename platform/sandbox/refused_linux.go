@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A filter that refuses a call by its number tells nobody. So calls that are an attempt at what was
-// not granted wait for the keeper, who tells of them and refuses them at once. What libraries do by
-// themselves on the way to something else is none: they look for services of the machine and for
-// IPv6, and resolve names by datagrams.
+// A filter that refuses a call by its number tells nobody. So calls that are an attempt at what
+// was not granted wait for the keeper, who tells of them and refuses them at once. Libraries make
+// some by themselves on the way to something else, which are none: they look for services of the
+// machine and for IPv6, and resolve names by datagrams.
 
 // owned is where a call says whose owner, attributes or times it would change.
 type owned struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
-// What the walls refuse by a call's number is told as well: another process of a program that may
+// Refusals by a call's number are told as well: another process of a program that may
 // start none, a change of rights, owner or times outside its folders, and a socket that only
 // somebody wants who goes round the door. Nobody is told of what copying programs try inside, of
 // what is not there, and of what libraries open on their way to a name (S1-50).

@@ -51,6 +51,9 @@ type Program struct {
 	// Changed is told of each folder of Write in which the program changes something: before it goes
 	// on, once of a program of one call, else with each change. Default: nobody is.
 	Changed func(folder string)
+	// Began is told, once the walls stand, which they are and which program they stand around.
+	// Default: nobody is.
+	Began func(path string, walls []Wall)
 	// Missed is told of each path outside its folders that is there, and that the program wanted to
 	// read: once, while it goes on. Each look at a file then takes some microseconds more. Default:
 	// nobody is.
@@ -79,6 +82,7 @@ type Sandbox struct {
 	launcher platform.Launcher
 	host     host
 	pools    *pools
+	hashes   *hashes
 }
 
 // host is what is used of this system.
@@ -90,28 +94,29 @@ type host struct {
 
 // New makes a Sandbox; it starts nothing. The launcher's binary calls Main first.
 func New(launcher platform.Launcher) *Sandbox {
-	return &Sandbox{launcher: launcher, host: host{landlock: newestLandlock}, pools: newPools()}
+	return &Sandbox{launcher: launcher, host: host{landlock: newestLandlock}, pools: newPools(), hashes: &hashes{}}
 }
 
 // HeldTo returns a Sandbox that uses no newer version of Landlock than this one, as on an older
 // kernel. Nothing else about it is weaker.
 func (s *Sandbox) HeldTo(landlock int) *Sandbox {
-	return &Sandbox{
-		launcher: s.launcher, host: host{landlock: min(landlock, newestLandlock), whole: s.host.whole, rlimits: s.host.rlimits},
-		pools: newPools(),
-	}
+	return s.with(host{landlock: min(landlock, newestLandlock), whole: s.host.whole, rlimits: s.host.rlimits})
 }
 
 // WithoutNamespaces returns a Sandbox that uses none, as on a system that refuses them. All other
 // walls are the same.
 func (s *Sandbox) WithoutNamespaces() *Sandbox {
-	return &Sandbox{launcher: s.launcher, host: host{landlock: s.host.landlock, whole: true, rlimits: s.host.rlimits}, pools: newPools()}
+	return s.with(host{landlock: s.host.landlock, whole: true, rlimits: s.host.rlimits})
 }
 
 // WithoutGroups returns a Sandbox that uses no cgroups, as where nobody may make some. All other
 // walls are the same.
 func (s *Sandbox) WithoutGroups() *Sandbox {
-	return &Sandbox{launcher: s.launcher, host: host{landlock: s.host.landlock, whole: s.host.whole, rlimits: true}, pools: newPools()}
+	return s.with(host{landlock: s.host.landlock, whole: s.host.whole, rlimits: true})
+}
+
+func (s *Sandbox) with(h host) *Sandbox {
+	return &Sandbox{launcher: s.launcher, host: h, pools: newPools(), hashes: s.hashes}
 }
 
 // newestLandlock is the newest version that is used: the first that scopes signals.
@@ -222,7 +227,11 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 		return nil, capabilities.Wrap(capabilities.CodeIsolationUnavailable, err, "The program's walls could not be put up: "+err.Error()+".")
 	}
 	process := newProcess(ctx, child, &p, over, sync.OnceFunc(s.pools.more))
-	process.bound(groupOf(child), o.Limits)
+	process.bound(groupOf(child), o.Limits, func(walls []Wall) {
+		if p.Began != nil {
+			p.Began(path, walls)
+		}
+	})
 	if err := process.tell(o); err != nil {
 		process.Kill()
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program could not be started.")
@@ -232,7 +241,7 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 
 // runnerFor returns a runner for the program: one of its class that stands ready, or a new one.
 func (s *Sandbox) runnerFor(ctx context.Context, p *Program) (platform.Process, error) {
-	if slices.Contains(append(slices.Clone(p.Read), p.Write...), "/") {
+	if p.everything() {
 		return s.runner(ctx, p.Class, false) // a folder that is everything hides nothing
 	}
 	apart := s.apart(ctx) == nil
@@ -336,6 +345,7 @@ type Process struct {
 	wall    string
 	stand   []Wall
 	grouped bool
+	began   func(walls []Wall)
 }
 
 const maxStderr = 16 << 10
@@ -367,11 +377,12 @@ func newProcess(ctx context.Context, child platform.Process, of *Program, over, 
 	return p
 }
 
-// bound sets the limits of the program on its runner's group, if it has one.
-func (p *Process) bound(g *group, l Limits) {
+// bound sets the limits of the program on its runner's group, if it has one, and who is told of the
+// walls.
+func (p *Process) bound(g *group, l Limits, began func(walls []Wall)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.grouped = g.bound(l) == nil
+	p.grouped, p.began = g.bound(l) == nil, began
 }
 
 // listen takes what the runner says until it says how the program ended.
@@ -393,7 +404,11 @@ func (p *Process) listen(to *io.PipeWriter) {
 			} else if p.grouped {
 				p.stand = append(p.stand, WallGroup)
 			}
+			stand, began := slices.Clone(p.stand), p.began
 			p.mu.Unlock()
+			if began != nil {
+				began(stand)
+			}
 		case frameData:
 			p.underWay()
 			_, _ = to.Write(data) // whoever does not read any more does not want it

@@ -322,11 +322,12 @@ var ownOnly = []uint32{
 // filter refuses refusedCalls, and every socket: a program has no way to the network, nor to
 // services of the machine. A pair of connected sockets, which programs use inside, is none.
 //
-// Changes of modes, times and owners, and of files by name, wait for the keeper, who listens on the
-// descriptor; with signals each signal, with alone each new process and program, with reads each
-// look at a file by name, and without a door each socket. With a door a program opens TCP sockets
-// of IPv4, and the keeper refuses others; each connect waits, too, and the keeper makes the connection in its place, to the door
-// alone. Landlock refuses every one that the program would make itself.
+// Changes of modes, times and owners, and of files by name, wait for the keeper, who listens on
+// the descriptor; with signals each signal, with alone each new process and program, with reads
+// each look at a file by name, and without a door each socket. With a door a program opens TCP
+// sockets of IPv4, and the keeper refuses others; each connect waits, too, and the keeper makes
+// the connection in its place, to the door alone. Landlock refuses every one that the program
+// would make itself.
 func filter(door, apart, signals, alone, reads bool) (listener int, err error) {
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}

@@ -33,6 +33,8 @@ func (waits) Class(net bool) (capabilities.IsolationClass, error) {
 	return capabilities.ClassT1, nil
 }
 
+func (waits) Runs(fs.Command) (string, string) { return "", "" }
+
 func (waits) Start(ctx context.Context, _ fs.Command) (fs.Process, error) {
 	out, end := io.Pipe()
 	in, _ := os.Open(os.DevNull)

@@ -103,6 +103,8 @@ type End struct {
 	Isolation  capabilities.IsolationClass `json:"isolation_given,omitempty"`
 	Observed   []Observed                  `json:"observed,omitempty"`
 	DurationMS float64                     `json:"duration_ms,omitempty"`
+	// Runners are the programs that carried it out, with the walls that stood around each.
+	Runners []Ran `json:"runners,omitempty"`
 	// Masked is how often personal data was taken out of what the call returned; nil: the call has
 	// no key that wants it.
 	Masked *int64 `json:"masked,omitempty"`
@@ -161,6 +163,14 @@ type Observed struct {
 	Count  uint32 `json:"count"`
 	// Of is the call that did it, where another one tells; of several that could be, all of them.
 	Of string `json:"of_call,omitempty"`
+}
+
+// Ran is a program that carried a call out, as its node reported it when its walls stood.
+type Ran struct {
+	Class   capabilities.IsolationClass `json:"isolation_class"`
+	Program string                      `json:"program,omitempty"`  // the hash of its file
+	Runner  string                      `json:"runner_fingerprint"` // drift.Runner
+	Walls   []string                    `json:"walls"`
 }
 
 // Repeated is the body of tool.call.repeated: a call that was answered with the outcome of

@@ -139,6 +139,9 @@ func (e *End) append(o *object) bool {
 	}
 	o.text("output_digest", e.Digest)
 	o.text("parent_call_id", string(e.Parent))
+	if len(e.Runners) > 0 && !o.value("runners", e.Runners) {
+		return false
+	}
 	o.must("status", string(e.Status))
 	o.text("task", e.Task)
 	return true
