@@ -196,6 +196,9 @@ func try(what string, args []string) error {
 		return errno
 	case "report": // to the process that started us, in its runner's name
 		for fd := 3; fd < 64; fd++ {
+			if to, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); to == "anon_inode:[eventfd]" {
+				continue // Go's own, of a runtime that waits for something
+			}
 			if _, err := unix.Write(fd, []byte("\x05\x00\x00\x00\x04haha\x04\x00\x00\x00\x00")); err == nil {
 				return nil
 			}
