@@ -167,3 +167,62 @@ func TestForgetting(t *testing.T) {
 		}
 	}
 }
+
+// TestSeveralThingsAreSeveralTurns: a message that asks for two things has two turns, each with the
+// tools of its own intent and never those of both (S2-18, S2-20). What follows one that went wrong is
+// not begun, and is named; "it" in a later one is no fact of the person's.
+func TestSeveralThingsAreSeveralTurns(t *testing.T) {
+	r, err := router.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(g *listed, h Harness, n *notebook, message string) (out Outcome, opened [][]capabilities.ToolID, done []Outcome) {
+		e, err := New(Options{Gateway: g, Router: r, Harness: h, Memory: n, Done: func(o Outcome) { done = append(done, o) }, Tell: func(e Event) {
+			if d, ok := e.Body.(Decided); ok {
+				opened = append(opened, d.Offered)
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err = e.Run(t.Context(), message); err != nil {
+			t.Fatal(err)
+		}
+		return out, opened, done
+	}
+	g, n := &listed{tools: everything}, &notebook{}
+	h := &gullible{script: [][]ToolCall{one("tool.web.fetch", `{"url":"https://a.example/"}`), one("tool.fs.read", `{"path":"a.txt"}`), nil,
+		one("tool.fs.read", `{"path":"b.txt"}`), one("tool.web.fetch", `{"url":"https://a.example/"}`)}}
+	out, opened, done := ask(g, h, n, "Read the file a.txt and then read https://a.example/")
+	if len(out.Steps) != 2 || out.Steps[0].Intent != "file_task" || out.Intent != "browse_once" || out.Text != "done" || len(out.Calls) != 4 || len(done) != 2 {
+		t.Errorf("%+v", out)
+	}
+	if !slices.Equal(g.calls, []string{`tool.fs.read{"path":"a.txt"}`, `tool.web.fetch{"url":"https://a.example/"}`}) {
+		t.Errorf("called %q", g.calls)
+	}
+	if len(opened) != 2 || slices.Contains(opened[0], "tool.web.fetch") || slices.Contains(opened[1], "tool.fs.read") {
+		t.Errorf("opened %q", opened)
+	}
+	if before := h.turns[len(h.turns)-1].Before; len(before) == 0 || before[0].Text != "Read the file a.txt" {
+		t.Errorf("the second saw %+v", before)
+	}
+
+	g = &listed{tools: everything, fails: capabilities.CodeNotFound}
+	out, opened, _ = ask(g, &gullible{script: [][]ToolCall{one("tool.fs.read", `{"path":"a.txt"}`)}}, n, "Read the file a.txt and then read https://a.example/")
+	if len(opened) != 1 || !slices.Equal(out.Left, []string{"read https://a.example/"}) || out.Last == nil {
+		t.Errorf("after one that failed: %q %+v", opened, out)
+	}
+	g = &listed{tools: everything}
+	if out, opened, _ = ask(g, &gullible{script: [][]ToolCall{one("tool.fs.read", `{}`)}}, n, "Summarise the folder inbox and send it."); out.Ask == "" ||
+		!strings.Contains(out.Ask, "send it") || len(opened) != 0 || len(g.calls) != 0 {
+		t.Errorf("an unclear half: %+v, called %q", out, g.calls)
+	}
+	out, _, _ = ask(g, &gullible{}, n, "Read https://a.example/ and remember it.")
+	if len(n.facts) != 0 || len(out.Memory) != 0 {
+		t.Errorf("kept %+v", n.facts)
+	}
+	out, _, _ = ask(g, &gullible{}, n, "Read https://a.example/ and remember that I like tea.")
+	if len(n.facts) != 1 || n.facts[0].Text != "I like tea" || len(out.Memory) != 1 {
+		t.Errorf("kept %+v, %+v", n.facts, out)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/agent/worker/gate"
@@ -104,7 +105,7 @@ func Withheld(r *capabilities.Result) bool {
 type Answer struct {
 	Text   string
 	Calls  []ToolCall
-	Undone bool // Text says why nothing was done
+	Undone bool // Text says why nothing was done, or what was left
 	Tokens int  // that a model read and wrote for it; 0 if it does not say
 	Cut    bool // the model reached its own bound: Text may lack its end
 }
@@ -133,6 +134,8 @@ type Options struct {
 	Session string // names the conversation in events
 	// Tell is told each event, in order, by the goroutine that runs the turn; default: none.
 	Tell func(Event)
+	// Done is told how each turn of a message ended that asks for several things; default: nobody.
+	Done func(Outcome)
 	Now  func() time.Time // default time.Now
 }
 
@@ -153,6 +156,9 @@ func New(o Options) (*Engine, error) {
 	if o.Tell == nil {
 		o.Tell = func(Event) {}
 	}
+	if o.Done == nil {
+		o.Done = func(Outcome) {}
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -167,15 +173,49 @@ type Outcome struct {
 	Ask        string      `json:"ask,omitempty"`     // what the person should say more clearly; nothing was done
 	Stopped    string      `json:"stopped,omitempty"` // why the turn was cut off
 	Last       error       `json:"-"`                 // why the last call that failed did, if the text is about that
-	Undone     bool        `json:"undone,omitempty"`  // Text says why nothing was done
+	Undone     bool        `json:"undone,omitempty"`  // Text says why nothing was done, or what was left
 	Calls      []Called    `json:"calls,omitempty"`   // in order
 	Memory     []Noted     `json:"memory,omitempty"`  // what came of each wish to remember or to forget
+	// Steps are the turns of a message that asks for several things, one after the other; the rest of
+	// an Outcome is then of all of them, and its Intent and what went wrong of the last that was begun.
+	Steps []Outcome `json:"steps,omitempty"`
+	Left  []string  `json:"left,omitempty"` // what was not begun, because a turn before it did not come to its end
 }
 
-// Run takes one message through the pipeline.
+// Run takes one message through the pipeline; one that asks for several things turn by turn, each
+// with the tools and permissions of its own intent alone. The first that goes wrong is the last.
 func (e *Engine) Run(ctx context.Context, message string) (Outcome, error) {
-	found := e.opts.Router.Route(ctx, message)
-	return e.turn(ctx, found, nil)
+	steps := e.opts.Router.Steps(ctx, message)
+	if len(steps) == 1 {
+		return e.turn(ctx, steps[0], nil)
+	}
+	var all Outcome
+	for i, found := range steps {
+		out, err := e.turn(ctx, found, nil)
+		all.add(out)
+		if err == nil && i+1 < len(steps) && (out.Undone || out.Stopped != "" || out.Last != nil) {
+			for _, left := range steps[i+1:] {
+				all.Left = append(all.Left, left.Text)
+			}
+		}
+		if err == nil {
+			e.opts.Done(out)
+		}
+		if err != nil || len(all.Left) > 0 {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// add puts a turn behind those before it.
+func (o *Outcome) add(next Outcome) {
+	steps := append(o.Steps, next)
+	text := strings.Trim(o.Text+"\n\n"+next.Text, "\n")
+	next.Text, next.Calls, next.Memory = text, slices.Concat(o.Calls, next.Calls), slices.Concat(o.Memory, next.Memory)
+	next.Unrecorded = errors.Join(o.Unrecorded, next.Unrecorded)
+	*o = next
+	o.Steps = steps
 }
 
 // turn takes a route through the stages after the router; along a pipeline, if there is one.
@@ -237,7 +277,7 @@ func (e *Engine) turn(ctx context.Context, found router.Found, along *pipeline.P
 	e.tell(StageResponse, Responded{text, x.rounds, x.tokens, x.stopped})
 	out := Outcome{Text: text, Intent: found.Intent, Stopped: x.stopped, Last: x.last, Undone: x.undone, Calls: x.calls}
 	if err == nil {
-		e.say(found.Text, &x, text)
+		e.say(found, &x, text)
 		out.Memory, err = e.remember(ctx)
 		p.Pipeline.PostHooks.MemoryWrites = writes(out.Memory)
 	}

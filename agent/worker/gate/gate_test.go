@@ -231,3 +231,29 @@ func BenchmarkDecide(b *testing.B) {
 		}
 	})
 }
+
+// TestAnIntentThatIncludesAnother needs leave for nothing else than the two did, and opens no tool
+// for the other's sake.
+func TestAnIntentThatIncludesAnother(t *testing.T) {
+	pairs := 0
+	for _, wide := range intent.All() {
+		for _, other := range intent.All() {
+			if !intent.Includes(wide.Name, other.Name) {
+				continue
+			}
+			pairs++
+			have := Decide(intent.To(wide.Name, 1)).Required
+			for _, c := range Decide(intent.To(other.Name, 1)).Required {
+				if !slices.Contains(have, c) {
+					t.Errorf("%s lacks %s of %s", wide.Name, c, other.Name)
+				}
+			}
+			if intent.Includes(other.Name, wide.Name) || wide.Name == other.Name {
+				t.Errorf("%s and %s include one another", wide.Name, other.Name)
+			}
+		}
+	}
+	if pairs == 0 {
+		t.Error("no intent includes another")
+	}
+}

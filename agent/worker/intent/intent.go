@@ -86,6 +86,16 @@ func Get(n Name) (Intent, bool) {
 	return all[i], true
 }
 
+// includes are intents that serve others' messages, too: a click on a page needs the page.
+var includes = map[Name][]Name{
+	OneShotDiscovery: {LookupSearch, BrowseOnce},
+	BrowserTask:      {BrowseOnce},
+	DesktopTask:      {ScreenObserve},
+}
+
+// Includes reports whether an intent serves what messages of another want, too.
+func Includes(n, other Name) bool { return slices.Contains(includes[n], other) }
+
 // Route is what a router says of one message: the RouterOutput of rule S2-03.
 type Route struct {
 	Intent Name `json:"intent"`

@@ -33,8 +33,11 @@ func Page(message string) string {
 	return url
 }
 
-// File returns the first path, or name with an ending; "" if there is none.
-func File(message string) string { return strings.TrimRight(file.FindString(message), ".") }
+// File returns the first path, or name with an ending; "" if there is none. The address of a page
+// is neither.
+func File(message string) string {
+	return strings.TrimRight(file.FindString(page.ReplaceAllString(message, " ")), ".")
+}
 
 // Replace puts a word in the place of each quotation, page and file. Quotations go first: what they
 // name is theirs.

@@ -34,8 +34,11 @@ type Found struct {
 	// Ask is a question for the person, where it is unclear what they want or a model would
 	// widen what the words say; Route is what holds until they answer.
 	Ask string `json:"ask,omitempty"`
-	// Text is the message without its prefix.
+	// Text is the message without its prefix, or what this step of it says.
 	Text string `json:"-"`
+	// Step of Of is which of several things it is that a message asks for; 0: it asks for one.
+	Step int `json:"step,omitempty"`
+	Of   int `json:"of,omitempty"`
 	// Because says in words why a model's answer was not taken.
 	Because string `json:"because,omitempty"`
 }
@@ -61,17 +64,22 @@ func New(model Classifier) (*Router, error) {
 	return &Router{l, model}, nil
 }
 
-// Route classifies a message. It never fails: without a model that answers, the signals count.
+// Route classifies a message that asks for one thing. It never fails: without a model that answers, the signals count.
 func (r *Router) Route(ctx context.Context, message string) Found {
 	message = bounded(strings.TrimSpace(message))
 	if f, ok := byPrefix(message); ok {
 		return f
 	}
 	f, candidates := r.bySignals(message)
+	return r.refine(ctx, f, candidates)
+}
+
+// refine asks the model, if there is one, about a route that was found by signals.
+func (r *Router) refine(ctx context.Context, f Found, candidates []intent.Name) Found {
 	if r.model == nil {
 		return f
 	}
-	answer, err := r.ask(ctx, message)
+	answer, err := r.ask(ctx, f.Text)
 	switch {
 	case err != nil:
 		f.Because = err.Error()

@@ -50,7 +50,8 @@ func (Harness) Next(_ context.Context, t worker.Turn) (worker.Answer, error) {
 		if len(plan) == 0 {
 			return worker.Answer{Text: otherwise, Undone: true}, nil
 		}
-		return worker.Answer{Text: tell(t.Messages[0].Text, done)}, nil
+		text, left := tell(t.Messages[0].Text, done), undone(t.Intent, t.Messages[0].Text)
+		return worker.Answer{Text: strings.TrimSpace(text + left), Undone: left != ""}, nil
 	}
 	return worker.Answer{Calls: []worker.ToolCall{plan[len(done)]}}, nil
 }
@@ -131,21 +132,57 @@ func wanted(name intent.Name, message string) ([]worker.ToolCall, string) {
 	}
 }
 
+// undone says which requests of a message no template carries out.
+func undone(name intent.Name, message string) string {
+	var b strings.Builder
+	for i, c := range named.Clauses(message) {
+		left := c.Verb == named.Acts || c.Verb == named.Sends || c.Verb == named.Changes && (i > 0 || name != intent.SystemTask) ||
+			c.Verb == named.Opens && name == intent.DesktopTask
+		if left {
+			fmt.Fprintf(&b, "\nNot done, as it needs a model: %s", strings.TrimSpace(message[c.From:c.To]))
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "\n" + b.String()
+}
+
 var (
-	folder = regexp.MustCompile(`(?i)\b(?:folder|directory|ordner|verzeichnis|dossier|carpeta)\s+([\pL\d_.-]+)`)
-	kind   = regexp.MustCompile(
+	folders = []*regexp.Regexp{
+		regexp.MustCompile(`(?i)\b(?:folder|directory|ordner|verzeichnis|dossier|répertoire|carpeta|directorio)\s+` +
+			`(?:(?:named|called|namens|nommé|appelé|llamad[oa])\s+)?([\pL\d_.-]+)`),
+		regexp.MustCompile(`(?i)(?:^|[\s(])([\pL\d_.-]+)[ -](?:folder|directory|ordner|verzeichnis)\b`),
+	}
+	// nameless are words beside "folder" that are no folder's name.
+	nameless = wordSet(`and or with is are that which for of in to on at as by the a an my your our this these those current same whole entire
+		root workspace each every any all sub parent home first last other new working what whose please again then i you we
+		und oder mit ist der die das den dem im in am von zu für mein meine meinem meinen diesen diesem ganzen jeder bitte
+		et ou avec est de du des dans pour qui que y o con es del en para que por`)
+	kind = regexp.MustCompile(
 		`(?i)\b(csv|pdf|md|txt|json|ya?ml|xml|html?|log|go|py|js|ts|docx?|xlsx?|odt|jpe?g|png|gif|mp3|mp4|zip)[ -](?:files|dateien)\b`)
 	lists = regexp.MustCompile(
 		`(?i)\b(list|folder|directory|which files|files|ordner|verzeichnis|dateien|dossier|fichiers|carpeta|archivos)\b`)
 )
 
+// folderOf returns the folder that a message names by a word beside "folder"; "" if it names none.
+func folderOf(message string) string {
+	for _, form := range folders {
+		for _, m := range form.FindAllStringSubmatch(message, -1) {
+			if name := strings.TrimRight(m[1], "."); name != "" && !nameless[strings.ToLower(name)] || m[1] == "." {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
 func files(message string) ([]worker.ToolCall, string) {
 	rest := named.Unquoted(message)
-	where := named.File(rest)
-	if m := folder.FindStringSubmatch(rest); where == "" && m != nil && m[1] != "and" && m[1] != "named" {
-		where = strings.TrimRight(m[1], ".")
-	}
+	where := cmp.Or(named.File(rest), folderOf(rest))
 	switch word := named.Quote(message); {
+	case named.Clauses(message)[0].Verb == named.Changes:
+		return nil, "Without a model files are listed, read and searched, and none is changed."
 	case word != "":
 		return []worker.ToolCall{call("tool.fs.grep", "pattern", word, "path", where)}, ""
 	case where != "" && path.Ext(where) != "":

@@ -27,6 +27,13 @@ func TestPlans(t *testing.T) {
 		{intent.FileTask, "list the folder docs", `tool.fs.list{"path":"docs"}`},
 		{intent.FileTask, "list the folder .", `tool.fs.list{}`},
 		{intent.FileTask, "list my files", `tool.fs.list{}`},
+		{intent.FileTask, "what's in the inbox folder", `tool.fs.list{"path":"inbox"}`},
+		{intent.FileTask, "Was ist im inbox-Ordner?", `tool.fs.list{"path":"inbox"}`},
+		{intent.FileTask, "List the files in the folder named system.", `tool.fs.list{"path":"system"}`},
+		{intent.FileTask, "Qu'y a-t-il dans le dossier inbox ?", `tool.fs.list{"path":"inbox"}`},
+		{intent.FileTask, "what is in this folder?", `tool.fs.list{}`},
+		{intent.FileTask, "list the folder at https://example.org/docs/", `tool.fs.list{}`},
+		{intent.FileTask, "write milk into the file a.txt", ""},
 		{intent.FileTask, "Find all the CSV files", `tool.fs.glob{"pattern":"**/*.csv"}`},
 		{intent.FileTask, `search my notes for "rent"`, `tool.fs.grep{"pattern":"rent"}`},
 		{intent.FileTask, "do something", ""},
@@ -147,5 +154,32 @@ func TestFindsOnTheDesktop(t *testing.T) {
 		if got := about(message, outline); got != want {
 			t.Errorf("%q:\n%s\nwant\n%s", message, got, want)
 		}
+	}
+}
+
+// TestWhatIsLeftIsSaid: a template shows and looks up; what else a message asks for is named, and the
+// turn did not do all of it.
+func TestWhatIsLeftIsSaid(t *testing.T) {
+	for message, left := range map[string]string{
+		"list docs and send it to Anna":     "send it to Anna",
+		"list docs and delete the old ones": "delete the old ones",
+		"list docs and tell me how many":    "",
+	} {
+		a, err := Harness{}.Next(t.Context(), worker.Turn{Intent: intent.FileTask, Tools: offered, Messages: []worker.Message{
+			{Text: message}, result("tool.fs.list", 1, `{"path":"docs","entries":[]}`),
+		}})
+		if err != nil || a.Undone != (left != "") || !strings.HasPrefix(a.Text, "docs: ") || !strings.HasSuffix(a.Text, left) {
+			t.Errorf("%q: %+v %v", message, a, err)
+		}
+	}
+	for name, message := range map[intent.Name]string{
+		intent.BrowserTask: "open https://example.org and click OK", intent.DesktopTask: "turn on dark mode",
+	} {
+		if undone(name, message) == "" {
+			t.Errorf("%s: %q leaves nothing", name, message)
+		}
+	}
+	if got := undone(intent.SystemTask, `start "make test"`); got != "" {
+		t.Error(got)
 	}
 }

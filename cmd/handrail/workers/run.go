@@ -260,6 +260,9 @@ func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context
 		opts.Waits = true // the gateway says where to answer
 	}
 	opts.Gateway, opts.Record, opts.Tell = g, workerRecord{caller}, tell
+	if !terminal.FlagsOf(cmd).JSON && o.told == nil {
+		opts.Done = func(out worker.Outcome) { _ = showOutcome(cmd, out, c.speech.ends()) } // as text it cannot fail
+	}
 	if o.inside == nil { // a sub-agent sees its task alone
 		opts.Memory = workerMemory{caller}
 	}
@@ -276,6 +279,10 @@ func showOutcome(cmd *cobra.Command, out worker.Outcome, spoken bool) error {
 			return err
 		}
 		return out.Unrecorded
+	}
+	if len(out.Steps) > 0 { // each is shown already
+		fmt.Fprint(w, notBegun(out.Left))
+		return nil
 	}
 	if out.Text != "" && !spoken {
 		fmt.Fprintln(w, out.Text)
@@ -300,6 +307,15 @@ func showOutcome(cmd *cobra.Command, out worker.Outcome, spoken bool) error {
 		}
 	}
 	return nil
+}
+
+// notBegun says what of a message was left, a line for each.
+func notBegun(left []string) string {
+	var b strings.Builder
+	for _, text := range left {
+		fmt.Fprintf(&b, "Not begun, because what comes before it did not succeed: %s\n", capabilities.Printable(text))
+	}
+	return b.String()
 }
 
 // tellStages writes one line for each event, if anybody wants to read them (S2-45).

@@ -257,6 +257,7 @@ func (s *jobService) along(ctx context.Context, e *conversation, j *api.Job) (ou
 
 // jobWord is how a job ended.
 func jobWord(j *api.Job, out worker.Outcome, err error, calls int) api.JobWord {
+	out.Text = strings.TrimSpace(out.Text + "\n" + notBegun(out.Left))
 	w := api.JobWord{Claim: j.Claim, State: api.JobDone, Result: capabilities.Clip(out.Text, maxJobWords), Calls: calls}
 	switch {
 	case err != nil:
