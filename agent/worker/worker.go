@@ -132,6 +132,8 @@ type Options struct {
 	// default: nobody can be asked, and it is not.
 	Agree   func(ctx context.Context, fact string, private bool) (bool, error)
 	Session string // names the conversation in events
+	// Within is how long one turn may take; default MaxTime.
+	Within time.Duration
 	// Tell is told each event, in order, by the goroutine that runs the turn; default: none.
 	Tell func(Event)
 	// Done is told how each turn of a message ended that asks for several things; default: nobody.
@@ -155,6 +157,9 @@ func New(o Options) (*Engine, error) {
 	}
 	if o.Tell == nil {
 		o.Tell = func(Event) {}
+	}
+	if o.Within == 0 {
+		o.Within = MaxTime
 	}
 	if o.Done == nil {
 		o.Done = func(Outcome) {}
@@ -218,9 +223,12 @@ func (o *Outcome) add(next Outcome) {
 	o.Steps = steps
 }
 
+// errTime is why the context of a turn ended whose time is over.
+var errTime = errors.New("the time of the turn is over")
+
 // turn takes a route through the stages after the router; along a pipeline, if there is one.
 func (e *Engine) turn(ctx context.Context, found router.Found, along *pipeline.Pipeline) (Outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, MaxTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, e.opts.Within, errTime)
 	defer cancel()
 	p := Pipeline{Timestamp: e.opts.Now(), Session: e.opts.Session}
 	e.stages = nil
@@ -273,12 +281,19 @@ func (e *Engine) turn(ctx context.Context, found router.Found, along *pipeline.P
 	} else {
 		text, err = x.run(ctx)
 	}
+	after := ctx
+	if err != nil && errors.Is(context.Cause(ctx), errTime) {
+		x.stopped, err = fmt.Sprintf("%s are enough for one turn", capabilities.Spoken(e.opts.Within)), nil
+		late, over := context.WithTimeout(context.WithoutCancel(ctx), maxRecording)
+		defer over()
+		after = late
+	}
 	p.Pipeline.Executor.ToolCalls, p.Pipeline.Executor.RoundTrips = x.calls, x.rounds
 	e.tell(StageResponse, Responded{text, x.rounds, x.tokens, x.stopped})
 	out := Outcome{Text: text, Intent: found.Intent, Stopped: x.stopped, Last: x.last, Undone: x.undone, Calls: x.calls}
 	if err == nil {
 		e.say(found, &x, text)
-		out.Memory, err = e.remember(ctx)
+		out.Memory, err = e.remember(after)
 		p.Pipeline.PostHooks.MemoryWrites = writes(out.Memory)
 	}
 	if found.Intent == intent.MemoryWrite && e.opts.Memory != nil && len(out.Memory) == 0 && text == "" && err == nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Call is a call that the model makes, by the name that it saw.
@@ -23,7 +24,9 @@ type Step struct {
 	Status int    // answered instead, with Text as error
 	Raw    string // written as the stream instead
 	Hang   <-chan struct{}
-	Ended  func() // is told when who asked has gone while it hangs; default: nobody
+	Slow   <-chan time.Time // each word but the first waits for one value, such as a tick
+	Again  bool             // the text never ends: its words come again and again
+	Ended  func()           // is told when who asked has gone while it hangs or is slow; default: nobody
 }
 
 // Endpoint is one that runs.
@@ -146,8 +149,41 @@ func (s *stream) paused() bool {
 	return true
 }
 
-// words cuts a text as models stream it.
-func words(text string) []string { return strings.SplitAfter(text, " ") }
+// words says a text as models stream it, and reports whether it is to go on.
+func (s *stream) words(say func(word string)) bool {
+	all := strings.SplitAfter(s.step.Text, " ")
+	for i := 0; i < len(all) || s.step.Again; i++ {
+		if i > 0 && !s.waits() {
+			return false
+		}
+		say(all[i%len(all)])
+		if i == 0 && !s.paused() {
+			return false
+		}
+	}
+	return true
+}
+
+// waits returns when a slow answer's next word is due; false: who asked has gone.
+func (s *stream) waits() bool {
+	due := s.step.Slow
+	if due == nil {
+		now := make(chan time.Time)
+		close(now)
+		due = now
+	}
+	select {
+	case <-s.r.Context().Done():
+	case <-due:
+		if s.r.Context().Err() == nil {
+			return true
+		}
+	}
+	if s.step.Ended != nil {
+		s.step.Ended()
+	}
+	return false
+}
 
 func (s *stream) chat() {
 	chunk := func(delta map[string]any, finish any) {
@@ -155,11 +191,8 @@ func (s *stream) chat() {
 			map[string]any{"index": 0, "delta": delta, "finish_reason": finish},
 		}})
 	}
-	for i, word := range words(s.step.Text) {
-		chunk(map[string]any{"role": "assistant", "content": word}, nil)
-		if i == 0 && !s.paused() {
-			return
-		}
+	if !s.words(func(word string) { chunk(map[string]any{"role": "assistant", "content": word}, nil) }) {
+		return
 	}
 	for i, c := range s.step.Calls {
 		function := map[string]any{"name": c.Name, "arguments": ""}
@@ -192,11 +225,10 @@ func response(status, text string, calls []Call) map[string]any {
 }
 
 func (s *stream) responses() {
-	for i, word := range words(s.step.Text) {
+	if !s.words(func(word string) {
 		s.send("response.output_text.delta", map[string]any{"type": "response.output_text.delta", "delta": word})
-		if i == 0 && !s.paused() {
-			return
-		}
+	}) {
+		return
 	}
 	status := "completed"
 	if s.step.Length {
