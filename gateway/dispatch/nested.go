@@ -158,7 +158,8 @@ func (c *composition) close() { c.nest.ends.close() }
 // call makes one call, and returns when it has ended.
 func (c *composition) call(ctx context.Context, n registry.Nested) (result capabilities.Result) {
 	d, p := c.d, c.o
-	r := Request{Caller: p.req.Caller, Tool: n.Tool, Args: n.Args, Surface: p.req.Surface, Token: p.req.Token, inside: c.nest}
+	r := Request{Caller: p.req.Caller, Tool: n.Tool, Args: n.Args, Surface: p.req.Surface, Token: p.req.Token, Opened: n.Opened,
+		inside: c.nest}
 	if n.Lane != "" { // its leases are not its parent's; the nodes that those are attached to are
 		r.Lane = n.Lane
 	}

@@ -167,8 +167,12 @@ func TestASubAgentsWorkerMayBeElsewhere(t *testing.T) {
 		capabilities.Result
 		Error struct{ Code capabilities.Code }
 	}
-	inside := func(tool, args, claim string) (r answer) {
-		post("/v1/calls", map[string]any{"tool": tool, "args": json.RawMessage(args), "job_id": job.ID, "claim": claim}, &r)
+	inside := func(tool, args, claim string, opened ...capabilities.ToolID) (r answer) {
+		body := map[string]any{"tool": tool, "args": json.RawMessage(args), "job_id": job.ID, "claim": claim}
+		if opened != nil {
+			body["opened"] = opened
+		}
+		post("/v1/calls", body, &r)
 		return r
 	}
 	if r := inside("tool.fs.read", `{"path":"a.txt"}`, "other"); r.Error.Code != capabilities.CodeForbidden {
@@ -179,6 +183,13 @@ func TestASubAgentsWorkerMayBeElsewhere(t *testing.T) {
 	}
 	if r := inside("tool.fs.read", `{"path":"a.txt"}`, job.Claim); r.Status != capabilities.StatusOK {
 		t.Errorf("%+v", r)
+	}
+	// What its turn did not open is refused at the gateway, inside a call, too (S2-20).
+	if r := inside("tool.fs.read", `{"path":"a.txt"}`, job.Claim, "tool.fs.write"); r.Status != capabilities.StatusDenied || r.Code != capabilities.CodeDeniedByPolicy {
+		t.Errorf("a tool that the turn did not open: %+v", r)
+	}
+	if r := inside("tool.fs.read", `{"path":"a.txt"}`, job.Claim, "tool.fs.write", "tool.fs.read"); r.Status != capabilities.StatusOK {
+		t.Errorf("a tool that the turn opened: %+v", r)
 	}
 	alive := func() { // as a worker does, whose lease ends otherwise
 		var told api.Job

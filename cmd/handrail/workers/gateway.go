@@ -82,7 +82,8 @@ func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args
 	request["args"] = args
 	if j := g.opts.inside; j != nil {
 		request["job_id"], request["claim"] = j.ID, j.Claim
-	} else if g.opened != nil {
+	}
+	if g.opened != nil {
 		request["opened"] = g.opened
 	}
 	name := ""

@@ -13,6 +13,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // answering is a gateway that answers every request alike, and returns the last one's body.
@@ -44,18 +45,23 @@ func TestACallNamesWhatItsTurnOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := &workerGateway{cmd: cmd, remote: r}
+	inside := &workerGateway{cmd: cmd, remote: r, opts: runOptions{inside: &api.Job{ID: "job_1", Claim: "c"}}}
+	of := &workerGateway{cmd: cmd, remote: r, requests: requestIDs("job_2.1")}
 	for _, c := range []struct {
 		opens  []capabilities.ToolID
 		opened string
 	}{
 		{nil, ""}, {[]capabilities.ToolID{}, `"opened":[]`}, {[]capabilities.ToolID{"tool.fs.list"}, `"opened":["tool.fs.list"]`},
 	} {
-		g.Opens(c.opens)
-		if _, err := g.Call(t.Context(), "tool.fs.read", json.RawMessage(`{}`)); err != nil {
-			t.Fatal(err)
-		}
-		if got := body(); !strings.Contains(got, c.opened) || strings.Contains(got, `"opened"`) != (c.opened != "") {
-			t.Errorf("after %q the gateway was sent %s", c.opens, got)
+		for _, g := range []*workerGateway{g, inside, of} { // of a conversation, a sub-agent, a job
+			g.Opens(c.opens)
+			if _, err := g.Call(t.Context(), "tool.fs.read", json.RawMessage(`{}`)); err != nil {
+				t.Fatal(err)
+			}
+			if got := body(); !strings.Contains(got, c.opened) || strings.Contains(got, `"opened"`) != (c.opened != "") ||
+				strings.Contains(got, `"job_id":"job_1"`) != (g == inside) {
+				t.Errorf("after %q the gateway was sent %s", c.opens, got)
+			}
 		}
 	}
 }

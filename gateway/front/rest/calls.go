@@ -103,7 +103,9 @@ func (s *Server) callInside(ctx context.Context, c *visit, in *callBody) (capabi
 	}
 	ctx, release := s.held.hold(ctx, c.who.TokenID, s.opts.Tokens.Valid)
 	defer release()
-	result, err := s.opts.SubAgents.Call(ctx, c.who.Principal, in.Job, in.Claim, registry.Nested{Tool: in.Tool, Args: in.Args})
+	result, err := s.opts.SubAgents.Call(ctx, c.who.Principal, in.Job, in.Claim, registry.Nested{
+		Tool: in.Tool, Args: in.Args, Opened: in.Opened,
+	})
 	if err != nil {
 		return result, err
 	}
