@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"time"
 
 	"github.com/handrail-dev/handrail/agent/worker/gate"
@@ -15,6 +17,28 @@ type Record interface {
 	ClaimTurn(ctx context.Context, c turn.Claim) error
 }
 
+// newTurnID returns an ID for a turn that is recorded; "" where none is.
+func (e *Engine) newTurnID() string {
+	if e.opts.Record == nil {
+		return ""
+	}
+	var id [8]byte
+	rand.Read(id[:]) // never fails
+	return "turn_" + hex.EncodeToString(id[:])
+}
+
+// said is the source of what the turn keeps: who said it, in which turn of which conversation.
+func (e *Engine) said(proposed bool) string {
+	who := "the person"
+	if proposed {
+		who += ", as the answer proposed"
+	}
+	if e.turnID != "" {
+		who += ", in " + e.turnID
+	}
+	return who + ", in session " + e.opts.Session
+}
+
 // maxRecording bounds how long a turn waits for its record.
 const maxRecording = 10 * time.Second
 
@@ -26,7 +50,9 @@ func (e *Engine) record(ctx context.Context, began time.Time) error {
 	// A turn that was cancelled is recorded, too.
 	ctx, over := context.WithTimeout(context.WithoutCancel(ctx), maxRecording)
 	defer over()
-	return e.opts.Record.ClaimTurn(ctx, turn.Claim{Session: e.opts.Session, Started: began, Ended: e.opts.Now(), Stages: e.stages})
+	return e.opts.Record.ClaimTurn(ctx, turn.Claim{
+		Turn: e.turnID, Session: e.opts.Session, Started: began, Ended: e.opts.Now(), Stages: e.stages,
+	})
 }
 
 // stageOf is what may be recorded of an event.

@@ -125,7 +125,7 @@ func (e *Engine) grant(ctx context.Context, w memory.Wish, asks bool) (Noted, er
 	if w.Forget {
 		return e.forget(ctx, w.Text)
 	}
-	judged, agreed := fact.Judge(w.Text), false
+	judged, agreed, proposed := fact.Judge(w.Text), false, asks
 	private := judged.Sensitivity == fact.High
 	why := "the answer proposed it, and nobody can be asked here whether to keep it"
 	if private {
@@ -145,7 +145,7 @@ func (e *Engine) grant(ctx context.Context, w memory.Wish, asks bool) (Noted, er
 			return Noted{Status: NotedDeclined, Text: w.Text, Why: "you did not want it kept"}, nil
 		}
 	}
-	kept, err := e.opts.Memory.Keep(ctx, memory.KeyOf(w.Text), w.Text, "the person, in session "+e.opts.Session, agreed)
+	kept, err := e.opts.Memory.Keep(ctx, memory.KeyOf(w.Text), w.Text, e.said(proposed), agreed)
 	if c := capabilities.CodeOf(err); c == capabilities.CodeForbidden || c == capabilities.CodeAcknowledgementRequired {
 		return Noted{Status: NotedRefused, Why: err.Error()}, nil
 	}

@@ -16,8 +16,9 @@ import (
 
 // notebook is a memory in a map.
 type notebook struct {
-	facts []Fact
-	asked []string
+	facts   []Fact
+	asked   []string
+	sources []string // of the facts, one each time that one is kept
 }
 
 func (n *notebook) Find(_ context.Context, text string, limit int) ([]Fact, error) {
@@ -36,11 +37,12 @@ func (n *notebook) Find(_ context.Context, text string, limit int) ([]Fact, erro
 	return found[:min(len(found), limit)], nil
 }
 
-func (n *notebook) Keep(_ context.Context, _ memory.Key, text, _ string, agreed bool) (Fact, error) {
+func (n *notebook) Keep(_ context.Context, _ memory.Key, text, source string, agreed bool) (Fact, error) {
 	j := fact.Judge(text)
 	if j.Credential || j.Sensitivity == fact.High && !agreed {
 		return Fact{}, capabilities.Errorf(capabilities.CodeAcknowledgementRequired, "nobody agreed to %q", text)
 	}
+	n.sources = append(n.sources, source)
 	n.facts = append(n.facts, Fact{fmt.Sprint("fact_", len(n.facts)), text, j.Sensitivity})
 	return n.facts[len(n.facts)-1], nil
 }
@@ -224,5 +226,35 @@ func TestSeveralThingsAreSeveralTurns(t *testing.T) {
 	out, _, _ = ask(g, &gullible{}, n, "Read https://a.example/ and remember that I like tea.")
 	if len(n.facts) != 1 || n.facts[0].Text != "I like tea" || len(out.Memory) != 1 {
 		t.Errorf("kept %+v, %+v", n.facts, out)
+	}
+}
+
+// TestAFactNamesItsTurn: what is kept says who said it and in which turn, by the ID under which the
+// gateway has the turn, and the turn's record names the fact.
+func TestAFactNamesItsTurn(t *testing.T) {
+	r, err := router.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, k := &notebook{}, &kept{}
+	e, err := New(Options{Gateway: &listed{}, Router: r, Harness: &gullible{}, Memory: n, Record: k, Session: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, message := range []string{"remember that my editor is Helix", "remember that I write Go"} {
+		if out, err := e.Run(t.Context(), message); err != nil || len(out.Memory) != 1 {
+			t.Fatalf("%+v %v", out, err)
+		}
+	}
+	if len(n.sources) != 2 || len(k.claims) != 2 || k.claims[0].Turn == k.claims[1].Turn {
+		t.Fatalf("%q %+v", n.sources, k.claims)
+	}
+	for i, c := range k.claims {
+		if want := "the person, in " + c.Turn + ", in session s"; n.sources[i] != want || c.Turn == "" || c.Validate() != nil {
+			t.Errorf("%q, not %q (%v)", n.sources[i], want, c.Validate())
+		}
+		if data, _ := json.Marshal(c.Stages); !strings.Contains(string(data), n.facts[i].ID) {
+			t.Errorf("the turn does not name %s: %s", n.facts[i].ID, data)
+		}
 	}
 }

@@ -147,6 +147,7 @@ type Engine struct {
 	lines  []memory.Line // what was said, the newest last
 	talk   []Said        // the same for the harness, without results
 	stages []turn.Stage  // of the turn that runs, as they are recorded
+	turnID string        // of the turn that runs, by which it is recorded; "": it is not
 	last   string        // ID of the fact that was kept last
 }
 
@@ -231,7 +232,7 @@ func (e *Engine) turn(ctx context.Context, found router.Found, along *pipeline.P
 	ctx, cancel := context.WithTimeoutCause(ctx, e.opts.Within, errTime)
 	defer cancel()
 	p := Pipeline{Timestamp: e.opts.Now(), Session: e.opts.Session}
-	e.stages = nil
+	e.stages, e.turnID = nil, e.newTurnID()
 	e.tell(StageRouter, found)
 	p.Pipeline.Router.Intent, p.Pipeline.Router.Confidence = found.Intent, found.Confidence
 	if found.Ask != "" {

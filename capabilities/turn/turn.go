@@ -30,8 +30,14 @@ const (
 	maxName   = 128 // bytes of a name
 )
 
+// idFormat is the form of a turn's ID.
+var idFormat = capabilities.Pattern(`^turn_[0-9a-f]{16}$`)
+
 // Claim is one turn as its worker describes it.
 type Claim struct {
+	// Turn is the ID that its worker chose, "turn_" and 16 hexadecimal digits, so that a fact which the
+	// turn keeps can name it; empty: the gateway makes one.
+	Turn    string    `json:"turn_id,omitempty"`
 	Session string    `json:"session_id"` // of the conversation
 	Lane    string    `json:"lane,omitempty"`
 	Started time.Time `json:"started_at"`
@@ -127,6 +133,9 @@ func (c *Claim) Summary() *Summarised {
 func (c *Claim) Validate() error {
 	if err := capabilities.ValidateName("session_id", c.Session, maxName); err != nil {
 		return err
+	}
+	if c.Turn != "" && !idFormat().MatchString(c.Turn) {
+		return invalid("turn_id is turn_ and 16 hexadecimal digits")
 	}
 	if c.Lane != "" {
 		if err := capabilities.ValidateName("lane", c.Lane, maxName); err != nil {

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -87,7 +88,8 @@ func New(o Options) (*Turns, error) {
 }
 
 // Put keeps a principal's claim and records it; the same claim again returns the turn that is kept.
-// CodeInvalidRequest for one out of bounds.
+// CodeInvalidRequest for one out of bounds, CodeConflict for another claim with the ID of one that is
+// kept.
 func (t *Turns) Put(ctx context.Context, p capabilities.PrincipalID, c turn.Claim) (Turn, error) {
 	if err := c.Validate(); err != nil {
 		return Turn{}, err
@@ -98,10 +100,15 @@ func (t *Turns) Put(ctx context.Context, p capabilities.PrincipalID, c turn.Clai
 	}
 	sum := sha256.Sum256(append([]byte(string(p)+"\x00"), claim...))
 	now := t.opts.Now()
-	kept := Turn{ID: "turn_" + hex.EncodeToString(sum[:8]), Principal: p, Claim: c, Received: now.UTC()}
+	kept := Turn{ID: cmp.Or(c.Turn, "turn_"+hex.EncodeToString(sum[:8])), Principal: p, Claim: c, Received: now.UTC()}
 	err = t.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		var received int64
-		switch err := tx.QueryRow(`SELECT received_ms, first FROM turns WHERE id = $1`, kept.ID).Scan(&received, &kept.First); {
+		var whose, said string
+		switch err := tx.QueryRow(`SELECT received_ms, first, principal, claim FROM turns WHERE id = $1`, kept.ID).
+			Scan(&received, &kept.First, &whose, &said); {
+		case err == nil && (whose != string(p) || said != string(claim)):
+			return capabilities.Errorf(capabilities.CodeConflict, "another turn has the ID %s", kept.ID).
+				WithHint("Choose another turn_id, or none.")
 		case err == nil:
 			kept.Received = time.UnixMilli(received).UTC()
 			return nil

@@ -90,3 +90,34 @@ func TestRowsGoAfterTheirTime(t *testing.T) {
 		t.Errorf("%v %+v", err, list)
 	}
 }
+
+// TestAWorkerNamesItsTurn: a turn has the ID that its worker chose, so that a fact can name it, and
+// no other claim takes the ID over.
+func TestAWorkerNamesItsTurn(t *testing.T) {
+	turns, _ := open(t, func() time.Time { return at })
+	named := made("s1")
+	named.Turn = "turn_0123456789abcdef"
+	for range 2 { // the same again is the same turn
+		if one, err := turns.Put(t.Context(), "anna", named); err != nil || one.ID != named.Turn {
+			t.Fatalf("%+v %v", one, err)
+		}
+	}
+	other := made("s2")
+	other.Turn = named.Turn
+	for _, c := range []struct {
+		p     capabilities.PrincipalID
+		claim claim.Claim
+	}{{"anna", other}, {"ben", named}, {"ben", other}} {
+		if _, err := turns.Put(t.Context(), c.p, c.claim); capabilities.CodeOf(err) != capabilities.CodeConflict {
+			t.Errorf("%s takes it over: %v", c.p, err)
+		}
+	}
+	if one, err := turns.Get(t.Context(), "anna", named.Turn); err != nil || one.Claim.Session != "s1" {
+		t.Errorf("%+v %v", one, err)
+	}
+	for _, id := range []string{"turn_", "turn_0123456789ABCDEF", "job_0123456789abcdef", "turn_0123456789abcdef0"} {
+		if other.Turn = id; capabilities.CodeOf(other.Validate()) != capabilities.CodeInvalidRequest {
+			t.Errorf("%q is an ID", id)
+		}
+	}
+}
