@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/handrail-dev/handrail/agent/worker/gate"
 	"github.com/handrail-dev/handrail/agent/worker/intent"
@@ -30,21 +31,33 @@ func only(d gate.Decision, p *pipeline.Pipeline, tools []Tool) (gate.Decision, e
 	return d.Only(p.Tools()), nil
 }
 
-// follow takes the steps in their order; the first that fails ends the run.
+// follow takes the steps in their order; the first that fails ends the run, and so does one that is
+// kept back, unless the file says that the run goes on without it.
 func (x *execution) follow(ctx context.Context, p *pipeline.Pipeline) (string, error) {
 	w := &pipeline.World{Task: x.turn.Messages[0].Text, Steps: map[string]any{}}
 	seen := map[string]Message{}
+	var without []string
 	for i := range p.Steps {
 		s := &p.Steps[i]
+		x.kept = nil
 		out, err := x.step(ctx, s, w, seen)
-		if err != nil {
-			if ctx.Err() != nil || capabilities.CodeOf(err) == capabilities.CodeInternal {
+		switch {
+		case ctx.Err() != nil && err != nil:
+			return "", err
+		case x.kept != nil && s.Goes:
+			if out, err = withReason(out, x.kept); err != nil {
 				return "", err
 			}
+			without, x.last = append(without, keptBack(s.ID, x.kept)), nil
+		case x.kept != nil:
+			x.undone, x.last = true, x.kept
+			return keptBack(s.ID, x.kept) + notBegun(p.Steps[i+1:]), nil
+		case err != nil && capabilities.CodeOf(err) == capabilities.CodeInternal:
+			return "", err
+		case err != nil:
 			x.undone, x.last = true, err
-			return fmt.Sprintf("The step %s failed: %s", s.ID, capabilities.AsError(err).PublicMessage()), nil
-		}
-		if x.stopped != "" {
+			return fmt.Sprintf("The step %s failed: %s%s", s.ID, capabilities.AsError(err).PublicMessage(), notBegun(p.Steps[i+1:])), nil
+		case x.stopped != "":
 			return "", nil
 		}
 		if err := w.Note(s.ID, out); err != nil {
@@ -54,9 +67,42 @@ func (x *execution) follow(ctx context.Context, p *pipeline.Pipeline) (string, e
 	text, err := p.Output.Eval(w)
 	if err != nil {
 		x.undone, x.last = true, err
-		return "The output failed: " + capabilities.AsError(err).PublicMessage(), nil
+		return strings.Join(append(without, "The output failed: "+capabilities.AsError(err).PublicMessage()), "\n"), nil
 	}
-	return pipeline.Text(text), nil
+	return strings.Join(append([]string{pipeline.Text(text)}, without...), "\n"), nil
+}
+
+// keptBack says which step was kept back, and why.
+func keptBack(step string, why *capabilities.Error) string {
+	return fmt.Sprintf("The step %s was kept back: %s", step, why.PublicMessage())
+}
+
+// notBegun says which steps a run that ended did not come to.
+func notBegun(steps []pipeline.Step) string {
+	if len(steps) == 0 {
+		return ""
+	}
+	names := make([]string, 0, len(steps))
+	for _, s := range steps {
+		names = append(names, s.ID)
+	}
+	return "\nNot begun: " + strings.Join(names, ", ")
+}
+
+// withReason is a step's result with why something of it was kept back.
+func withReason(out json.RawMessage, why *capabilities.Error) (json.RawMessage, error) {
+	all := map[string]json.RawMessage{}
+	if len(out) > 0 {
+		if err := json.Unmarshal(out, &all); err != nil {
+			return nil, err
+		}
+	}
+	reason, err := json.Marshal(why.PublicMessage())
+	if err != nil {
+		return nil, err
+	}
+	all["kept_back"] = reason
+	return json.Marshal(all)
 }
 
 // step takes one step and returns what it returned.
@@ -118,7 +164,7 @@ func (x *execution) ask(ctx context.Context, h *pipeline.Harness, w *pipeline.Wo
 	t.Tools = gate.Filter(decision, x.turn.Tools, func(t Tool) capabilities.ToolID { return t.ID })
 	own := execution{engine: x.engine, decision: decision, leases: x.leases, turn: t, calls: x.calls, before: x.before}
 	text, err := own.run(ctx)
-	x.calls, x.before, x.last = own.calls, own.before, nil
+	x.calls, x.before, x.last, x.kept = own.calls, own.before, nil, own.kept
 	x.rounds, x.tokens = x.rounds+own.rounds, x.tokens+own.tokens
 	x.stopped = own.stopped
 	switch {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/handrail-dev/handrail/agent/worker/pipeline"
@@ -78,5 +79,61 @@ output: {join: [{from: /steps/hits/count}, " ", {from: /steps/say/text}]}
 	g.calls, g.fails, g.tools = nil, "", []capabilities.ToolID{"tool.fs.read"}
 	if _, err := newEngine(h).Follow(t.Context(), p, "a.txt"); capabilities.CodeOf(err) != capabilities.CodeUnknownTool || len(g.calls) != 0 {
 		t.Errorf("a tool that is not offered: %v, called %q", err, g.calls)
+	}
+}
+
+// TestAStepThatIsKeptBackEndsTheRun: a call that nobody permitted, or a harness whose call was not
+// permitted, ends a pipeline, which says which step it was and what was not begun. A file may say that
+// its run goes on, and then its result says so (S2-27, S3-02).
+func TestAStepThatIsKeptBackEndsTheRun(t *testing.T) {
+	r, err := router.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(steps string, asks ...capabilities.ToolID) (Outcome, *listed) {
+		t.Helper()
+		p, err := pipeline.Read([]byte("intent: file_task\nsteps:\n" + steps + "\noutput: {join: [done, {from: /steps/end/count}]}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := &listed{tools: []capabilities.ToolID{"tool.fs.read", "tool.fs.list"}, asks: asks}
+		e, err := New(Options{Gateway: g, Router: r, Harness: &gullible{script: [][]ToolCall{one("tool.fs.read", `{"path":"b"}`)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := e.Follow(t.Context(), p, "a.txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out, g
+	}
+	const end = "\n  - {id: end, code: count, with: {of: [1, 2]}}"
+	const list = "\n  - {id: list, tool: tool.fs.list}" + end
+	for name, steps := range map[string]string{
+		"a tool": "  - {id: read, tool: tool.fs.read, with: {path: a}}" + list, "a harness": "  - {id: read, harness: {task: look, tools: [tool.fs.read]}}" + list,
+		"stop": "  - {id: read, tool: tool.fs.read, with: {path: a}, kept_back: stop}" + list,
+	} {
+		out, g := run(steps, "tool.fs.read")
+		if len(g.calls) != 0 || !out.Undone || capabilities.CodeOf(out.Last) != capabilities.CodeConsentUnavailable ||
+			!strings.Contains(out.Text, "The step read was kept back: permission denied") || !strings.HasSuffix(out.Text, "Not begun: list, end") {
+			t.Errorf("%s: called %q, %+v", name, g.calls, out)
+		}
+	}
+	for name, steps := range map[string]string{
+		"a tool":    "  - {id: read, tool: tool.fs.read, with: {path: a}, kept_back: go}" + list,
+		"a harness": "  - {id: read, harness: {task: look, tools: [tool.fs.read]}, kept_back: go}" + list,
+	} {
+		out, g := run(steps, "tool.fs.read")
+		if !slices.Equal(g.calls, []string{"tool.fs.list{}"}) || out.Undone || out.Last != nil || !strings.HasPrefix(out.Text, "done2\nThe step read was kept back: ") {
+			t.Errorf("%s: called %q, %+v", name, g.calls, out)
+		}
+	}
+	if out, g := run("  - {id: read, tool: tool.fs.read, with: {path: a}}" + list); len(g.calls) != 2 || out.Text != "done2" {
+		t.Errorf("with leave: called %q, %+v", g.calls, out)
+	}
+	for _, bad := range []string{"{id: end, code: count, with: {of: []}, kept_back: go}", "{id: end, tool: tool.fs.list, kept_back: maybe}"} {
+		if _, err := pipeline.Read([]byte("intent: file_task\nsteps: [" + bad + "]\noutput: x")); err == nil || !strings.Contains(err.Error(), "steps/0/kept_back") {
+			t.Errorf("%s: %v", bad, err)
+		}
 	}
 }

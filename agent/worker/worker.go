@@ -335,8 +335,9 @@ type execution struct {
 	undone   bool
 	leases   *Leases // what the person said before the executor
 	last     error
-	before   string // the call that was made last: tool and canonical arguments
-	together []made // calls of the answer that is carried out
+	kept     *capabilities.Error // why the last call that was kept back was, or what it returned
+	before   string              // the call that was made last: tool and canonical arguments
+	together []made              // calls of the answer that is carried out
 }
 
 // made is a call that reached the gateway.
@@ -408,6 +409,7 @@ func (x *execution) call(ctx context.Context, call ToolCall) error {
 	if len(result.Output) > MaxResult {
 		result.Output = nil
 		result.Message = fmt.Sprintf("the result has more than %d bytes", MaxResult)
+		x.kept = capabilities.Errorf(capabilities.CodeResultTooLarge, "%s", result.Message)
 	}
 	x.turn.Messages = append(x.turn.Messages, Message{Call: &call, Result: &result, Round: x.rounds})
 	return nil
@@ -438,12 +440,14 @@ func (x *execution) carryOut(ctx context.Context, call ToolCall) (capabilities.R
 	if why, err := x.hook(ctx, hook.Event{When: hook.Before, ID: call.Tool, Input: canon}); why != "" || err != nil {
 		refusal := refuse(call.Tool, capabilities.CodeDeniedByPolicy, "a hook refuses it: "+why)
 		refusal.Hint = "Change the hook, or do it another way."
+		x.keepsBack(&refusal)
 		return refusal, err
 	}
 	if refused, err := x.check(ctx, call.Tool, canon); refused != nil || err != nil {
 		if err != nil {
 			return capabilities.Result{}, err
 		}
+		x.keepsBack(refused)
 		return *refused, nil
 	}
 	result, err := x.engine.opts.Gateway.Call(ctx, call.Tool, canon)
@@ -455,7 +459,19 @@ func (x *execution) carryOut(ctx context.Context, call ToolCall) (capabilities.R
 	if why != "" { // the call was made: its record and its status stay
 		result.Output, result.Blobs, result.Message = nil, nil, "a hook keeps the result back: "+why
 	}
+	if result.Status == capabilities.StatusDenied || Withheld(&result) {
+		x.keepsBack(&result)
+	}
 	return result, err
+}
+
+// keepsBack notes a call that was not permitted, or whose result the harness does not get.
+func (x *execution) keepsBack(r *capabilities.Result) {
+	code := r.Code
+	if code == "" {
+		code = capabilities.CodeDeniedByPolicy
+	}
+	x.kept = capabilities.Errorf(code, "%s", r.Message).WithHint(r.Hint)
 }
 
 func (x *execution) hook(ctx context.Context, e hook.Event) (refused string, err error) {

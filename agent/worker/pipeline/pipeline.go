@@ -35,6 +35,9 @@ type Step struct {
 	Harness *Harness
 	Code    string
 	With    Value // arguments of a tool or of code; an object
+	// Goes says that the run goes on where a call of the step, or what it returned, was kept back: its
+	// result then has kept_back, the reason. Default: the run ends.
+	Goes bool
 }
 
 // Harness is one turn of the harness.
@@ -130,7 +133,7 @@ func (p *Pipeline) read(doc canonical.Value) error {
 
 // step reads one step, whose references are to the steps before it.
 func (p *Pipeline) step(v canonical.Value, at string) (s Step, err error) {
-	f, err := fields(v, at, "id", "tool", "harness", "code", "with")
+	f, err := fields(v, at, "id", "tool", "harness", "code", "with", "kept_back")
 	if err != nil {
 		return s, err
 	}
@@ -148,6 +151,12 @@ func (p *Pipeline) step(v canonical.Value, at string) (s Step, err error) {
 	}
 	if kinds != 1 {
 		return s, fmt.Errorf("%s: a step has exactly one of tool, harness and code", at)
+	}
+	if v, ok := f["kept_back"]; ok {
+		_, code := f["code"]
+		if s.Goes = v.Str == "go"; code || !s.Goes && v.Str != "stop" {
+			return s, fmt.Errorf("%s/kept_back: go or stop, of a step that calls tools", at)
+		}
 	}
 	if h, ok := f["harness"]; ok {
 		if _, ok := f["with"]; ok {
