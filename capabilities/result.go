@@ -98,6 +98,10 @@ type Result struct {
 	DurationMS   float64       `json:"duration_ms"`
 }
 
+// AnswerKept ends the hint of a call with a request ID whose repeat gets the same answer. It is for
+// those who chose the ID; the worker of a job did not, and leaves it out.
+const AnswerKept = "This request ID keeps this answer: to try again, use a new one."
+
 // Pending is the Details of CodeApprovalPending: what the call waits for.
 type Pending struct {
 	Approval string    `json:"approval"`            // the question's ID

@@ -36,7 +36,7 @@ func (c *openCall) fateOf(r *capabilities.Result, e *opencalls.End) opencalls.Fa
 func keepsAnswer(r *capabilities.Result) {
 	if r.Retryable {
 		r.Retryable = false
-		r.Hint = sentence(r.Hint) + " This request ID keeps this answer: to try again, use a new one."
+		r.Hint = strings.TrimSpace(sentence(r.Hint) + " " + capabilities.AnswerKept)
 	}
 }
 

@@ -98,6 +98,9 @@ func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args
 	if name != "" && errors.Is(context.Cause(ctx), errCancelled) {
 		g.end(ctx, name)
 	}
+	if name != "" { // the next run of the job, or a new job, has names of its own
+		r.Hint = strings.TrimSpace(strings.TrimSuffix(r.Hint, capabilities.AnswerKept))
+	}
 	return r, err
 }
 

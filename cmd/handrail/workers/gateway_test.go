@@ -65,3 +65,31 @@ func TestACallNamesWhatItsTurnOpened(t *testing.T) {
 		}
 	}
 }
+
+// TestAJobsCallsDoNotSpeakOfTheirNames: the worker of a job chose the request ID of a call, and its
+// person did not: no words tell them to use another.
+func TestAJobsCallsDoNotSpeakOfTheirNames(t *testing.T) {
+	for hint, want := range map[string]string{"Wait. " + capabilities.AnswerKept: "Wait.", capabilities.AnswerKept: "", "Wait.": "Wait."} {
+		data, err := json.Marshal(capabilities.Result{Call: "c", Status: capabilities.StatusError, Code: capabilities.CodeOverloaded, Hint: hint})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answering(t, http.StatusOK, string(data))
+		cmd := &cobra.Command{}
+		cmd.SetContext(t.Context())
+		cmd.SetErr(io.Discard)
+		r, err := remote.Find(cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range []*workerGateway{{cmd: cmd, remote: r, requests: requestIDs("job_1.1")}, {cmd: cmd, remote: r}} {
+			got, err := g.Call(t.Context(), "tool.fs.read", json.RawMessage(`{}`))
+			if g.requests == nil {
+				want = hint // a caller's own
+			}
+			if err != nil || got.Hint != want {
+				t.Errorf("%q: %q %v", hint, got.Hint, err)
+			}
+		}
+	}
+}

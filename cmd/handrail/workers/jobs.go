@@ -95,6 +95,9 @@ func newJobsAddCmd() *cobra.Command {
 	return cmd
 }
 
+// again is what to do about a job that failed and has no next time.
+const again = "Nothing of it is done again by itself. When what stood in its way is gone, queue it anew: handrail jobs add TASK"
+
 // jobCaller is the worker's own way to the gateway.
 func jobCaller(cmd *cobra.Command) (*remote.Gateway, error) { return callerFor(cmd, "") }
 
@@ -134,6 +137,9 @@ func newJobsShowCmd() *cobra.Command {
 			if j.Result != "" {
 				fmt.Fprintln(out, terminal.PlainBlock(j.Result))
 			}
+			if j.State == api.JobFailed {
+				fmt.Fprintln(out, again)
+			}
 			return nil
 		},
 	}
@@ -165,7 +171,7 @@ func newJobsWatchCmd() *cobra.Command {
 			case last.State == api.JobDone && !terminal.FlagsOf(cmd).JSON && last.Result != "":
 				fmt.Fprintln(cmd.OutOrStdout(), terminal.PlainBlock(last.Result))
 			case last.State == api.JobFailed:
-				return capabilities.Errorf(cmp.Or(last.Code, capabilities.CodeExecutionFailed), "the job failed: %s", last.Result)
+				return capabilities.Errorf(cmp.Or(last.Code, capabilities.CodeExecutionFailed), "the job failed: %s", last.Result).WithHint(again)
 			case last.State == api.JobCancelled:
 				return capabilities.Errorf(capabilities.CodeCancelled, "the job was cancelled")
 			}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -268,11 +269,31 @@ func jobWord(j *api.Job, out worker.Outcome, err error, calls int) api.JobWord {
 		text := strings.TrimSpace("The turn was cut off: " + out.Stopped + ".\n" + out.Text)
 		w.State, w.Result, w.Code = api.JobFailed, capabilities.Clip(text, maxJobWords), capabilities.CodeExecutionFailed
 	case out.Last != nil:
-		w.State, w.Code = api.JobFailed, capabilities.CodeOf(out.Last)
+		w.State, w.Code, w.Result = api.JobFailed, capabilities.CodeOf(out.Last), capabilities.Clip(failedWords(&out), maxJobWords)
 	case out.Undone:
 		w.State, w.Code = api.JobFailed, capabilities.CodeExecutionFailed
 	}
 	return w
+}
+
+// failedWords is what the worker said, which call failed and why, and what can be done about it; each
+// once.
+func failedWords(out *worker.Outcome) string {
+	e := capabilities.AsError(out.Last)
+	words := []string{out.Text}
+	if why := e.PublicMessage(); !strings.Contains(out.Text, why) {
+		words = append(words, why)
+	}
+	for _, c := range slices.Backward(out.Calls) {
+		if c.Status != string(capabilities.StatusOK) {
+			words = append(words, fmt.Sprintf("The call that failed: %s (%s).", c.Tool, cmp.Or(string(c.Code), c.Status)))
+			break
+		}
+	}
+	if e.Hint != "" && !strings.Contains(out.Text, e.Hint) {
+		words = append(words, e.Hint)
+	}
+	return strings.TrimSpace(strings.Join(words, "\n"))
 }
 
 // finish says how a job ended until the gateway has heard it. alive ends the trying of a worker

@@ -56,3 +56,20 @@ func TestAPanicFailsItsJobAlone(t *testing.T) {
 		t.Errorf("the log has %q", log.String())
 	}
 }
+
+// TestAFailedJobSaysWhatFailed: the words of a failed job are the worker's, why the call failed, which
+// call it was, and what can be done about it, each once.
+func TestAFailedJobSaysWhatFailed(t *testing.T) {
+	busy := capabilities.Errorf(capabilities.CodeOverloaded, "The node is busy.").WithHint("Wait.")
+	calls := []worker.Called{{Tool: "tool.fs.list", Status: "ok"}, {Tool: "tool.fs.read", Status: "error", Code: capabilities.CodeOverloaded}}
+	for said, want := range map[string]string{
+		"I could not read it.":     "I could not read it.\nThe node is busy.\nThe call that failed: tool.fs.read (overloaded).\nWait.",
+		"The node is busy.\nWait.": "The node is busy.\nWait.\nThe call that failed: tool.fs.read (overloaded).",
+		"":                         "The node is busy.\nThe call that failed: tool.fs.read (overloaded).\nWait.",
+	} {
+		w := jobWord(&api.Job{}, worker.Outcome{Text: said, Last: busy, Calls: calls}, nil, 2)
+		if w.State != api.JobFailed || w.Code != capabilities.CodeOverloaded || w.Result != want {
+			t.Errorf("%q: %+v", said, w)
+		}
+	}
+}
