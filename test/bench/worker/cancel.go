@@ -38,11 +38,21 @@ func (s *site) cancels(rounds int) (ended, heard float64, err error) {
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, `data: {"object":"chat.completion.chunk","choices":[{"delta":{"content":"Well"}}]}`+"\n\n")
-		w.(http.Flusher).Flush()
-		asked <- struct{}{}
-		<-r.Context().Done() // it says nothing more
-		given <- time.Now()
+		slow := time.NewTicker(20 * time.Millisecond)
+		defer slow.Stop()
+		for first := true; ; first = false { // a word at a time, and no end
+			_, _ = io.WriteString(w, `data: {"object":"chat.completion.chunk","choices":[{"delta":{"content":"well "}}]}`+"\n\n")
+			w.(http.Flusher).Flush()
+			if first {
+				asked <- struct{}{}
+			}
+			select {
+			case <-slow.C:
+			case <-r.Context().Done():
+				given <- time.Now()
+				return
+			}
+		}
 	})}
 	go func() { _ = server.Serve(at) }()
 	defer server.Close()
