@@ -82,6 +82,8 @@ type Options struct {
 	Bus     string
 	NATS    string
 	NATSTLS *tls.Config
+	// BusForWorkers has the bus start for workers on other machines, too: with the first that comes in.
+	BusForWorkers bool
 	// Advertise returns the addresses that pastes carry; default: where the listener can be
 	// reached, as far as this host can tell.
 	Advertise []string
@@ -462,6 +464,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err := g.Bus.Start(starting); err != nil {
 		return err
 	}
+	g.startBusForWorkers(starting)
 	g.Registry.Announce()
 	// The rooms that record outlive those that act: surfaces, pipeline and nodes end first.
 	inner, stopInner := context.WithCancel(context.WithoutCancel(ctx))

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
@@ -65,15 +66,41 @@ func (w workers) Decide(ctx context.Context, by principal.Identity, id, state, r
 }
 
 func (w workers) Way(ctx context.Context, tokenID string) *api.WorkerBus {
-	addrs, sum, ok := w.g.Bus.Way()
-	if !ok {
-		return nil
-	}
 	id := w.Workers.Holds(ctx, tokenID)
 	if id == "" {
 		return nil
 	}
+	addrs, sum, ok := w.g.Bus.Way()
+	if !ok && w.g.opts.BusForWorkers {
+		w.g.ensureBus(ctx)
+		addrs, sum, ok = w.g.Bus.Way()
+	}
+	if !ok {
+		return nil
+	}
 	return &api.WorkerBus{Worker: id, Addrs: addrs, Sum: sum}
+}
+
+// ensureBus starts the bus for a worker. One that does not start leaves HTTPS.
+func (g *Gateway) ensureBus(ctx context.Context) {
+	if err := g.Bus.Ensure(ctx); err != nil {
+		g.log.Warn("bus.start_failed", "err", err)
+	}
+}
+
+// startBusForWorkers has the bus there again to which workers come back after a restart.
+func (g *Gateway) startBusForWorkers(ctx context.Context) {
+	if !g.opts.BusForWorkers {
+		return
+	}
+	all, err := g.Workers.Views(ctx)
+	if err != nil {
+		g.log.Warn("bus.start_failed", "err", err)
+		return
+	}
+	if slices.ContainsFunc(all, func(w api.Worker) bool { return w.State == route.StateApproved }) {
+		g.ensureBus(ctx)
+	}
 }
 
 // plumb answers what a worker asks over the bus, as the REST surface answers it over HTTPS: the

@@ -64,14 +64,16 @@ func (b busFlags) config() (*tls.Config, error) {
 type busServer struct {
 	busFlags
 	listen, url *string
+	named       func() bool // --bus was given
 }
 
 func addBusServer(cmd *cobra.Command) busServer {
 	f := cmd.Flags()
 	return busServer{
 		busFlags: addBusFlags(cmd),
-		listen:   f.String("bus", defaultBus, "TCP address that satellites connect to; nothing listens before one is invited"),
+		listen:   f.String("bus", defaultBus, "TCP address that satellites connect to, once one is invited; if it is given, workers elsewhere, too"),
 		url:      f.String("nats", "", "NATS server elsewhere to have as the bus, such as tls://nats.example:4222"),
+		named:    func() bool { return f.Changed("bus") },
 	}
 }
 
@@ -80,6 +82,7 @@ func (b busServer) into(o *gateway.Options) error {
 		return terminal.UsageError("--bus %s: want HOST:PORT, such as %s", *b.listen, defaultBus)
 	}
 	o.Bus, o.NATS = *b.listen, *b.url
+	o.BusForWorkers = o.NATS != "" || b.named()
 	if o.NATS != "" {
 		if u, err := url.Parse(o.NATS); err != nil || u.Scheme != "tls" || u.Host == "" || u.User != nil {
 			return terminal.UsageError("--nats %.100q: want tls://HOST:PORT", o.NATS)

@@ -147,6 +147,9 @@ func (b *Bus) Start(ctx context.Context) error {
 	return b.start(ctx)
 }
 
+// Ensure starts the bus for workers, whether or not a satellite is in. Idempotent.
+func (b *Bus) Ensure(ctx context.Context) error { return b.start(ctx) }
+
 // start has the server and the gateway's connection to it. Idempotent.
 func (b *Bus) start(ctx context.Context) (err error) {
 	b.starting.Lock()
