@@ -56,6 +56,9 @@ func wishes(message, before string) (list []Wish) {
 	said := sentences(message)
 	for i := 0; i < len(said); i++ {
 		s := said[i]
+		if supposing().MatchString(s.plain) {
+			break // and so is what follows
+		}
 		switch at, lead := lead(s); {
 		case withdrawn().MatchString(s.plain):
 			if len(list) > 0 {
@@ -152,7 +155,7 @@ func lead(s sentence) (at int, ok bool) {
 		}
 	}
 	if m := headed().FindStringSubmatchIndex(s.plain); m != nil {
-		if head := s.plain[m[2]:m[3]]; about().MatchString(head) && !told().MatchString(head) {
+		if head := s.plain[m[2]:m[3]]; about().MatchString(head) && !told().MatchString(head) && !refuses(head) {
 			return m[1], true
 		}
 	}
@@ -162,7 +165,7 @@ func lead(s sentence) (at int, ok bool) {
 // fit reports whether words are a fact: no question, and, unless they stand by themselves, neither
 // a thing to do nor a story, as after "remember to" and "remember when".
 func fit(s sentence, text string, told bool) bool {
-	if s.asks || text == "" || len(text) > fact.MaxText || len(strings.Fields(text)) < 2 {
+	if s.asks || text == "" || len(text) > fact.MaxText || len(strings.Fields(text)) < 2 || careless(strings.TrimSpace(s.plain)) {
 		return false
 	}
 	return told || !unfit().MatchString(strings.TrimSpace(s.plain))

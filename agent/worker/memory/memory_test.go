@@ -153,7 +153,9 @@ func TestDialogues(t *testing.T) {
 				open = slices.Delete(open, i, i+1)
 				continue
 			}
-			if !d.held() {
+			if d.held() {
+				t.Logf("held: kept wrongly, of the class %s", d.kind)
+			} else {
 				t.Logf("%s (%s): kept %q", d.id, d.kind, got)
 			}
 			for _, n := range d.never {
@@ -208,4 +210,39 @@ func FuzzAsked(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestCareless holds what is kept of single messages, by which one may tune: what holds for a moment,
+// is supposed, negated or said by others is not, and what only looks like it is.
+func TestCareless(t *testing.T) {
+	data, err := os.ReadFile("testdata/careless.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, wrong := map[string]int{}, map[string]int{}
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		row := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 4)
+		if len(row) != 4 {
+			t.Fatalf("%q", line)
+		}
+		got := kept(dialogue{lines: []Line{{Person, row[3]}}})
+		all[row[1]]++
+		ok := len(got) == 0 && row[2] == "-"
+		if len(got) == 1 && row[2] != "-" {
+			_, text, _ := strings.Cut(got[0], " ")
+			ok = same(text, row[2])
+		}
+		if !ok {
+			wrong[row[1]]++
+			t.Logf("%s %s: %q keeps %q", row[0], row[1], row[3], got)
+		}
+	}
+	for class, n := range all {
+		if 10*wrong[class] > n {
+			t.Errorf("%s: %d of %d are wrong", class, wrong[class], n)
+		}
+	}
 }
