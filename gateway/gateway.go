@@ -82,7 +82,8 @@ type Options struct {
 	Bus     string
 	NATS    string
 	NATSTLS *tls.Config
-	// BusForWorkers has the bus start for workers on other machines, too: with the first that comes in.
+	// BusForWorkers has the bus start for workers on other machines, too: with the first that comes
+	// in.
 	BusForWorkers bool
 	// Advertise returns the addresses that pastes carry; default: where the listener can be
 	// reached, as far as this host can tell.

@@ -64,8 +64,8 @@ func (e *Engine) prefetch(ctx context.Context, found router.Found) ([]Fact, erro
 	return facts, err
 }
 
-// say adds a turn to the conversation. What a later step of a message says points at no step before
-// it: "read the page and remember it" has no fact of the person's.
+// say adds a turn to the conversation. A later step of a message points at no step before it: "read
+// the page and remember it" has no fact of the person's.
 func (e *Engine) say(found router.Found, x *execution, answer string) {
 	message := found.Text
 	if found.Step > 1 {

@@ -171,8 +171,8 @@ func TestForgetting(t *testing.T) {
 }
 
 // TestSeveralThingsAreSeveralTurns: a message that asks for two things has two turns, each with the
-// tools of its own intent and never those of both (S2-18, S2-20). What follows one that went wrong is
-// not begun, and is named; "it" in a later one is no fact of the person's.
+// tools of its own intent and never those of both (S2-18, S2-20). A turn after one that went wrong
+// is not begun, and is named; "it" in a later one is no fact of the person's.
 func TestSeveralThingsAreSeveralTurns(t *testing.T) {
 	r, err := router.New(nil)
 	if err != nil {

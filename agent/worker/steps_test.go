@@ -83,8 +83,8 @@ output: {join: [{from: /steps/hits/count}, " ", {from: /steps/say/text}]}
 }
 
 // TestAStepThatIsKeptBackEndsTheRun: a call that nobody permitted, or a harness whose call was not
-// permitted, ends a pipeline, which says which step it was and what was not begun. A file may say that
-// its run goes on, and then its result says so (S2-27, S3-02).
+// permitted, ends a pipeline, which says which step it was and what was not begun. A file may say
+// that its run goes on, and then its result says so (S2-27, S3-02).
 func TestAStepThatIsKeptBackEndsTheRun(t *testing.T) {
 	r, err := router.New(nil)
 	if err != nil {

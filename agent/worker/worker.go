@@ -182,8 +182,9 @@ type Outcome struct {
 	Undone     bool        `json:"undone,omitempty"`  // Text says why nothing was done, or what was left
 	Calls      []Called    `json:"calls,omitempty"`   // in order
 	Memory     []Noted     `json:"memory,omitempty"`  // what came of each wish to remember or to forget
-	// Steps are the turns of a message that asks for several things, one after the other; the rest of
-	// an Outcome is then of all of them, and its Intent and what went wrong of the last that was begun.
+	// Steps are the turns of a message that asks for several things, one after the other; the rest
+	// of an Outcome is then of all of them, and its Intent and what went wrong of the last that was
+	// begun.
 	Steps []Outcome `json:"steps,omitempty"`
 	Left  []string  `json:"left,omitempty"` // what was not begun, because a turn before it did not come to its end
 }

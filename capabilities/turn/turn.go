@@ -35,8 +35,8 @@ var idFormat = capabilities.Pattern(`^turn_[0-9a-f]{16}$`)
 
 // Claim is one turn as its worker describes it.
 type Claim struct {
-	// Turn is the ID that its worker chose, "turn_" and 16 hexadecimal digits, so that a fact which the
-	// turn keeps can name it; empty: the gateway makes one.
+	// Turn is the ID that its worker chose, "turn_" and 16 hexadecimal digits, so that a fact which
+	// the turn keeps can name it; empty: the gateway makes one.
 	Turn    string    `json:"turn_id,omitempty"`
 	Session string    `json:"session_id"` // of the conversation
 	Lane    string    `json:"lane,omitempty"`

@@ -71,9 +71,10 @@ func addBusServer(cmd *cobra.Command) busServer {
 	f := cmd.Flags()
 	return busServer{
 		busFlags: addBusFlags(cmd),
-		listen:   f.String("bus", defaultBus, "TCP address that satellites connect to, once one is invited; if it is given, workers elsewhere, too"),
-		url:      f.String("nats", "", "NATS server elsewhere to have as the bus, such as tls://nats.example:4222"),
-		named:    func() bool { return f.Changed("bus") },
+		listen: f.String("bus", defaultBus,
+			"TCP address that satellites connect to, once one is invited; if it is given, workers elsewhere, too"),
+		url:   f.String("nats", "", "NATS server elsewhere to have as the bus, such as tls://nats.example:4222"),
+		named: func() bool { return f.Changed("bus") },
 	}
 }
 

@@ -35,8 +35,8 @@ type Nested struct {
 	Undo bool
 	// Lane is what the call belongs to; empty: that of the call which it is inside of.
 	Lane capabilities.LaneID
-	// Opened are the tools that the turn opened which makes it, as of a call of a caller's own (S2-20);
-	// nil: nothing is said.
+	// Opened are the tools that the turn opened which makes it, as of a call of a caller's own
+	// (S2-20); nil: nothing is said.
 	Opened []capabilities.ToolID
 }
 

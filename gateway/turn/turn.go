@@ -88,8 +88,8 @@ func New(o Options) (*Turns, error) {
 }
 
 // Put keeps a principal's claim and records it; the same claim again returns the turn that is kept.
-// CodeInvalidRequest for one out of bounds, CodeConflict for another claim with the ID of one that is
-// kept.
+// CodeInvalidRequest for one out of bounds, CodeConflict for another claim with the ID of one that
+// is kept.
 func (t *Turns) Put(ctx context.Context, p capabilities.PrincipalID, c turn.Claim) (Turn, error) {
 	if err := c.Validate(); err != nil {
 		return Turn{}, err

@@ -184,7 +184,7 @@ func TestASubAgentsWorkerMayBeElsewhere(t *testing.T) {
 	if r := inside("tool.fs.read", `{"path":"a.txt"}`, job.Claim); r.Status != capabilities.StatusOK {
 		t.Errorf("%+v", r)
 	}
-	// What its turn did not open is refused at the gateway, inside a call, too (S2-20).
+	// A tool that its turn did not open is refused at the gateway, inside a call, too (S2-20).
 	if r := inside("tool.fs.read", `{"path":"a.txt"}`, job.Claim, "tool.fs.write"); r.Status != capabilities.StatusDenied || r.Code != capabilities.CodeDeniedByPolicy {
 		t.Errorf("a tool that the turn did not open: %+v", r)
 	}

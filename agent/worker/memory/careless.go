@@ -2,8 +2,8 @@ package memory
 
 import "github.com/handrail-dev/handrail/capabilities"
 
-// What a person asks to keep in mind and does not want kept: what holds for a moment, what is only
-// supposed, what is said of the agent, and what points at something that will be gone.
+// The words of requests that nobody wants kept: they hold for a moment, are only supposed, are of
+// the agent, or point at something that will be gone.
 const (
 	begins = `(?:^|[^\pL])`
 	ends   = `(?:$|[^\pL])`

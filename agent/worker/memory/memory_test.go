@@ -212,8 +212,8 @@ func FuzzAsked(f *testing.F) {
 	})
 }
 
-// TestCareless holds what is kept of single messages, by which one may tune: what holds for a moment,
-// is supposed, negated or said by others is not, and what only looks like it is.
+// TestCareless holds what is kept of single messages, by which one may tune: what holds for a
+// moment, is supposed, negated or said by others is not, and what only looks like it is.
 func TestCareless(t *testing.T) {
 	data, err := os.ReadFile("testdata/careless.tsv")
 	if err != nil {

@@ -148,8 +148,8 @@ func TestASlowTurnIsCancelled(t *testing.T) {
 	}
 }
 
-// TestASlowTurnKeepsItsTime: words that go on and on are no silence, and the turn is cut off when its
-// time is over: that is no error, and the turn says why.
+// TestASlowTurnKeepsItsTime: words that go on and on are no silence, and the turn is cut off when
+// its time is over: that is no error, and the turn says why.
 func TestASlowTurnKeepsItsTime(t *testing.T) {
 	for _, api := range both {
 		words := 0

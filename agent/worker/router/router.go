@@ -64,7 +64,8 @@ func New(model Classifier) (*Router, error) {
 	return &Router{l, model}, nil
 }
 
-// Route classifies a message that asks for one thing. It never fails: without a model that answers, the signals count.
+// Route classifies a message that asks for one thing. It never fails: without a model that answers,
+// the signals count.
 func (r *Router) Route(ctx context.Context, message string) Found {
 	message = bounded(strings.TrimSpace(message))
 	if f, ok := byPrefix(message); ok {

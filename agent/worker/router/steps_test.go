@@ -22,8 +22,8 @@ func wantOf(all []Found) string {
 }
 
 // TestMixed measures messages that ask for several things, or look as if they did: at least 85 of
-// 100 of the third that nobody tuned by are what a person would want, and no message opens more than
-// its steps say (S2-04, S2-18, S2-49).
+// 100 of the third that nobody tuned by are what a person would want, and no message opens more
+// than its steps say (S2-04, S2-18, S2-49).
 func TestMixed(t *testing.T) {
 	r := router(t, nil)
 	right, all := map[bool]int{}, map[bool]int{}

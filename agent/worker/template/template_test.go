@@ -157,8 +157,8 @@ func TestFindsOnTheDesktop(t *testing.T) {
 	}
 }
 
-// TestWhatIsLeftIsSaid: a template shows and looks up; what else a message asks for is named, and the
-// turn did not do all of it.
+// TestWhatIsLeftIsSaid: a template shows and looks up; what else a message asks for is named, and
+// the turn did not do all of it.
 func TestWhatIsLeftIsSaid(t *testing.T) {
 	for message, left := range map[string]string{
 		"list docs and send it to Anna":     "send it to Anna",

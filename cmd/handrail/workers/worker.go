@@ -276,8 +276,8 @@ func jobWord(j *api.Job, out worker.Outcome, err error, calls int) api.JobWord {
 	return w
 }
 
-// failedWords is what the worker said, which call failed and why, and what can be done about it; each
-// once.
+// failedWords is what the worker said, which call failed and why, and what can be done about it;
+// each once.
 func failedWords(out *worker.Outcome) string {
 	e := capabilities.AsError(out.Last)
 	words := []string{out.Text}

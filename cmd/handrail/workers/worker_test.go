@@ -57,8 +57,8 @@ func TestAPanicFailsItsJobAlone(t *testing.T) {
 	}
 }
 
-// TestAFailedJobSaysWhatFailed: the words of a failed job are the worker's, why the call failed, which
-// call it was, and what can be done about it, each once.
+// TestAFailedJobSaysWhatFailed: the words of a failed job are the worker's, why the call failed,
+// which call it was, and what can be done about it, each once.
 func TestAFailedJobSaysWhatFailed(t *testing.T) {
 	busy := capabilities.Errorf(capabilities.CodeOverloaded, "The node is busy.").WithHint("Wait.")
 	calls := []worker.Called{{Tool: "tool.fs.list", Status: "ok"}, {Tool: "tool.fs.read", Status: "error", Code: capabilities.CodeOverloaded}}

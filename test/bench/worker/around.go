@@ -19,8 +19,8 @@ import (
 // perTurn is how many calls a measured turn makes.
 const perTurn = 24
 
-// around returns what a worker needs for each call of a turn beyond the call itself, in ms: from the
-// model's answer that asks for them to the worker's next question, with the check of each
+// around returns what a worker needs for each call of a turn beyond the call itself, in ms: from
+// the model's answer that asks for them to the worker's next question, with the check of each
 // permission, less the same calls made one after the other by a bare client.
 func (s *site) around(rounds int) (more, alone float64, err error) {
 	token, err := os.ReadFile(filepath.Join(s.dir, "site", "gateway", "agent.token"))
