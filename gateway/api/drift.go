@@ -81,6 +81,17 @@ type DriftReason struct {
 	Reason string `json:"reason"`
 }
 
+// ResolveDrift is a person's word that they looked at events.
+type ResolveDrift struct {
+	Events []string `json:"events"` // drift_id of each, 1 to 200
+	Reason string   `json:"reason"`
+}
+
+// ResolvedDrift is events that a person resolved together.
+type ResolvedDrift struct {
+	Events []DriftEvent `json:"events"`
+}
+
 // ReviewTool is a person's word that they reviewed a restricted tool.
 type ReviewTool struct {
 	ManifestHash string `json:"manifest_hash"` // that they looked at

@@ -238,7 +238,7 @@ func TestDriftRaisesRisk(t *testing.T) {
 	}
 	list, _, err := h.drift.List(t.Context(), events.Filter{Open: true})
 	must(t, err)
-	_, err = h.drift.Resolve(t.Context(), "ada", list[0].ID, "looked")
+	_, err = h.drift.Resolve(t.Context(), "ada", "looked", list[0].ID)
 	must(t, err)
 	if r, risk, _ := on("n1"); r.Status != capabilities.StatusOK || risk != base {
 		t.Errorf("after it was resolved: %s, %+v", risk, r)

@@ -1,6 +1,10 @@
 package drift
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
 
 // Number is which of the five signals of S1 a difference is. The zero value is a
 // difference that none of them names.
@@ -30,6 +34,25 @@ func (n Number) String() string {
 		return "isolation"
 	}
 	return "other"
+}
+
+// ParseNumber returns the signal of a word that String returns; CodeInvalidRequest.
+func ParseNumber(word string) (Number, error) {
+	for n := range Worker + 1 {
+		if n.String() == word {
+			return n, nil
+		}
+	}
+	return 0, capabilities.Errorf(capabilities.CodeInvalidRequest, "signal %.32q is none of %s", word, strings.Join(SignalWords(), ", "))
+}
+
+// SignalWords returns the words of the five signals, and other.
+func SignalWords() []string {
+	var words []string
+	for n := Network; n <= Worker; n++ {
+		words = append(words, n.String())
+	}
+	return append(words, Number(0).String())
 }
 
 // Response is what was done about a difference at once.

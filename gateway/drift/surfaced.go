@@ -16,6 +16,9 @@ const (
 	Critical  Severity = "critical"  // and it is privileged
 )
 
+// Severities returns them, from the mildest.
+func Severities() []Severity { return []Severity{Warning, Violation, Critical} }
+
 // Bounds of one report.
 const (
 	MaxControls = 200

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
@@ -32,13 +33,66 @@ func NewDriftCmd() *cobra.Command {
 	return cmd
 }
 
-func driftOf(ctx context.Context, c *remote.Gateway, open bool, tool string,
-	limit int) (list api.DriftList, raw json.RawMessage, err error) {
-	only := ""
-	if open {
-		only = "1"
+// driftNarrow is what a list of events is narrowed by.
+type driftNarrow struct {
+	open                         bool
+	tool, node, signal, severity string
+}
+
+// addDriftFlags returns what cmd is told to narrow events by.
+func addDriftFlags(cmd *cobra.Command) *driftNarrow {
+	n, f := &driftNarrow{}, cmd.Flags()
+	f.StringVar(&n.tool, "tool", "", "events of this tool")
+	f.StringVar(&n.node, "node", "", "events of calls on this node (also --host)")
+	f.StringVar(&n.signal, "signal", "", "events of this signal: "+strings.Join(driftSignals, ", "))
+	f.StringVar(&n.severity, "severity", "", "events of this severity: "+strings.Join(driftSeverities, ", "))
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "host" {
+			name = "node"
+		}
+		return pflag.NormalizedName(name)
+	})
+	_ = cmd.RegisterFlagCompletionFunc("tool", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return remote.CompleteTools(cmd, nil, typed)
+	})
+	_ = cmd.RegisterFlagCompletionFunc("signal", cobra.FixedCompletions(driftSignals, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("severity", cobra.FixedCompletions(driftSeverities, cobra.ShellCompDirectiveNoFileComp))
+	return n
+}
+
+// The words of signals and severities.
+var (
+	driftSignals    = []string{"network", "write", "secret", "surface", "isolation", "other"}
+	driftSeverities = []string{"warning", "violation", "critical"}
+)
+
+func (n *driftNarrow) none() bool { return n.tool+n.node+n.signal+n.severity == "" }
+
+// settle checks the words, and makes the node that is meant its ID.
+func (n *driftNarrow) settle(cmd *cobra.Command, c *remote.Gateway) (err error) {
+	for _, one := range []struct {
+		flag, word string
+		words      []string
+	}{{"signal", n.signal, driftSignals}, {"severity", n.severity, driftSeverities}} {
+		if one.word != "" && !slices.Contains(one.words, one.word) {
+			return terminal.UsageHint("It is one of "+strings.Join(one.words, ", ")+".", "no event has the %s %q", one.flag, one.word)
+		}
 	}
-	if err := c.Get(ctx, remote.Query(remote.Path("drift"), "limit", strconv.Itoa(limit), "open", only, "tool", tool), &raw); err != nil {
+	n.node, err = c.NodeID(cmd, n.node)
+	return err
+}
+
+// driftOf returns events, the newest first; before continues a list.
+func driftOf(ctx context.Context, c *remote.Gateway, n *driftNarrow, limit int,
+	before uint64) (list api.DriftList, raw json.RawMessage, err error) {
+	narrow := []string{"limit", strconv.Itoa(limit), "tool", n.tool, "node", n.node, "signal", n.signal, "severity", n.severity}
+	if n.open {
+		narrow = append(narrow, "open", "1")
+	}
+	if before > 0 {
+		narrow = append(narrow, "before", strconv.FormatUint(before, 10))
+	}
+	if err := c.Get(ctx, remote.Query(remote.Path("drift"), narrow...), &raw); err != nil {
 		return list, raw, err
 	}
 	return list, raw, json.Unmarshal(raw, &list)
@@ -50,8 +104,8 @@ func newDriftListCmd() *cobra.Command {
 		Short: "List drift events, quarantined runners, restricted tools and raised risks",
 		Args:  cobra.NoArgs,
 	}
-	open := cmd.Flags().Bool("open", false, "only events that nobody has resolved")
-	tool := cmd.Flags().String("tool", "", "events of this tool")
+	narrow := addDriftFlags(cmd)
+	cmd.Flags().BoolVar(&narrow.open, "open", false, "only events that nobody has resolved")
 	limit := cmd.Flags().Int("limit", 50, "how many events at most")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *limit < 1 || *limit > 500 {
@@ -61,14 +115,17 @@ func newDriftListCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		list, raw, err := driftOf(cmd.Context(), c, *open, *tool, *limit)
+		if err := narrow.settle(cmd, c); err != nil {
+			return err
+		}
+		list, raw, err := driftOf(cmd.Context(), c, narrow, *limit, 0)
 		if err != nil {
 			return err
 		}
 		if terminal.FlagsOf(cmd).JSON {
 			return terminal.PrintJSON(cmd.OutOrStdout(), raw)
 		}
-		printDrift(cmd.OutOrStdout(), &list, *open)
+		printDrift(cmd.OutOrStdout(), &list, narrow.open)
 		return nil
 	}
 	return cmd
@@ -79,16 +136,10 @@ func printDrift(out io.Writer, list *api.DriftList, open bool) {
 		fmt.Fprintln(out, map[bool]string{true: "No drift waits for anybody.", false: "Nothing drifted."}[open])
 	} else {
 		t := terminal.NewTable(out, "EVENT", "WHEN", "SEVERITY", "SIGNAL", "WHAT", "TOOL", "NODE", "RESPONSE", "STATE")
-		for _, e := range list.Events {
-			what := e.Key
-			if e.Evidence != "" {
-				what += " (" + capabilities.Brief(e.Evidence, 60) + ")"
-			}
-			state := "open"
-			if !e.Open {
-				state = "resolved by " + string(e.ResolvedBy)
-			}
-			t.Row(e.ID, e.At.Local().Format(terminal.DayClock), e.Severity, e.Signal, what, string(e.Tool), string(e.Node), e.Response, state)
+		for i := range list.Events {
+			e := &list.Events[i]
+			t.Row(e.ID, e.At.Local().Format(terminal.DayClock), e.Severity, e.Signal, driftWhat(e), string(e.Tool), string(e.Node), e.Response,
+				driftState(e))
 		}
 		t.Flush()
 		if list.Before != 0 {
@@ -121,21 +172,121 @@ func printDrift(out io.Writer, list *api.DriftList, open bool) {
 	}
 }
 
+// driftWhat says what was seen, with what shows it.
+func driftWhat(e *api.DriftEvent) string {
+	if e.Evidence == "" {
+		return e.Key
+	}
+	return e.Key + " (" + capabilities.Brief(e.Evidence, 60) + ")"
+}
+
+func driftState(e *api.DriftEvent) string {
+	if e.Open {
+		return "open"
+	}
+	return "resolved by " + string(e.ResolvedBy)
+}
+
+// maxResolved is how many events the gateway resolves at once.
+const maxResolved = 200
+
 func newDriftResolveCmd() *cobra.Command {
-	return newDriftEndCmd("resolve EVENT", "Resolve an event: it was looked at, and raises no risk any more",
-		"A quarantine or a restriction that followed from it stays.",
-		func(id string) string { return remote.Path("drift", id, "resolve") }, "%s is resolved")
+	cmd := &cobra.Command{
+		Use:   "resolve [EVENT]...",
+		Short: "Resolve events: they were looked at, and raise no risk any more",
+		Long: "Resolves the events named, or all open ones that --tool, --node, --signal and --severity fit, with one reason.\n" +
+			"Those are shown first, and only what was shown is resolved. Each has a packet of its own in the ledger.\n" +
+			"A quarantine or a restriction that followed from one stays. For admins.",
+		Example: "  handrail drift resolve drift_0123456789abcdef --reason \"a test of ours\"\n" +
+			"  handrail drift resolve --tool tool.bash.run --signal network --reason \"the proxy was down\"",
+	}
+	narrow := addDriftFlags(cmd)
+	reason := cmd.Flags().String("reason", "", "why, for the ledger (required)")
+	yes := cmd.Flags().Bool("yes", false, "do not ask before events are resolved that were not named")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case strings.TrimSpace(*reason) == "":
+			return terminal.UsageError("--reason is required: it goes into the ledger")
+		case len(args) == 0 && narrow.none():
+			return terminal.UsageError("name events, or what they have in common: --tool, --node, --signal, --severity")
+		case len(args) > 0 && !narrow.none():
+			return terminal.UsageError("name events, or what they have in common, not both")
+		}
+		c, err := remote.Find(cmd)
+		if err != nil {
+			return err
+		}
+		if len(args) == 0 {
+			if args, err = openDrift(cmd, c, narrow, *yes); err != nil {
+				return err
+			}
+		}
+		var done api.ResolvedDrift
+		for part := range slices.Chunk(args, maxResolved) {
+			var some api.ResolvedDrift
+			in := api.ResolveDrift{Events: part, Reason: *reason}
+			if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("drift", "resolve"), in, &some); err != nil {
+				if n := len(done.Events); n > 0 {
+					fmt.Fprintln(cmd.ErrOrStderr(), terminal.Count(n, "event")+" had been resolved by then.")
+				}
+				return err
+			}
+			done.Events = append(done.Events, some.Events...)
+		}
+		if terminal.FlagsOf(cmd).JSON {
+			return terminal.PrintItems(cmd.OutOrStdout(), done.Events)
+		}
+		if len(done.Events) == 1 {
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), terminal.Plain(done.Events[0].ID)+" is resolved")
+			return err
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), terminal.Count(len(done.Events), "event")+" are resolved")
+		return err
+	}
+	return cmd
+}
+
+// openDrift returns the open events that narrow fits, once a person has seen them and said yes.
+func openDrift(cmd *cobra.Command, c *remote.Gateway, narrow *driftNarrow, yes bool) ([]string, error) {
+	if !yes && (terminal.FlagsOf(cmd).JSON || !terminal.Interactive(cmd.InOrStdin())) {
+		return nil, terminal.UsageError("--yes is required where nobody can be asked")
+	}
+	if err := narrow.settle(cmd, c); err != nil {
+		return nil, err
+	}
+	narrow.open = true
+	var all []api.DriftEvent
+	for before := uint64(0); ; {
+		list, _, err := driftOf(cmd.Context(), c, narrow, 500, before)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list.Events...)
+		if before = list.Before; before == 0 {
+			break
+		}
+	}
+	if len(all) == 0 {
+		return nil, capabilities.Errorf(capabilities.CodeNotFound, "no open event fits").
+			WithAction(capabilities.Action{Key: capabilities.ActionListDrift}, "Look at those that are open.")
+	}
+	var ids []string
+	for i := range all {
+		ids = append(ids, all[i].ID)
+	}
+	if yes {
+		return ids, nil
+	}
+	printDrift(cmd.ErrOrStderr(), &api.DriftList{Events: all}, true)
+	return ids, terminal.Confirm(cmd, "Resolve "+terminal.Count(len(all), "event")+"?", "nothing was resolved")
 }
 
 func newDriftLiftCmd() *cobra.Command {
-	return newDriftEndCmd("lift RUNNER", "Lift the quarantine of a runner: it takes calls again",
-		"'handrail drift list' names it. Violations from before do not count any more.",
-		func(runner string) string { return remote.Path("runners", runner, "lift") }, "%s takes calls again")
-}
-
-// newDriftEndCmd makes a command by which an admin ends one thing, with a reason.
-func newDriftEndCmd(use, short, long string, at func(string) string, said string) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Long: short + ".\n" + long + " For admins.", Args: cobra.ExactArgs(1)}
+	const short = "Lift the quarantine of a runner: it takes calls again"
+	cmd := &cobra.Command{
+		Use: "lift RUNNER", Short: short, Args: cobra.ExactArgs(1),
+		Long: short + ".\n'handrail drift list' names it. Violations from before do not count any more. For admins.",
+	}
 	reason := cmd.Flags().String("reason", "", "why, for the ledger (required)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if strings.TrimSpace(*reason) == "" {
@@ -146,10 +297,11 @@ func newDriftEndCmd(use, short, long string, at func(string) string, said string
 			return err
 		}
 		var raw json.RawMessage
-		if err := c.Ask(cmd.Context(), http.MethodPost, at(args[0]), api.DriftReason{Reason: *reason}, &raw); err != nil {
+		in := api.DriftReason{Reason: *reason}
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("runners", args[0], "lift"), in, &raw); err != nil {
 			return err
 		}
-		return remote.Confirmed(cmd, raw, said, args[0])
+		return remote.Confirmed(cmd, raw, "%s takes calls again", args[0])
 	}
 	return cmd
 }
@@ -157,7 +309,7 @@ func newDriftEndCmd(use, short, long string, at func(string) string, said string
 // Restricted returns how critical drift restricted a tool; nil: it did not, or the caller may not
 // know.
 func Restricted(ctx context.Context, c *remote.Gateway, tool string) *api.RestrictedTool {
-	list, _, err := driftOf(ctx, c, false, "", 1)
+	list, _, err := driftOf(ctx, c, &driftNarrow{}, 1, 0)
 	if err != nil {
 		return nil
 	}
@@ -179,7 +331,7 @@ func ReviewTool(cmd *cobra.Command, c *remote.Gateway, r *api.RestrictedTool, re
 		if terminal.FlagsOf(cmd).JSON || !terminal.Interactive(cmd.InOrStdin()) {
 			return terminal.UsageError("--yes is required where nobody can be asked")
 		}
-		events, _, err := driftOf(cmd.Context(), c, false, string(r.Tool), 10)
+		events, _, err := driftOf(cmd.Context(), c, &driftNarrow{tool: string(r.Tool)}, 10, 0)
 		if err != nil {
 			return err
 		}

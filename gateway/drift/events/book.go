@@ -84,6 +84,8 @@ func Migrations() []store.Migration {
 const (
 	maxReason = 500 // bytes
 	maxListed = 500
+	// MaxResolved is how many events are resolved at once.
+	MaxResolved = 200
 	// perPacket is more than one packet has events.
 	perPacket = 32
 )
@@ -312,10 +314,14 @@ func (b *Book) Rebuild(ctx context.Context) error {
 
 // Filter is which events are wanted. Empty fields match all.
 type Filter struct {
-	Open   bool
-	Tool   capabilities.ToolID
-	Before uint64 // events of packets before this one; 0: the newest
-	Limit  int    // 1 to 500; default 100
+	Open     bool
+	Tool     capabilities.ToolID
+	Node     capabilities.NodeID
+	Call     capabilities.CallID
+	Signal   string // as drift.Number has it
+	Severity drift.Severity
+	Before   uint64 // events of packets before this one; 0: the newest
+	Limit    int    // 1 to 500; default 100
 }
 
 const eventColumns = "n, drift_id, at_us, call_id, tool, principal, lane, node, signal, severity, key, declared, runner, evidence, " +
@@ -346,9 +352,31 @@ func (b *Book) List(ctx context.Context, f Filter) (list []Event, before uint64,
 	if f.Open {
 		query += " AND resolved_us = 0"
 	}
+	only := func(column string, value any) {
+		args = append(args, value)
+		query += fmt.Sprintf(" AND %s = $%d", column, len(args))
+	}
 	if f.Tool != "" {
-		query += " AND tool = $2"
-		args = append(args, string(f.Tool))
+		only("tool", string(f.Tool))
+	}
+	if f.Node != "" {
+		only("node", string(f.Node))
+	}
+	if f.Call != "" {
+		only("call_id", string(f.Call))
+	}
+	if f.Signal != "" {
+		n, err := drift.ParseNumber(f.Signal)
+		if err != nil {
+			return nil, 0, err
+		}
+		only("signal", int(n))
+	}
+	if f.Severity != "" {
+		if !slices.Contains(drift.Severities(), f.Severity) {
+			return nil, 0, capabilities.Errorf(capabilities.CodeInvalidRequest, "severity %.32q is none of %v", f.Severity, drift.Severities())
+		}
+		only("severity", string(f.Severity))
 	}
 	rows, err := b.opts.Store.Read().QueryContext(ctx, query+fmt.Sprintf(" ORDER BY n DESC LIMIT %d", f.Limit+perPacket), args...)
 	err = each(rows, err, func(rows *sql.Rows) error {
@@ -470,30 +498,54 @@ func (b *Book) foldIn(tx *store.Tx, p *ledger.Packet) error {
 	return nil
 }
 
-// Resolve ends an event by a person's word: its risk is raised no more. A quarantine or a
-// restriction that followed from it stays. CodeNotFound, CodeConflict: it is resolved already.
-func (b *Book) Resolve(ctx context.Context, by capabilities.PrincipalID, id, reason string) (e Event, err error) {
-	err = b.change(ctx, reason, func(tx *store.Tx) (ledger.Draft, error) {
-		switch err := e.scan(tx.QueryRow("SELECT "+eventColumns+" FROM drift_event WHERE drift_id = $1", id)); {
-		case errors.Is(err, sql.ErrNoRows):
-			return ledger.Draft{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no drift event %.80q", id)
-		case err != nil:
-			return ledger.Draft{}, err
-		case !e.Resolved.IsZero():
-			return ledger.Draft{}, capabilities.Errorf(capabilities.CodeConflict, "%s is resolved already, by %s", e.ID, e.By)
+// Resolve ends events by a person's word, each with a packet of its own: their risk is raised no
+// more. A quarantine or a restriction that followed from one stays. All end, or none does:
+// CodeNotFound, CodeConflict: one is resolved already.
+func (b *Book) Resolve(ctx context.Context, by capabilities.PrincipalID, reason string, ids ...string) ([]Event, error) {
+	if err := checkReason(reason); err != nil {
+		return nil, err
+	}
+	if len(ids) == 0 || len(ids) > MaxResolved {
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "name 1 to %d events", MaxResolved)
+	}
+	find := func(row interface{ Scan(...any) error }, id string) (e Event, err error) {
+		if err = e.scan(row); errors.Is(err, sql.ErrNoRows) {
+			err = capabilities.Errorf(capabilities.CodeNotFound, "there is no drift event %.80q", id).
+				WithAction(capabilities.Action{Key: capabilities.ActionListDrift}, "Name one that is.")
 		}
-		return ledger.Draft{Kind: ledger.KindDriftResolved, Call: e.Call, Tool: e.Tool, Principal: by, Lane: e.Lane, Node: e.Node,
-			Body: packet.DriftResolved{
-				ID: e.ID, Signal: e.Signal, Severity: e.Severity, OpenedUS: e.At.UnixMicro(), Reason: reason,
-			}}, nil
-	})
-	if err != nil {
 		return e, err
 	}
-	var now Event
-	if err := now.scan(
-		b.opts.Store.Read().QueryRowContext(ctx, "SELECT "+eventColumns+" FROM drift_event WHERE drift_id = $1", id)); err != nil {
-		return e, fmt.Errorf("drift: %w", err)
+	const one = "SELECT " + eventColumns + " FROM drift_event WHERE drift_id = $1"
+	err := b.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		for _, id := range ids { // one that stands there twice is resolved already
+			e, err := find(tx.QueryRow(one, id), id)
+			if err != nil {
+				return err
+			}
+			if !e.Resolved.IsZero() {
+				return capabilities.Errorf(capabilities.CodeConflict, "%s is resolved already, by %s", e.ID, e.By).
+					WithHint("Nothing was resolved; name those that are open.")
+			}
+			_, err = b.append(tx, ledger.Draft{Kind: ledger.KindDriftResolved, Call: e.Call, Tool: e.Tool, Principal: by, Lane: e.Lane, Node: e.Node,
+				Body: packet.DriftResolved{
+					ID: e.ID, Signal: e.Signal, Severity: e.Severity, OpenedUS: e.At.UnixMicro(), Reason: reason,
+				}})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	return now, nil
+	list := make([]Event, 0, len(ids))
+	for _, id := range ids {
+		e, err := find(b.opts.Store.Read().QueryRowContext(ctx, one, id), id)
+		if err != nil {
+			return nil, fmt.Errorf("drift: %w", err)
+		}
+		list = append(list, e)
+	}
+	return list, nil
 }

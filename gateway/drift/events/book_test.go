@@ -196,16 +196,16 @@ func TestEventsRaiseRisk(t *testing.T) {
 		t.Errorf("raised %d", raised())
 	}
 	for i, id := range []string{first[0].ID, second[0].ID} {
-		e, err := h.Resolve(ctx, "ada", id, "a test of ours")
+		list, err := h.Resolve(ctx, "ada", "a test of ours", id)
 		must(t, err)
-		if e.Resolved.IsZero() || e.By != "ada" || raised() != []int{3, 2}[i] {
+		if e := list[0]; e.Resolved.IsZero() || e.By != "ada" || raised() != []int{3, 2}[i] {
 			t.Errorf("%+v, raised %d", e, raised())
 		}
-		if _, err := h.Resolve(ctx, "ada", id, "again"); capabilities.CodeOf(err) != capabilities.CodeConflict {
+		if _, err := h.Resolve(ctx, "ada", "again", id); capabilities.CodeOf(err) != capabilities.CodeConflict {
 			t.Errorf("twice: %v", err)
 		}
 	}
-	if _, err := h.Resolve(ctx, "ada", "drift_none", "x"); capabilities.CodeOf(err) != capabilities.CodeNotFound {
+	if _, err := h.Resolve(ctx, "ada", "x", "drift_none"); capabilities.CodeOf(err) != capabilities.CodeNotFound {
 		t.Errorf("none: %v", err)
 	}
 	for range clean - 1 {
@@ -226,6 +226,78 @@ func TestEventsRaiseRisk(t *testing.T) {
 	}
 	if list, _, err := h.List(ctx, Filter{Open: true}); err != nil || len(list) != 3 {
 		t.Errorf("%d are open, %v: only a person resolves events", len(list), err)
+	}
+}
+
+// Several events end by one reason, all or none, each with a packet of its own (S1-54).
+func TestSeveralAreResolvedTogether(t *testing.T) {
+	h := newHouse(t, t.TempDir())
+	ctx := context.Background()
+	var ids []string
+	for range 3 {
+		ids = append(ids, h.end("tool.a.x", runner, event(drift.Violation))[0].ID)
+	}
+	packets := func() int {
+		list, err := h.ledger.Packets(ctx, ledger.Query{Kind: ledger.KindDriftResolved})
+		must(t, err)
+		return len(list)
+	}
+	many := make([]string, MaxResolved+1)
+	for _, c := range []struct {
+		ids    []string
+		reason string
+		want   capabilities.Code
+	}{
+		{append(slices.Clone(ids), "drift_none"), "looked", capabilities.CodeNotFound}, {append(slices.Clone(ids), ids[0]), "looked", capabilities.CodeConflict},
+		{ids, " ", capabilities.CodeInvalidRequest}, {nil, "looked", capabilities.CodeInvalidRequest}, {many, "looked", capabilities.CodeInvalidRequest},
+	} {
+		if _, err := h.Resolve(ctx, "ada", c.reason, c.ids...); capabilities.CodeOf(err) != c.want {
+			t.Errorf("%d events: %v, want %s", len(c.ids), err, c.want)
+		}
+		if open, _, err := h.List(ctx, Filter{Open: true}); err != nil || len(open) != 3 || packets() != 0 || h.Raised("tool.a.x", "n1") != 3 {
+			t.Fatalf("after a refusal %d are open, %d packets, %v", len(open), packets(), err)
+		}
+	}
+	list, err := h.Resolve(ctx, "ada", "looked", ids...)
+	must(t, err)
+	for i, e := range list {
+		if e.ID != ids[i] || e.Resolved.IsZero() || e.By != "ada" || e.Reason != "looked" {
+			t.Errorf("%+v", e)
+		}
+	}
+	if len(list) != 3 || packets() != 3 || h.Raised("tool.a.x", "n1") != 0 {
+		t.Errorf("%d events, %d packets, raised %d", len(list), packets(), h.Raised("tool.a.x", "n1"))
+	}
+}
+
+// A list is narrowed by tool, node, call, signal and severity, and by several at once.
+func TestListsAreNarrowed(t *testing.T) {
+	h := newHouse(t, t.TempDir())
+	ctx := context.Background()
+	other := drift.Runner{Host: "n2", Class: capabilities.ClassT2}
+	h.end("tool.a.x", runner, event(drift.Warning), event(drift.Violation))
+	write := event(drift.Violation)
+	write.Signal, write.Key = drift.Write, "data.write.workspace"
+	h.end("tool.a.y", other, write)
+	unnamed := event(drift.Critical)
+	unnamed.Signal = 0
+	h.end("tool.a.y", runner, unnamed)
+	for _, c := range []struct {
+		f    Filter
+		want int
+	}{
+		{Filter{}, 4}, {Filter{Tool: "tool.a.x"}, 2}, {Filter{Node: "n2"}, 1}, {Filter{Call: "call_1"}, 4}, {Filter{Call: "call_2"}, 0}, {Filter{Signal: "network"}, 2},
+		{Filter{Signal: "write"}, 1}, {Filter{Signal: "other"}, 1}, {Filter{Severity: drift.Violation}, 2}, {Filter{Severity: drift.Violation, Tool: "tool.a.x", Node: "n1", Signal: "network", Open: true}, 1},
+		{Filter{Severity: drift.Critical, Signal: "network"}, 0},
+	} {
+		if list, _, err := h.List(ctx, c.f); err != nil || len(list) != c.want {
+			t.Errorf("%+v: %d events, %v", c.f, len(list), err)
+		}
+	}
+	for _, f := range []Filter{{Signal: "loud"}, {Severity: "bad"}} {
+		if _, _, err := h.List(ctx, f); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest {
+			t.Errorf("%+v: %v", f, err)
+		}
 	}
 }
 
@@ -280,7 +352,7 @@ func TestRebuildIsTheSame(t *testing.T) {
 				}
 			case 3:
 				if len(ids) > 0 {
-					_, _ = h.Resolve(ctx, "ada", ids[r.IntN(len(ids))], "seen")
+					_, _ = h.Resolve(ctx, "ada", "seen", ids[r.IntN(len(ids))])
 				}
 			case 4:
 				_ = h.Lift(ctx, "ada", on.Fingerprint(), "seen")

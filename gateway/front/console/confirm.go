@@ -28,6 +28,7 @@ var requests = map[string]func(url.Values) (request, error){
 	"grant":    grantWanted,
 	"activate": activationWanted,
 	"resume":   resumeWanted,
+	"drift":    driftWanted,
 }
 
 // confirm is what a passkey is asked about one of them.
@@ -92,7 +93,7 @@ func (v *visit) remedy(problem error, route, options string) *remedy {
 // confirmed are the fields of such forms that a person is shown again before they confirm.
 var confirmed = []struct{ name, label string }{
 	{"principal", "For"}, {"client", "Client"}, {"role", "Role"}, {"tools", "Tools"}, {"lane", "Lane"}, {"days", "Days"}, {"answer", "Answer"},
-	{"minutes", "Minutes"}, {"to", "Policy"}, {"reason", "Reason"},
+	{"minutes", "Minutes"}, {"to", "Policy"}, {"which", "Events"}, {"reason", "Reason"},
 }
 
 // byPasskey is remedy for answers to questions.

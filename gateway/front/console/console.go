@@ -245,6 +245,7 @@ func (c *Console) Mount(f *front.Server) {
 		"GET /console/governance/csv/{view}":   c.governanceCSV,
 		"GET /console/governance/json/{view}":  c.governanceJSON,
 		"GET /console/drift":                   c.driftPage,
+		"POST /console/drift":                  c.resolveDrift,
 		"POST /console/drift/{what}/{id}":      c.endDrift,
 		"GET /console/ledger":                  c.ledgerPage,
 		"GET /console/ledger/export":           c.exportLedger,

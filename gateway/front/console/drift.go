@@ -1,9 +1,11 @@
 package console
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -19,19 +21,34 @@ func (c *Console) driftPage(v *visit) { v.showDrift(nil) }
 type driftShown struct {
 	*visit
 	All         bool // also those that somebody resolved
+	Tool        string
+	Device      choice
+	Signal      choice
+	Severity    choice
+	Narrowed    bool   // by any of these
+	Narrow      string // what the list is narrowed by, as an address has it
+	Other       string // the address of the same with, or without, those that were resolved
 	Events      []driftEvent
+	Open        int    // how many of them nobody has resolved
 	Older       string // the address of what is older; "": there is nothing
 	Quarantined []driftRunner
 	Restricted  []driftTool
 	Raised      []driftRisk
 }
 
+// Several reports whether there are several to resolve at once.
+func (d driftShown) Several() bool { return d.Open > 1 }
+
 // driftEvent is an event with the names of things.
 type driftEvent struct {
 	*visit
 	api.DriftEvent
-	Name string // that people gave the device
+	Name   string // that people gave the device
+	beside bool   // it stands beside others that are open
 }
+
+// Choosable reports whether it can be resolved together with others.
+func (d driftEvent) Choosable() bool { return d.beside && d.Open && d.Offers("POST /v1/drift/resolve") }
 
 // Mood is the class of its severity.
 func (d driftEvent) Mood() string {
@@ -78,6 +95,9 @@ func (d driftEvent) Declares() string {
 // OfProfile is what narrows the list of calls to those with the call's profile (S1-58).
 func (d driftEvent) OfProfile() string { return query("profile", d.Profile) }
 
+// OfCall is what narrows the list of events to those of its call.
+func (d driftEvent) OfCall() string { return query("call", string(d.Call), "all", "1") }
+
 // OfRunner is what narrows it to those of the call's runner.
 func (d driftEvent) OfRunner() string { return query("runner", d.Runner) }
 
@@ -114,10 +134,21 @@ type driftRisk struct {
 
 func (v *visit) showDrift(problem error) {
 	in := v.r.URL.Query()
-	q := url.Values{"limit": {"50"}}
+	if v.r.Method == http.MethodPost {
+		in, _ = url.ParseQuery(v.r.PostForm.Get("narrow"))
+	}
+	q, kept := url.Values{"limit": {"50"}}, url.Values{}
 	all := in.Get("all") == "1"
-	if !all {
+	if all {
+		kept.Set("all", "1")
+	} else {
 		q.Set("open", "1")
+	}
+	for _, name := range driftFilters {
+		if s := strings.TrimSpace(in.Get(name)); s != "" {
+			q.Set(name, s)
+			kept.Set(name, s)
+		}
 	}
 	if s := in.Get("before"); s != "" {
 		q.Set("before", s)
@@ -130,15 +161,37 @@ func (v *visit) showDrift(problem error) {
 	var known struct {
 		Nodes []device `json:"nodes"`
 	}
-	names := map[capabilities.NodeID]string{}
+	names, devices := map[capabilities.NodeID]string{}, []string{"", "any"}
 	if v.get(v1("nodes"), &known) == nil { // without them the IDs tell
 		for _, d := range known.Nodes {
 			names[d.ID] = orElse(d.Label, d.Host)
+			devices = append(devices, string(d.ID), names[d.ID])
 		}
 	}
-	shown := driftShown{visit: v, All: all}
+	shown := driftShown{
+		visit: v, All: all, Tool: kept.Get("tool"), Narrow: kept.Encode(),
+		Device:   choose("f-node", "node", "Device", kept.Get("node"), devices...),
+		Signal:   choose("f-signal", "signal", "Signal", kept.Get("signal"), twice(drift.SignalWords())...),
+		Severity: choose("f-severity", "severity", "Severity", kept.Get("severity"), twice(drift.Severities())...),
+	}
+	for _, name := range driftFilters {
+		shown.Narrowed = shown.Narrowed || kept.Has(name)
+	}
+	other := maps.Clone(kept)
+	if all {
+		other.Del("all")
+	} else {
+		other.Set("all", "1")
+	}
+	shown.Other = "/console/drift?" + other.Encode()
 	for _, e := range list.Events {
-		shown.Events = append(shown.Events, driftEvent{v, e, names[e.Node]})
+		if e.Open {
+			shown.Open++
+		}
+		shown.Events = append(shown.Events, driftEvent{v, e, names[e.Node], false})
+	}
+	for i := range shown.Events {
+		shown.Events[i].beside = shown.Several()
 	}
 	for _, r := range list.Quarantined {
 		shown.Quarantined = append(shown.Quarantined, driftRunner{v, r, names[r.Node]})
@@ -150,9 +203,63 @@ func (v *visit) showDrift(problem error) {
 		shown.Raised = append(shown.Raised, driftRisk{r, names[r.Node]})
 	}
 	if list.Before != 0 {
-		shown.Older = "/console/drift?" + query("all", iff(all, "1"), "before", strconv.FormatUint(list.Before, 10))
+		older := maps.Clone(kept)
+		older.Set("before", strconv.FormatUint(list.Before, 10))
+		shown.Older = "/console/drift?" + older.Encode()
 	}
-	v.show(page{name: "drift", title: "Drift", here: "/console/governance", live: "packet", fault: problem, data: shown})
+	v.show(page{
+		name: "drift", title: "Drift", here: "/console/governance", live: "packet", fault: problem, modules: []string{"passkey"},
+		remedy: v.remedy(problem, "POST /v1/drift/resolve", "/console/confirm/drift"), data: shown,
+	})
+}
+
+// driftFilters are what a list of events can be narrowed by: parameters of the REST surface by the
+// same names.
+var driftFilters = []string{"tool", "node", "call", "signal", "severity"}
+
+// twice makes options of words that are shown as they are, after one for any of them.
+func twice[T ~string](words []T) []string {
+	options := []string{"", "any"}
+	for _, w := range words {
+		options = append(options, string(w), string(w))
+	}
+	return options
+}
+
+// resolveDrift resolves the events that were chosen on the page, or all that it showed, with one
+// reason.
+func (c *Console) resolveDrift(v *visit) {
+	if err := v.sends("drift", nil); err != nil {
+		v.showDrift(err)
+		return
+	}
+	to := "/console/drift"
+	if kept, err := url.ParseQuery(v.r.PostForm.Get("narrow")); err == nil && len(kept) > 0 {
+		to += "?" + kept.Encode()
+	}
+	v.seeOther(to, "resolvedall")
+}
+
+func driftWanted(f url.Values) (request, error) {
+	ids := f["event"]
+	if f.Get("which") == "shown" {
+		ids = f["shown"]
+	}
+	if len(ids) == 0 {
+		return request{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "choose the events that you looked at")
+	}
+	return request{v1("drift", "resolve"), api.ResolveDrift{Events: ids, Reason: f.Get("reason")}}, nil
+}
+
+// driftOf returns the drift events of a call; none where the visitor may not read them.
+func (v *visit) driftOf(call capabilities.CallID) []driftEvent {
+	var list api.DriftList
+	_ = v.get(v1("drift")+"?"+query("call", string(call)), &list)
+	events := make([]driftEvent, 0, len(list.Events))
+	for _, e := range list.Events {
+		events = append(events, driftEvent{v, e, "", false})
+	}
+	return events
 }
 
 // endDrift resolves an event, lifts a quarantine or reviews a tool, with the reason of the form.

@@ -60,9 +60,10 @@ var outcomes = map[string]string{
 	"asked":    "A person is asked about it first.",
 	"extended": "You stay signed in.",
 
-	"resolved": "Resolved. It raises no risk any more.",
-	"lifted":   "Lifted. It takes calls again.",
-	"reviewed": "Approved. The tool can be called again.",
+	"resolved":    "Resolved. It raises no risk any more.",
+	"resolvedall": "Resolved. They raise no risk any more.",
+	"lifted":      "Lifted. It takes calls again.",
+	"reviewed":    "Approved. The tool can be called again.",
 
 	"activated": "Activated. It counts from now on.",
 	"staged":    "Staged. It decides nothing until it is activated.",

@@ -19,6 +19,7 @@ import (
 // confirmable is what a passkey confirms beside answers to questions.
 var confirmable = map[string]bool{
 	"POST /v1/tokens": true, "POST /v1/grants": true, "POST /v1/policy/activate": true, "POST /v1/providers": true, "POST /v1/resume": true,
+	"POST /v1/drift/resolve": true,
 }
 
 // elsewhere refuses what may come from a device that an agent has in its hands. The
@@ -174,7 +175,7 @@ type confirmBody struct {
 func (s *Server) beginConfirmation(c *visit, in confirmBody) (passkey.GetOptions, error) {
 	if !confirmable[in.Method+" "+in.Path] {
 		return passkey.GetOptions{}, capabilities.Errorf(capabilities.CodeInvalidRequest,
-			"a passkey confirms making tokens, giving grants, activating a policy and the end of a stop")
+			"a passkey confirms making tokens, giving grants, activating a policy, resolving drift and the end of a stop")
 	}
 	what, err := whatIsConfirmed(in.Method+" "+in.Path, in.Body)
 	if err != nil {

@@ -78,6 +78,7 @@ func TestDocumentMatchesTheRoutes(t *testing.T) {
 		"PATCH /v1/nodes/{node}":         `{"label":"x"}`,
 		"POST /v1/surfaced":              `{"surface":"console","page":"/console/","controls":["POST /v1/stop"]}`,
 		"POST /v1/ledger/compare":        `{"log":"log of n2"}`,
+		"POST /v1/drift/resolve":         `{"events":["drift_1","drift_2"],"reason":"looked at"}`,
 		"POST /v1/policy/drafts":         `{"files":[{"name":"mine.cedar","text":""}]}`,
 		"POST /v1/users":                 `{"principal":"walt","role":"viewer","password":"four words in a row"}`, "PUT /v1/users/{user}/role": `{"role":"viewer"}`,
 		"PUT /v1/users/{user}/password": `{"password":"four other words in a row"}`,

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
@@ -25,7 +26,7 @@ type Drift interface {
 	Restricted(capabilities.ToolID) (events.Restriction, bool)
 	// Manifest returns the hash of a tool's manifest; "": there is no such tool.
 	Manifest(capabilities.ToolID) string
-	Resolve(ctx context.Context, by capabilities.PrincipalID, id, reason string) (events.Event, error)
+	Resolve(ctx context.Context, by capabilities.PrincipalID, reason string, ids ...string) ([]events.Event, error)
 	Lift(ctx context.Context, by capabilities.PrincipalID, runner, reason string) error
 	Review(ctx context.Context, by capabilities.PrincipalID, tool capabilities.ToolID, manifest, reason string) error
 }
@@ -36,12 +37,18 @@ func (s *Server) driftTable() []*endpoint {
 			"quarantined runners, restricted tools and raised risks",
 			query: []param{
 				{"open", "1: only those that nobody has resolved", "boolean"}, {"tool", "of this tool", "string"},
+				{"node", "of this node", "string"}, {"call", "of this call", "string"}, {"signal", strings.Join(drift.SignalWords(), ", "), "string"},
+				{"severity", "warning, violation or critical", "string"},
 				{"before", "the answer's before continues a list", "integer"}, limitParam,
 			}}, s.driftList),
 		serveJSON(endpoint{
 			method: post, path: "/v1/drift/{drift}/resolve", action: principal.ActDrift, does: "tool.admin.drift-resolve",
 			summary: "Resolve an event, with a reason; it raises no risk from then on",
 		}, s.resolveDrift),
+		serveJSON(endpoint{
+			method: post, path: "/v1/drift/resolve", action: principal.ActDrift, does: "tool.admin.drift-resolve",
+			summary: "Resolve several events with one reason, all or none; each has a packet of its own",
+		}, s.resolveSeveral),
 		serveJSON(endpoint{
 			method: post, path: "/v1/runners/{runner}/lift", action: principal.ActDrift, does: "tool.admin.runner-lift",
 			summary: "Lift the quarantine of a runner, with a reason",
@@ -54,7 +61,10 @@ func (s *Server) driftTable() []*endpoint {
 }
 
 func (s *Server) driftList(c *visit, _ none) (out api.DriftList, err error) {
-	f := events.Filter{Tool: capabilities.ToolID(c.param("tool"))}
+	f := events.Filter{
+		Tool: capabilities.ToolID(c.param("tool")), Node: capabilities.NodeID(c.param("node")), Call: capabilities.CallID(c.param("call")),
+		Signal: c.param("signal"), Severity: drift.Severity(c.param("severity")),
+	}
 	if f.Open, err = c.flag("open"); err != nil {
 		return out, err
 	}
@@ -94,11 +104,16 @@ func (s *Server) driftList(c *visit, _ none) (out api.DriftList, err error) {
 }
 
 func (s *Server) resolveDrift(c *visit, in api.DriftReason) (api.DriftEvent, error) {
-	e, err := s.opts.Drift.Resolve(c.r.Context(), c.who.Principal, c.r.PathValue("drift"), in.Reason)
+	list, err := s.opts.Drift.Resolve(c.r.Context(), c.who.Principal, in.Reason, c.r.PathValue("drift"))
 	if err != nil {
 		return api.DriftEvent{}, err
 	}
-	return front.ViewDrift(&e), nil
+	return front.ViewDrift(&list[0]), nil
+}
+
+func (s *Server) resolveSeveral(c *visit, in api.ResolveDrift) (api.ResolvedDrift, error) {
+	list, err := s.opts.Drift.Resolve(c.r.Context(), c.who.Principal, in.Reason, in.Events...)
+	return api.ResolvedDrift{Events: viewAll(list, front.ViewDrift)}, err
 }
 
 func (s *Server) liftRunner(c *visit, in api.DriftReason) (api.DriftEnded, error) {

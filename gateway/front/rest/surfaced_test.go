@@ -62,8 +62,8 @@ func (d *drifts) Raised(capabilities.ToolID, capabilities.NodeID) int { return 0
 
 func (d *drifts) Manifest(capabilities.ToolID) string { return "" }
 
-func (d *drifts) Resolve(context.Context, capabilities.PrincipalID, string, string) (events.Event, error) {
-	return events.Event{}, nil
+func (d *drifts) Resolve(_ context.Context, _ capabilities.PrincipalID, _ string, ids ...string) ([]events.Event, error) {
+	return make([]events.Event, len(ids)), nil
 }
 
 func (d *drifts) Lift(context.Context, capabilities.PrincipalID, string, string) error {
