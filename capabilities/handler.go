@@ -39,6 +39,25 @@ func (c IsolationClass) Rank() int {
 	return 0
 }
 
+// Keeps returns what a class keeps in, in a few words; "" for none that is known.
+func (c IsolationClass) Keeps() string {
+	switch c {
+	case ClassT0:
+		return "only its input, no files, no network"
+	case ClassT1:
+		return "some files, no network"
+	case ClassT2:
+		return "a network, by one way that is watched"
+	case ClassT3:
+		return "what the grant lists"
+	case ClassSession:
+		return "works in the person's own session"
+	case ClassNone:
+		return "no isolation"
+	}
+	return ""
+}
+
 // Meets reports whether what runs in class c may carry a call that needs at least need.
 // inSession says that the tool's descriptor names ClassSession, in which no other tool may run
 // (S1-37, S1-63).

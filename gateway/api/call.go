@@ -29,8 +29,14 @@ type Call struct {
 	// Envelope is what the last decision stood on; absent where the call was refused
 	// before there was one.
 	Envelope *Envelope `json:"envelope,omitempty"`
-	FirstSeq uint64    `json:"first_seq"` // of its packets
-	LastSeq  uint64    `json:"last_seq"`
+	// Given is the isolation class that it got, or that its node gives if it was not carried out;
+	// Degraded is what of it policy let it do without.
+	Given    capabilities.IsolationClass `json:"isolation_given,omitempty"`
+	Degraded string                      `json:"isolation_degraded,omitempty"`
+	// Runner is the fingerprint of what carried it out, or was to; absent: the gateway, or none.
+	Runner   string `json:"runner_fingerprint,omitempty"`
+	FirstSeq uint64 `json:"first_seq"` // of its packets
+	LastSeq  uint64 `json:"last_seq"`
 	// Phrase says in a few words what was done, or was to be done.
 	Phrase string `json:"phrase,omitempty"`
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/drift/events"
+	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/test/site"
 )
@@ -50,6 +51,59 @@ func TestDriftIsEndedOnThePage(t *testing.T) {
 	end("Approve tool", "The tool can be called again.")
 	d.goTo("/console/drift?all=1")
 	d.says("All events", "looked at", "Resolved")
+	d.quiet()
+}
+
+// Several events end with one reason: those that are chosen, or all that are shown, which the form
+// above narrows; each has a packet of its own. The page of the call says what drifted in it
+// (S1-49, S1-54, S1-55).
+func TestSeveralEventsAreResolvedOnThePage(t *testing.T) {
+	d := startSite(t)
+	d.Drifts = true
+	d.handler.Stray = func(inv capabilities.Invocation, text string) {
+		for _, key := range strings.Fields(text) {
+			inv.Observe(key, "evil.example")
+		}
+	}
+	d.enter(principal.RoleAdmin)
+	var last capabilities.Result
+	for range 2 {
+		last = d.result(d.call("robot", string(site.ToolEcho), `{"text":"network.egress.https data.write.workspace"}`))
+	}
+	d.goTo("/console/calls/" + string(last.Call))
+	d.says("What drifted", "data.write.workspace", "violation", "Isolation needed", "Isolation it got", "Runner")
+	d.shots("call-drifted")
+	d.goTo("/console/drift")
+	const cards = `document.querySelectorAll("article[id^='e-']").length`
+	d.await(cards + ` === 4`)
+	d.shots("drift-several")
+	open := func() int {
+		list, _, err := d.Drift.List(t.Context(), events.Filter{Open: true})
+		must(t, err)
+		return len(list)
+	}
+	press := func(button string) {
+		t.Helper()
+		must(t, d.run(`(() => { const f = document.getElementById("several"); f.reason.value = "looked at"; f.querySelector("button[value=`+button+`]").click() })(); 1`, nil))
+	}
+	press("chosen")
+	d.await(`document.body.innerText.includes("Choose the events")`)
+	if open() != 4 {
+		t.Fatalf("%d are open", open())
+	}
+	must(t, d.run(`[...document.querySelectorAll("input[name=event]")].slice(0, 2).forEach((b) => b.click()); 1`, nil))
+	press("chosen")
+	d.await(`document.body.innerText.includes("They raise no risk any more.") && ` + cards + ` === 2`)
+	d.goTo("/console/drift?signal=write")
+	d.await(cards + ` === 1 && !document.getElementById("several")`)
+	d.goTo("/console/drift?tool=" + string(site.ToolEcho))
+	press("shown")
+	d.await(`document.body.innerText.includes("They raise no risk any more.") && ` + cards + ` === 0`)
+	packets, err := d.Ledger.Packets(t.Context(), ledger.Query{Kind: ledger.KindDriftResolved})
+	must(t, err)
+	if len(packets) != 4 || open() != 0 {
+		t.Errorf("%d packets, %d are open", len(packets), open())
+	}
 	d.quiet()
 }
 
@@ -116,6 +170,12 @@ func TestTheMonitorShowsFiveSignals(t *testing.T) {
 	kpi("privileged_share", "40.0 %")
 	kpi("isolation_mismatches", "1")
 	kpi("mean_time_to_remediate_s", "nothing yet")
+	exposed := d.value(`document.getElementById("privilege").innerText`)
+	for _, want := range []string{"robot", string(site.ToolPress), "privileged.input.inject", "study"} {
+		if !strings.Contains(exposed, want) {
+			t.Errorf("privilege exposure has no %s: %s", want, exposed)
+		}
+	}
 	d.goTo("/console/drift")
 	d.says("evil.example:443", "/etc/cron.d/own", "prod-database", "POST /v1/no-such", "Restricted tools")
 	if n := d.value(`document.querySelectorAll("a[href*='/console/policies/'], a[href*='profile=']").length`); n == "0" {
@@ -129,7 +189,7 @@ func TestTheMonitorShowsFiveSignals(t *testing.T) {
 	// The agent had hands on this device a moment ago, so its pages end no event yet.
 	list, _, err := d.Drift.List(t.Context(), events.Filter{Open: true})
 	must(t, err)
-	_, err = d.Drift.Resolve(t.Context(), "ann", list[0].ID, "looked at")
+	_, err = d.Drift.Resolve(t.Context(), "ann", "looked at", list[0].ID)
 	must(t, err)
 	d.goTo("/console/governance?days=1")
 	if got := d.value(`document.querySelector("#k-mean_time_to_remediate_s .big").innerText`); got == "nothing yet" {

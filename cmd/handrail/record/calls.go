@@ -2,8 +2,10 @@ package record
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -133,7 +135,7 @@ func outcomeOf(v api.Call) string {
 func newCallsShowCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show CALL",
-		Short: "Show one call, with its steps",
+		Short: "Show one call: its class, its runner, what drifted, and its steps",
 		Args:  cobra.ExactArgs(1),
 	}
 	cmd.ValidArgsFunction = completeCalls
@@ -146,14 +148,19 @@ func newCallsShowCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if terminal.FlagsOf(cmd).JSON {
-			return terminal.PrintJSON(cmd.OutOrStdout(), raw)
-		}
 		calls, err := remote.DecodeAll[api.Call]([]json.RawMessage{raw})
 		if err != nil {
 			return err
 		}
+		drifted, err := driftOfCall(cmd.Context(), c, calls[0].ID)
+		if err != nil {
+			return err
+		}
+		if terminal.FlagsOf(cmd).JSON {
+			return printCallJSON(cmd, raw, drifted)
+		}
 		printCall(cmd, calls[0])
+		printCallDrift(cmd.OutOrStdout(), drifted)
 		steps, err := listCalls(cmd, c, "parent", string(calls[0].ID), "limit", strconv.Itoa(maxCalls))
 		if err != nil || len(steps.Calls) == 0 {
 			return err
@@ -200,13 +207,87 @@ func printCall(cmd *cobra.Command, v api.Call) {
 	for _, line := range [][2]string{
 		{"call", string(v.ID)}, {"what", v.Phrase}, {"tool", string(v.Tool)}, {"outcome", outcomeOf(v)}, {"effect", string(v.Effect)},
 		{"decision", v.Decision}, {"who", string(v.Principal)}, {"lane", string(v.Lane)}, {"by", v.Surface}, {"step of", string(v.Parent)},
-		{"node", strings.TrimSpace(v.NodeLabel + " " + string(v.Node))}, {"began", v.StartedAt.Local().Format(terminal.DayClock)}, {"took", took},
+		{"node", strings.TrimSpace(v.NodeLabel + " " + string(v.Node))}, {"class", classOf(v)}, {"runner", v.Runner},
+		{"began", v.StartedAt.Local().Format(terminal.DayClock)}, {"took", took},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(cmd.OutOrStdout(), "%-9s %s\n", line[0], terminal.Plain(line[1]))
 		}
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%-9s handrail ledger show --call %s\n", "record", terminal.Plain(string(v.ID)))
+}
+
+// classOf says which isolation class a call needed and which it got.
+func classOf(v api.Call) string {
+	if v.Envelope == nil {
+		return ""
+	}
+	kept := func(c capabilities.IsolationClass) string {
+		if c.Keeps() == "" {
+			return string(c)
+		}
+		return string(c) + " (" + c.Keeps() + ")"
+	}
+	need := v.Envelope.Isolation
+	text := kept(need)
+	switch {
+	case v.Given == "":
+	case v.Decision == "deny":
+		text += "; its node gives " + kept(v.Given)
+	case v.Given != need:
+		text += "; it got " + kept(v.Given)
+	}
+	if v.Degraded != "" {
+		text += ", without " + v.Degraded
+	}
+	return text
+}
+
+// driftOfCall returns the drift events of a call; nil: the caller may not read them.
+func driftOfCall(ctx context.Context, c *remote.Gateway, call capabilities.CallID) ([]json.RawMessage, error) {
+	list := struct {
+		Events []json.RawMessage `json:"events"`
+	}{Events: []json.RawMessage{}}
+	err := c.Get(ctx, remote.Query(remote.Path("drift"), "call", string(call), "limit", strconv.Itoa(maxCalls)), &list)
+	if capabilities.CodeOf(err) == capabilities.CodeForbidden {
+		return nil, nil
+	}
+	return list.Events, err
+}
+
+// printCallJSON prints a call as the gateway told it, with its drift events where the caller may
+// read them.
+func printCallJSON(cmd *cobra.Command, raw json.RawMessage, drifted []json.RawMessage) error {
+	all := map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return err
+	}
+	if drifted != nil {
+		list, err := json.Marshal(drifted)
+		if err != nil {
+			return err
+		}
+		all["drift"] = list
+	}
+	return terminal.PrintJSON(cmd.OutOrStdout(), all)
+}
+
+func printCallDrift(out io.Writer, drifted []json.RawMessage) {
+	list, err := remote.DecodeAll[api.DriftEvent](drifted)
+	if err != nil || drifted == nil {
+		return // 'record' leads to the packets
+	}
+	if len(list) == 0 {
+		fmt.Fprintf(out, "%-9s none\n", "drift")
+		return
+	}
+	fmt.Fprintf(out, "\nDrift of this call (%s):\n", terminal.Count(len(list), "event"))
+	t := terminal.NewTable(out, "EVENT", "SEVERITY", "SIGNAL", "WHAT", "TIMES", "RESPONSE", "STATE")
+	for i := range list {
+		e := &list[i]
+		t.Row(e.ID, e.Severity, e.Signal, driftWhat(e), strconv.FormatUint(uint64(e.Count), 10), e.Response, driftState(e))
+	}
+	t.Flush()
 }
 
 // completeCalls completes the ID of a recent call.

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -110,6 +111,7 @@ type callPage struct {
 	MoreSteps bool
 	Saw       *saw
 	Envelope  *envelope
+	Drifted   []driftEvent
 	Packets   []packetRow
 }
 
@@ -127,6 +129,7 @@ func (v *visit) callOf(packets []api.Packet) callPage {
 	}
 	p.Delivered = t.fin.Status == capabilities.StatusOK && t.env != nil && front.Surface(nil, t.env.Grants).Secret
 	p.MoreSteps = len(p.Steps) == maxSteps
+	p.Drifted = v.driftOf(first.Call)
 	for i := range packets {
 		p.Packets = append(p.Packets, rowOf(&packets[i]))
 	}
@@ -160,10 +163,12 @@ func (t told) verdict() *verdict {
 	return &verdict{mood, orElse(strings.TrimSuffix(says, "."), t.end.Kind), t.fin.Code, took(t.fin.DurationMS), t.fin.Effect}
 }
 
-// walls says what an isolation class keeps in.
-var walls = map[string]string{
-	"t0": "t0: only its input, no files, no network", "t1": "t1: some files, no network", "t2": "t2: a network, by one way that is watched",
-	"t3": "t3: what the grant lists", "session": "session: works in the person's own session", "": "",
+// classInWords says what an isolation class keeps in.
+func classInWords(c capabilities.IsolationClass) string {
+	if c.Keeps() == "" {
+		return string(c)
+	}
+	return string(c) + ": " + c.Keeps()
 }
 
 // running says that a call runs.
@@ -260,6 +265,8 @@ func (t told) saw() *saw {
 type envelope struct {
 	packet.Decision
 	Profile, Wall, Text string
+	// Got is the class that it ran in, or that its node gives; empty: that is not known.
+	Got string
 }
 
 // OfProfile is what narrows the list of calls to those with the same profile.
@@ -279,8 +286,9 @@ func (t told) envelope() *envelope {
 	if json.Indent(&pretty, t.dec.Envelope, "", "  ") != nil {
 		return nil
 	}
-	isolation := string(t.env.Isolation)
-	return &envelope{t.dec, t.env.Profile, orElse(walls[isolation], isolation), pretty.String()}
+	return &envelope{
+		t.dec, t.env.Profile, classInWords(t.env.Isolation), pretty.String(), classInWords(cmp.Or(t.fin.Isolation, t.dis.Given, t.dec.Given)),
+	}
 }
 
 // hop is one of the twelve.

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -601,7 +602,7 @@ func (v *callView) addPacket(p *ledger.Packet) {
 		if body.Routing != nil && body.Routing.Node != nil {
 			v.NodeLabel = body.Routing.Node.Label
 		}
-		v.Envelope = front.ViewEnvelope(body.Summary())
+		v.Envelope, v.Given, v.Degraded, v.Runner = front.ViewEnvelope(body.Summary()), body.Given, body.Degraded, body.Runner
 	case p.Kind == ledger.KindCallDispatch:
 		v.State = "dispatched"
 	case p.Kind == ledger.KindCallPending:
@@ -613,6 +614,7 @@ func (v *callView) addPacket(p *ledger.Packet) {
 		_ = json.Unmarshal(p.Body, &body)
 		v.State, v.Status, v.Code, v.DurationMS = "ended", body.Status, body.Code, body.DurationMS
 		v.Effect, v.EndedBy, v.did = body.Effect, string(body.EndedBy), catalog.Did{}
+		v.Given = cmp.Or(body.Isolation, v.Given)
 		if body.Did != nil {
 			v.did = catalog.Did(*body.Did)
 		}
