@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -11,6 +12,11 @@ import (
 type PolicySet struct {
 	Snapshot string       `json:"snapshot_id"`
 	Sources  []PolicyFile `json:"sources"`
+}
+
+// PolicyTools is the descriptors of the tools that rules can name.
+type PolicyTools struct {
+	Tools []json.RawMessage `json:"tools"`
 }
 
 // PolicyFile is one policy file.

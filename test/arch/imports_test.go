@@ -45,7 +45,7 @@ var rooms = []room{
 		"cmd/handrail/remote", "cmd/handrail/terminal", "gateway/api", "gateway/ledger", "gateway/rules", "gateway/store", "pairing"},
 		why: "what checks a record reads it, and decides nothing"},
 	{dir: "cmd/handrail/rules", may: []string{"capabilities", "capabilities/catalog", "capabilities/policy", "cmd/handrail/datadir", "cmd/handrail/invoke", "cmd/handrail/remote",
-		"cmd/handrail/terminal", "gateway/api", "gateway/rules"}, why: "policies are tried with the one evaluator, and activated by the gateway"},
+		"cmd/handrail/terminal", "gateway/api", "gateway/provider", "gateway/registry", "gateway/rules", "gateway/store"}, why: "policies are tried with the one evaluator, and activated by the gateway"},
 	{dir: "cmd/handrail/device", may: []string{"agent", "agent/journal", "agent/link", "agent/notice", "agent/owner", "capabilities", "capabilities/catalog", "cmd/handrail/datadir",
 		"cmd/handrail/record", "cmd/handrail/remote", "cmd/handrail/terminal"}, why: "an owner's word on the device needs no gateway"},
 	{dir: "cmd/handrail/backup", may: []string{"capabilities", "cmd/handrail/datadir", "cmd/handrail/terminal", "gateway", "gateway/backup", "gateway/store", "pairing"},

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/cmd/handrail/invoke"
@@ -40,9 +39,27 @@ func NewPolicyCmd() *cobra.Command {
 	return cmd
 }
 
-// stagedEngine loads the named files and folders, or the policy folder of the data
-// directory, without a gateway.
-func stagedEngine(cmd *cobra.Command, paths []string) (*policy.Engine, error) {
+// stagedEngine loads the named files and folders, or the policy folder of the data directory, over
+// the tools that an activation would know.
+func stagedEngine(cmd *cobra.Command, paths []string) (*policy.Engine, vocabulary, error) {
+	known, err := vocabularyOf(cmd)
+	if err != nil {
+		return nil, known, err
+	}
+	sources, err := sourcesOf(cmd, paths)
+	if err != nil {
+		return nil, known, err
+	}
+	engine, err := policy.Load(sources, known)
+	if err != nil && known.missing != nil {
+		refused := capabilities.AsError(err)
+		err = refused.WithHint(refused.PublicHint() + " Only the tools of this program are known here, none of a provider: " +
+			capabilities.AsError(known.missing).PublicMessage())
+	}
+	return engine, known, err
+}
+
+func sourcesOf(cmd *cobra.Command, paths []string) ([]policy.Source, error) {
 	if len(paths) == 0 {
 		data, err := datadir.Of(cmd)
 		if err != nil {
@@ -74,11 +91,7 @@ func stagedEngine(cmd *cobra.Command, paths []string) (*policy.Engine, error) {
 			sources = append(sources, policy.Source{Name: filepath.Base(p), Data: text})
 		}
 	}
-	cat, err := catalog.Embedded()
-	if err != nil {
-		return nil, err
-	}
-	return policy.Load(sources, cat)
+	return sources, nil
 }
 
 func newPolicyCheckCmd() *cobra.Command {
@@ -86,14 +99,15 @@ func newPolicyCheckCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [FILE|FOLDER]...",
 		Short: "Say whether policy files load, and what is wrong where",
-		Long:  "Checks the named files and folders, or the policy folder of the data directory, without a gateway.",
+		Long: "Checks the named files and folders, or the policy folder of the data directory. Rules may name the tools that an\n" +
+			"activation would know: those of the gateway that runs, else those that its store has.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
 			if roles {
 				_, err := out.Write(policy.RolesSource())
 				return err
 			}
-			engine, err := stagedEngine(cmd, args)
+			engine, _, err := stagedEngine(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -164,7 +178,7 @@ func newPolicyTestCmd() *cobra.Command {
 			"session where the tool may work there, else the least that the tool needs.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			engine, err := stagedEngine(cmd, files)
+			engine, known, err := stagedEngine(cmd, files)
 			if err != nil {
 				return err
 			}
@@ -183,7 +197,7 @@ func newPolicyTestCmd() *cobra.Command {
 					continue
 				}
 				n++
-				ok, err := runPolicyCase(cmd, engine, text, line)
+				ok, err := runPolicyCase(cmd, engine, known, text, line)
 				if err != nil {
 					return err
 				}
@@ -207,7 +221,7 @@ func newPolicyTestCmd() *cobra.Command {
 	return cmd
 }
 
-func runPolicyCase(cmd *cobra.Command, engine *policy.Engine, text string, line int) (bool, error) {
+func runPolicyCase(cmd *cobra.Command, engine *policy.Engine, known vocabulary, text string, line int) (bool, error) {
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.DisallowUnknownFields()
 	c := policyCase{Role: policy.RoleAgent}
@@ -218,7 +232,7 @@ func runPolicyCase(cmd *cobra.Command, engine *policy.Engine, text string, line 
 	if c.Given == "" {
 		c.Given = string(engine.Profile(capabilities.ToolID(c.Tool)).Class())
 	}
-	q, err := c.request(engine)
+	q, err := c.request(known)
 	if err != nil {
 		return false, terminal.UsageError("line %d: %v", line, err)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
@@ -24,12 +23,8 @@ func policySetOf(cmd *cobra.Command, c *remote.Gateway, name string) (s api.Poli
 }
 
 // request turns a case into the question that policy is asked.
-func (c *policyCase) request(engine *policy.Engine) (policy.Request, error) {
-	cat, err := catalog.Embedded()
-	if err != nil {
-		return policy.Request{}, err
-	}
-	d, ok := cat.Get(capabilities.ToolID(c.Tool))
+func (c *policyCase) request(known vocabulary) (policy.Request, error) {
+	d, ok := known.get(capabilities.ToolID(c.Tool))
 	if !ok {
 		return policy.Request{}, fmt.Errorf("there is no tool %q", c.Tool)
 	}

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -28,6 +29,19 @@ func (s *Server) policySet(c *visit, _ none) (api.PolicySet, error) {
 		return api.PolicySet{}, err
 	}
 	return front.ViewPolicy(engine), nil
+}
+
+// policyTools are the tools that a policy is loaded over, so that one is checked elsewhere as it is
+// here.
+func (s *Server) policyTools(*visit, none) (out api.PolicyTools, err error) {
+	for _, d := range s.opts.Tools.Now().Known().All() {
+		text, err := json.Marshal(d)
+		if err != nil {
+			return out, err
+		}
+		out.Tools = append(out.Tools, text)
+	}
+	return out, nil
 }
 
 type versionList struct {

@@ -58,6 +58,7 @@ type Ledger interface {
 type Tools interface {
 	Get(capabilities.ToolID) (*catalog.Descriptor, bool)
 	All() []*catalog.Descriptor
+	Now() *registry.View
 	Def(capabilities.ToolID) (registry.ToolDef, bool)
 	Validate(id capabilities.ToolID, raw []byte) (registry.ValidationResult, error)
 }

@@ -260,6 +260,10 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{
 			method: post, path: "/v1/policy/explain", action: principal.ActReadPolicy, summary: "Whether a call would pass, and by which rule",
 		}, s.explain),
+		serveJSON(endpoint{
+			method: get, path: "/v1/policy/tools", action: principal.ActReadPolicy,
+			summary: "The descriptors of all tools that rules can name, also of those that nobody may call now",
+		}, s.policyTools),
 		serveJSON(endpoint{method: get, path: "/v1/policy/sets/{set}", action: principal.ActReadPolicy,
 			summary: "The files of a policy: staged, active, or the beginning of a hash"}, s.policySet),
 		serveJSON(endpoint{method: get, path: "/v1/policy/history", action: principal.ActReadPolicy,
