@@ -30,6 +30,33 @@ const (
 	WallGroup Wall = "cgroup"
 )
 
+// Keeps returns what a wall sees to, in a few words.
+func (w Wall) Keeps() string {
+	switch w {
+	case WallFiles:
+		return "no file outside the folders that it is given"
+	case WallCalls:
+		return "no sockets, no tracing, no mounts"
+	case WallSignals:
+		return "none to a program that it did not start"
+	case WallPrivileges:
+		return "none is gained, and root's are dropped"
+	case WallLimits:
+		return "memory, processor time and size of files of each process"
+	case WallProcesses:
+		return "how many there may be; of class t0 the program alone"
+	case WallOneDoor:
+		return "no connection but to its own proxy"
+	case WallNoConnection:
+		return "no connection at all"
+	case WallNamespaces:
+		return "other files and processes and the machine's network are not even there"
+	case WallGroup:
+		return "memory and processors of all its processes together"
+	}
+	return ""
+}
+
 var everyWall = []Wall{
 	WallFiles, WallCalls, WallSignals, WallPrivileges, WallLimits, WallProcesses, WallOneDoor, WallNoConnection, WallNamespaces, WallGroup,
 }

@@ -21,9 +21,11 @@ type Finding struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
 	// Code is the reason in one word, as the list of nodes has it; "" if all is well.
-	Code   string `json:"code,omitempty"`
-	Detail string `json:"detail,omitempty"`
-	Fix    string `json:"fix,omitempty"`
+	Code string `json:"code,omitempty"`
+	// Missing says that it is not here, and that nothing rests on it.
+	Missing bool   `json:"missing,omitempty"`
+	Detail  string `json:"detail,omitempty"`
+	Fix     string `json:"fix,omitempty"`
 }
 
 // NewDoctorCmd returns the command that looks at a host, its gateway and its nodes.
@@ -71,6 +73,8 @@ func printFindings(cmd *cobra.Command, findings []Finding) {
 			state = "not ok"
 		case f.Code != "": // what this device need not have
 			state = "unavailable"
+		case f.Missing:
+			state = "not here"
 		}
 		t.Row(f.Part, f.Name, state, f.Detail)
 	}

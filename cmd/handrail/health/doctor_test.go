@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -76,9 +77,10 @@ n2 live (permission_missing)
 	}
 }
 
-// Each isolation class has a row, and each wall that is missing one of its own, with its fix
+// Each isolation class has a row, and each wall one that says what it keeps and what it stands on.
+// A wall that is missing says so with its fix, and only the classes that need it are refused
 // (S1-37).
-func TestDoctorNamesMissingWalls(t *testing.T) {
+func TestDoctorNamesClassesAndWalls(t *testing.T) {
 	var walls []sandbox.Standing
 	for _, class := range sandbox.Classes {
 		walls = append(walls, sandbox.Standing{Class: class, Wall: sandbox.WallLimits, By: "rlimits"})
@@ -86,17 +88,47 @@ func TestDoctorNamesMissingWalls(t *testing.T) {
 	walls = append(walls, sandbox.Standing{Class: capabilities.ClassT0, Wall: sandbox.WallNamespaces, By: "all", Deeper: true})
 	walls = append(walls, sandbox.Standing{Class: capabilities.ClassT1, Wall: sandbox.WallNamespaces, Err: errors.New("no names"), Fix: "Allow them.", Deeper: true})
 	walls = append(walls, sandbox.Standing{Class: capabilities.ClassT2, Wall: sandbox.WallOneDoor, Err: errors.New("it has no hinges"), Fix: "Hang it."})
+	found := wallFindings(walls)
 	var rows []string
-	for _, f := range wallFindings(walls) {
+	for _, f := range found {
 		rows = append(rows, strings.TrimSpace(f.Name+"|"+f.Code+"|"+f.Detail+"|"+f.Fix))
 	}
 	want := []string{
-		"isolation t0||limits (rlimits)|", "isolation t0, namespaces||all|",
-		"isolation t1||limits (rlimits)|", "isolation t1, namespaces||not here, and nothing rests on it: no names|Allow them.",
-		"isolation t2, one door|isolation_unavailable|missing: it has no hinges|Hang it.",
-		"isolation t2|isolation_unavailable|what needs it is refused here; the walls that stand: limits (rlimits)|", "isolation t3||limits (rlimits)|",
+		"isolation t0||only its input, no files, no network; all of its 1 walls stand|", "isolation t1||some files, no network; all of its 1 walls stand|",
+		"isolation t2|isolation_unavailable|a network, by one way that is watched; what needs it is refused here, for want of: one door|",
+		"isolation t3||what the grant lists; all of its 1 walls stand|",
+		"wall limits (t0, t1, t2, t3)||memory, processor time and size of files of each process; it stands on rlimits|",
+		"wall namespaces (t0)||other files and processes and the machine's network are not even there; it stands on all|",
+		"wall namespaces (t1)||other files and processes and the machine's network are not even there; not here, and no class rests on it: no names|Allow them.",
+		"wall one door (t2)|isolation_unavailable|no connection but to its own proxy; missing here: it has no hinges|Hang it.",
 	}
 	if !slices.Equal(rows, want) {
 		t.Errorf("%s", strings.Join(rows, "\n"))
+	}
+	cmd := NewDoctorCmd(Host{})
+	var out strings.Builder
+	cmd.SetOut(&out)
+	printFindings(cmd, found)
+	for wall, state := range map[string]string{"isolation t2": "unavailable", "wall limits (t0, t1, t2, t3)": "ok", "wall namespaces (t1)": "not here", "wall one door (t2)": "unavailable"} {
+		if !regexp.MustCompile(regexp.QuoteMeta(wall) + ` +` + state + ` `).MatchString(out.String()) {
+			t.Errorf("%s is not %s:\n%s", wall, state, &out)
+		}
+	}
+	for _, fix := range []string{"wall namespaces (t1)\n  -> Allow them.", "wall one door (t2) (isolation_unavailable)\n  -> Hang it."} {
+		if !strings.Contains(out.String(), fix) {
+			t.Errorf("it does not say %q:\n%s", fix, &out)
+		}
+	}
+}
+
+// Every wall says what it keeps.
+func TestWallsSayWhatTheyKeep(t *testing.T) {
+	for _, w := range []sandbox.Wall{
+		sandbox.WallFiles, sandbox.WallCalls, sandbox.WallSignals, sandbox.WallPrivileges, sandbox.WallLimits, sandbox.WallProcesses, sandbox.WallOneDoor,
+		sandbox.WallNoConnection, sandbox.WallNamespaces, sandbox.WallGroup,
+	} {
+		if w.Keeps() == "" {
+			t.Errorf("%s says nothing", w)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package health
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,40 +39,61 @@ func (h Host) findings(ctx context.Context, data datadir.Dir) []Finding {
 	return append(found, dataFindings(data)...)
 }
 
-// wallFindings says of each isolation class whether its walls stand here, and of each that does not
-// why. A host without them is no fault of its own: what needs the class is refused, and says so.
+// wallFindings says of each isolation class whether it stands here, then of each wall what it keeps
+// and what it stands on, or what is missing and how to have it. A host without a wall is no fault
+// of its own: what needs the class is refused, and says so.
 func wallFindings(walls []sandbox.Standing) []Finding {
-	var found []Finding
+	found := make([]Finding, 0, len(sandbox.Classes)+len(walls))
 	for _, class := range sandbox.Classes {
-		f := Finding{Part: "host", Name: "isolation " + string(class), OK: true}
-		var stand []string
-		var deeper []Finding
+		f, missing, all := Finding{Part: "host", Name: "isolation " + string(class), OK: true}, []string{}, 0
 		for _, w := range walls {
-			switch {
-			case w.Class != class:
-			case w.Deeper:
-				d := Finding{Part: "host", Name: "isolation " + string(class) + ", " + string(w.Wall), OK: true, Detail: w.By, Fix: w.Fix}
-				if w.Err != nil {
-					d.Detail = "not here, and nothing rests on it: " + w.Err.Error()
-				}
-				deeper = append(deeper, d)
-			case w.Err != nil:
-				f.Code = string(capabilities.ReasonIsolationMissing)
-				found = append(found, Finding{
-					Part: "host", Name: "isolation " + string(class) + ", " + string(w.Wall), OK: true, Code: string(capabilities.ReasonIsolationMissing),
-					Detail: "missing: " + w.Err.Error(), Fix: w.Fix,
-				})
-			default:
-				stand = append(stand, string(w.Wall)+" ("+w.By+")")
+			if w.Class != class || w.Deeper {
+				continue
+			}
+			if all++; w.Err != nil {
+				missing = append(missing, string(w.Wall))
 			}
 		}
-		f.Detail = strings.Join(stand, ", ")
-		if f.Code != "" {
-			f.Detail = "what needs it is refused here; the walls that stand: " + cmp.Or(f.Detail, "none")
+		f.Detail = class.Keeps() + "; "
+		if len(missing) == 0 {
+			f.Detail += fmt.Sprintf("all of its %d walls stand", all)
+		} else {
+			f.Code = string(capabilities.ReasonIsolationMissing)
+			f.Detail += "what needs it is refused here, for want of: " + strings.Join(missing, ", ")
 		}
-		found = append(append(found, f), deeper...)
+		found = append(found, f)
+	}
+	for i, w := range walls {
+		if slices.ContainsFunc(walls[:i], func(o sandbox.Standing) bool { return alikeWalls(o, w) }) {
+			continue
+		}
+		var of []string
+		for _, o := range walls {
+			if alikeWalls(o, w) {
+				of = append(of, string(o.Class))
+			}
+		}
+		found = append(found, wallFinding(w, strings.Join(of, ", ")))
 	}
 	return found
+}
+
+// alikeWalls reports whether of two walls the same is to be said.
+func alikeWalls(a, b sandbox.Standing) bool {
+	return a.Wall == b.Wall && a.By == b.By && a.Fix == b.Fix && fmt.Sprint(a.Err) == fmt.Sprint(b.Err)
+}
+
+func wallFinding(w sandbox.Standing, classes string) Finding {
+	f := Finding{Part: "host", Name: fmt.Sprintf("wall %s (%s)", w.Wall, classes), OK: true, Detail: w.Wall.Keeps() + "; it stands on " + w.By}
+	switch {
+	case w.Err != nil && w.Deeper:
+		f.Missing, f.Fix = true, w.Fix
+		f.Detail = w.Wall.Keeps() + "; not here, and no class rests on it: " + w.Err.Error()
+	case w.Err != nil:
+		f.Code, f.Fix = string(capabilities.ReasonIsolationMissing), w.Fix
+		f.Detail = w.Wall.Keeps() + "; missing here: " + w.Err.Error()
+	}
+	return f
 }
 
 // desktopTime bounds opening the desktop for a look.
