@@ -303,6 +303,25 @@ type frictionRow struct{ api.FrictionRow }
 // Written reports whether the rule stands in a file that somebody can change.
 func (r frictionRow) Written() bool { return r.Rule != "" && !strings.Contains(r.Rule, " ") }
 
+// Unpermitted reports whether no rule permits the tool, so that one can be written.
+func (r frictionRow) Unpermitted() bool {
+	return r.Rule != "" && !r.Written() && r.Code == capabilities.CodeDeniedByPolicy && ruleFor(r.Tool) != ""
+}
+
+// Write is what opens the files with a rule for the tool in a further one.
+func (r frictionRow) Write() string {
+	return query("permit", string(r.Tool), "rule", ruleFor(r.Tool))
+}
+
+// ruleFor is the name of a rule that lets people be asked about a tool; "" for what is no tool's
+// ID.
+func ruleFor(tool capabilities.ToolID) string {
+	if tool == "" || len(tool) > 128 || strings.Trim(string(tool), "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" {
+		return ""
+	}
+	return "ask-" + strings.TrimPrefix(string(tool), "tool.")
+}
+
 // profileRow is a profile with its addresses as people compare them.
 type profileRow struct{ api.ProfileRow }
 

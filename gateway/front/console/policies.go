@@ -2,6 +2,7 @@ package console
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -275,8 +276,9 @@ func (c *Console) editPolicy(v *visit) { v.showEdit(nil, url.Values{}) }
 type editPage struct {
 	*visit
 	Base         string
-	Rule         string // that somebody came to change; "" for none
-	In           string // the file that has it; "": none
+	Rule         string              // that somebody came to change; "" for none
+	Permit       capabilities.ToolID // that no rule permits, and New has one for; "" for none
+	In           string              // the file that has it; "": none
 	Files        []editedFile
 	NewName, New string
 }
@@ -293,6 +295,11 @@ func (v *visit) showEdit(problem error, typed url.Values) {
 	}
 	shown := editPage{visit: v, Base: active.Snapshot, NewName: typed.Get("new-name"), New: typed.Get("new")}
 	shown.Rule = v.r.URL.Query().Get("rule")
+	if tool := capabilities.ToolID(v.r.URL.Query().Get("permit")); ruleFor(tool) != "" {
+		shown.Permit, shown.Rule, shown.NewName = tool, "", capabilities.First(strings.ReplaceAll(ruleFor(tool), ".", "-"), 50)+".cedar"
+		shown.New = fmt.Sprintf("@id(%q)\npermit (principal, action == Action::%q, resource)\nwhen { context.consent };\n",
+			ruleFor(tool), string(tool))
+	}
 	for i, s := range rules.FilesOf(active) {
 		f := editedFile{"f" + itoa(i+1), s.Name, string(s.Data)}
 		if shown.Rule != "" && shown.In == "" && strings.Contains(f.Text, ruleMark(shown.Rule)) {
