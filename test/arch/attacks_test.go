@@ -1,7 +1,6 @@
 package arch
 
 import (
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,13 +14,8 @@ var namedTest = regexp.MustCompile("`([a-z0-9/]+) ((?:Test|Fuzz)\\w+)`")
 func TestAttacksAreTried(t *testing.T) {
 	all := readTree(t)
 	there := map[string]bool{}
-	for _, name := range all.files {
-		if !strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`).FindAllStringSubmatch(string(all.read(t, name)), -1) {
-			there[path.Dir(name)+" "+m[1]] = true
-		}
+	for name := range textsOfTests(t, all) {
+		there[name] = true
 	}
 	var named []string
 	for line := range strings.Lines(string(all.read(t, "docs/attacks.md"))) {
