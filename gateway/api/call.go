@@ -34,11 +34,22 @@ type Call struct {
 	Given    capabilities.IsolationClass `json:"isolation_given,omitempty"`
 	Degraded string                      `json:"isolation_degraded,omitempty"`
 	// Runner is the fingerprint of what carried it out, or was to; absent: the gateway, or none.
-	Runner   string `json:"runner_fingerprint,omitempty"`
+	Runner string `json:"runner_fingerprint,omitempty"`
+	// Runners are the programs that carried it out, once it has ended; of what runs within the node
+	// there are none.
+	Runners  []Ran  `json:"runners,omitempty"`
 	FirstSeq uint64 `json:"first_seq"` // of its packets
 	LastSeq  uint64 `json:"last_seq"`
 	// Phrase says in a few words what was done, or was to be done.
 	Phrase string `json:"phrase,omitempty"`
+}
+
+// Ran is a program that carried a call out, with the walls that stood around it.
+type Ran struct {
+	Class   capabilities.IsolationClass `json:"isolation_class"`
+	Program string                      `json:"program,omitempty"` // the hash of its file
+	Runner  string                      `json:"runner_fingerprint"`
+	Walls   []string                    `json:"walls"`
 }
 
 // Outcomes returns the words for how far a call is, by which lists are filtered: asked, when

@@ -1,6 +1,8 @@
 package front
 
 import (
+	"bytes"
+	"encoding/json"
 	"slices"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -29,6 +31,17 @@ func ViewEnvelope(s *policy.Summary) *api.Envelope {
 		Hash: s.Hash, ToolSlug: s.ToolSlug, Action: s.Action, Capabilities: api.Keys(s.Capabilities), Profile: s.Profile, Risk: string(s.Risk),
 		Isolation: s.Isolation, Snapshot: s.Snapshot, Grants: s.Grants,
 	}
+}
+
+// RunnersOf returns what the body of a call's end says of the programs that carried it out.
+func RunnersOf(body []byte) []api.Ran {
+	var end struct {
+		Runners []api.Ran `json:"runners"`
+	}
+	if !bytes.Contains(body, []byte(`"runners":[`)) || json.Unmarshal(body, &end) != nil {
+		return nil
+	}
+	return end.Runners
 }
 
 // ViewApproval is a question without what only those are told who may answer.

@@ -214,6 +214,10 @@ func printCall(cmd *cobra.Command, v api.Call) {
 			fmt.Fprintf(cmd.OutOrStdout(), "%-9s %s\n", line[0], terminal.Plain(line[1]))
 		}
 	}
+	for _, r := range v.Runners {
+		walls := cmp.Or(strings.Join(r.Walls, ", "), "none")
+		fmt.Fprintf(cmd.OutOrStdout(), "%-9s %s\n", "walls", terminal.Plain(fmt.Sprintf("%s (%s, runner %s)", walls, r.Class, r.Runner)))
+	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%-9s handrail ledger show --call %s\n", "record", terminal.Plain(string(v.ID)))
 }
 

@@ -27,6 +27,7 @@ type told struct {
 	env *policy.Summary // of dec's envelope; nil if there is none
 	dis packet.Dispatch
 	fin packet.End
+	ran []api.Ran // the programs that carried it out
 }
 
 func retold(packets []api.Packet) told {
@@ -45,7 +46,7 @@ func retold(packets []api.Packet) told {
 			t.dispatch = k
 			_ = json.Unmarshal(k.Body, &t.dis)
 		case kind.Terminal() || kind == ledger.KindCallPending:
-			t.end, t.fin = k, packet.End{}
+			t.end, t.fin, t.ran = k, packet.End{}, front.RunnersOf(k.Body)
 			_ = json.Unmarshal(k.Body, &t.fin)
 		}
 	}
@@ -267,7 +268,17 @@ type envelope struct {
 	Profile, Wall, Text string
 	// Got is the class that it ran in, or that its node gives; empty: that is not known.
 	Got string
+	Ran []ran
 }
+
+// ran is a program that carried the call out.
+type ran struct{ api.Ran }
+
+// Stood is the walls around it, in words.
+func (r ran) Stood() string { return strings.Join(r.Walls, ", ") }
+
+// OfRunner is what narrows the list of calls to its own.
+func (r ran) OfRunner() string { return query("runner", r.Runner) }
 
 // OfProfile is what narrows the list of calls to those with the same profile.
 func (e *envelope) OfProfile() string { return query("profile", e.Profile) }
@@ -286,9 +297,12 @@ func (t told) envelope() *envelope {
 	if json.Indent(&pretty, t.dec.Envelope, "", "  ") != nil {
 		return nil
 	}
-	return &envelope{
-		t.dec, t.env.Profile, classInWords(t.env.Isolation), pretty.String(), classInWords(cmp.Or(t.fin.Isolation, t.dis.Given, t.dec.Given)),
+	got := cmp.Or(t.fin.Isolation, t.dis.Given, t.dec.Given)
+	e := &envelope{t.dec, t.env.Profile, classInWords(t.env.Isolation), pretty.String(), classInWords(got), nil}
+	for _, r := range t.ran {
+		e.Ran = append(e.Ran, ran{r})
 	}
+	return e
 }
 
 // hop is one of the twelve.

@@ -614,7 +614,7 @@ func (v *callView) addPacket(p *ledger.Packet) {
 		_ = json.Unmarshal(p.Body, &body)
 		v.State, v.Status, v.Code, v.DurationMS = "ended", body.Status, body.Code, body.DurationMS
 		v.Effect, v.EndedBy, v.did = body.Effect, string(body.EndedBy), catalog.Did{}
-		v.Given = cmp.Or(body.Isolation, v.Given)
+		v.Given, v.Runners = cmp.Or(body.Isolation, v.Given), front.RunnersOf(p.Body)
 		if body.Did != nil {
 			v.did = catalog.Did(*body.Did)
 		}
