@@ -82,6 +82,13 @@ type governed struct {
 // Is reports whether a view is the one that the page is about.
 func (g governed) Is(view string) bool { return g.View == view }
 
+// NoneUnused reports whether every key that devices tell the use of was used: rows that were not
+// used come first.
+func (g governed) NoneUnused() bool {
+	rows := g.Coverage.Rows
+	return g.Coverage.Offset == 0 && len(rows) > 0 && !rows[0].Unused
+}
+
 // table is some rows of a view.
 type table[T any] struct {
 	Rows   []T
