@@ -198,7 +198,7 @@ func newDriftResolveCmd() *cobra.Command {
 			"Those are shown first, and only what was shown is resolved. Each has a packet of its own in the ledger.\n" +
 			"A quarantine or a restriction that followed from one stays. For admins.",
 		Example: "  handrail drift resolve drift_0123456789abcdef --reason \"a test of ours\"\n" +
-			"  handrail drift resolve --tool tool.bash.run --signal network --reason \"the proxy was down\"",
+			"  handrail drift resolve --tool tool.fs.bash --signal network --reason \"the proxy was down\"",
 	}
 	narrow := addDriftFlags(cmd)
 	reason := cmd.Flags().String("reason", "", "why, for the ledger (required)")
