@@ -69,8 +69,8 @@ type file struct {
 func filesOf(s api.PolicySet) []file {
 	var all []file
 	for _, f := range rules.FilesOf(s) {
-		text := string(f.Data)
-		all = append(all, file{f.Name, strings.Count(text, "\n"), strings.Split(strings.TrimSuffix(text, "\n"), "\n")})
+		lines := strings.Split(strings.TrimSuffix(string(f.Data), "\n"), "\n")
+		all = append(all, file{f.Name, len(lines), lines})
 	}
 	return all
 }
