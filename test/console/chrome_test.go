@@ -5,6 +5,7 @@ package console
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -28,8 +29,8 @@ import (
 // within bounds every wait; it is never what a test measures.
 const within = 45 * time.Second
 
-// chromium is the one Chrome of all these tests; each has a tab of its own in it, in a
-// context that shares nothing with others.
+// chromium is the one Chrome of all these tests; each has a tab in it that no other has meanwhile,
+// in a context that shares nothing with others.
 type chromium struct {
 	cmd  *exec.Cmd
 	w    *os.File
@@ -78,8 +79,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startChrome returns a tab that ends with the test.
-func startChrome(t testing.TB) *browser {
+// startChrome returns a tab for a test; what it shows is gone after it.
+func startChrome(t testing.TB) *browser { t.Helper(); return startChromeAt(t, byNumber) }
+
+// startChromeAt is startChrome for a test that knows its gateway by that host.
+func startChromeAt(t testing.TB, host string) *browser {
 	t.Helper()
 	shared.Lock()
 	if shared.chrome == nil && shared.none == nil {
@@ -91,29 +95,16 @@ func startChrome(t testing.TB) *browser {
 		t.Skipf("no Chrome here: %v", none)
 	}
 	b := &browser{t: t, chrome: c, asked: map[string]bool{}}
-	var context struct {
-		ID string `json:"browserContextId"`
-	}
-	b.ask("Target.createBrowserContext", object{"disposeOnDetach": true}, &context)
-	var made struct {
-		TargetID string `json:"targetId"`
-	}
-	b.ask("Target.createTarget", object{"url": "about:blank", "browserContextId": context.ID}, &made)
+	of := b.openTab(host)
 	var attached struct {
 		SessionID string `json:"sessionId"`
 	}
-	b.ask("Target.attachToTarget", object{"targetId": made.TargetID, "flatten": true}, &attached)
-	b.session, b.context = attached.SessionID, context.ID
+	b.ask("Target.attachToTarget", object{"targetId": of.target, "flatten": true}, &attached)
+	b.session, b.context = attached.SessionID, of.context
 	c.mu.Lock()
 	c.tabs[b.session] = b
 	c.mu.Unlock()
-	t.Cleanup(func() {
-		c.mu.Lock()
-		delete(c.tabs, b.session)
-		c.mu.Unlock()
-		b.session = ""
-		_ = b.try("Target.disposeBrowserContext", object{"browserContextId": context.ID}, nil)
-	})
+	t.Cleanup(func() { b.closeTab(of) })
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
 		b.ask(domain+".enable", object{}, nil)
 	}
@@ -227,6 +218,8 @@ func (b *browser) heard(method string, params json.RawMessage) {
 		for _, r := range e.Registrations {
 			b.works = r.ID
 		}
+	case "Fetch.requestPaused":
+		go b.answers(params)
 	case "Page.javascriptDialogOpening":
 		b.said = append(b.said, fmt.Sprintf("a dialog opened: %.400s", params))
 	}
@@ -330,20 +323,28 @@ func (b *browser) value(expression string) string {
 }
 
 // await waits until an expression of the page holds. While a page is being exchanged
-// there is none to ask.
+// there is none to ask. The page looks by itself: each question from here takes three processes.
 func (b *browser) await(expression string) {
 	b.t.Helper()
 	end := time.Now().Add(within)
+	looks := `new Promise((done) => {
+		const until = Date.now() + 1000;
+		const look = () => { try { if (` + expression + `) return done(true); } catch {} Date.now() < until ? setTimeout(look, 20) : done(false); };
+		look();
+	})`
 	for {
 		var ok bool
-		err := b.run("Boolean("+expression+")", &ok)
+		err := b.run(looks, &ok)
 		if ok {
 			return
 		}
 		if time.Now().After(end) {
+			err = cmp.Or(b.run(expression, nil), err)
 			b.t.Fatalf("never: %s (%v)\n%.3000s", expression, err, b.value("document.body?.innerText"))
 		}
-		time.Sleep(20 * time.Millisecond)
+		if err != nil {
+			time.Sleep(20 * time.Millisecond)
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func (d *desk) asAdmin(synced bool) {
 	must(d.t, err)
 	_, err = d.Tokens.AddUser(context.Background(), principal.Site, "ann", principal.RoleAdmin, p)
 	must(d.t, err)
-	d.browser = startChrome(d.t)
+	d.browser = startChromeAt(d.t, byName)
 	d.ask("WebAuthn.enable", object{}, nil)
 	d.ask("WebAuthn.addVirtualAuthenticator", object{"options": object{
 		"protocol": "ctap2", "transport": "internal", "hasResidentKey": true, "hasUserVerification": true, "isUserVerified": true, "automaticPresenceSimulation": true,

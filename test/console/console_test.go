@@ -36,7 +36,9 @@ type desk struct {
 // startSite starts a site whose fixture tool "press" asks a person.
 func startSite(t *testing.T, door ...func(*gateway.Options)) *desk {
 	t.Helper()
+	there := atThePlace(t)
 	open := func(o *gateway.Options) {
+		there(o)
 		for _, change := range door {
 			change(o)
 		}

@@ -75,7 +75,13 @@ func startWatched(t *testing.T, size string) *watched { return startWatchedBy(t,
 func startWatchedBy(t *testing.T, size string, change func(*gateway.Options)) *watched {
 	t.Helper()
 	screen := x.StartX(t, x.Options{Size: size, NoBus: true})
-	s := site.Start(t, site.Options{ApprovalWait: 10 * time.Minute, Rules: watchRules, Door: change})
+	there := atThePlace(t)
+	s := site.Start(t, site.Options{ApprovalWait: 10 * time.Minute, Rules: watchRules, Door: func(o *gateway.Options) {
+		there(o)
+		if change != nil {
+			change(o)
+		}
+	}})
 	opener := session.New(session.Options{Log: slog.New(slog.DiscardHandler), Getenv: screen.Getenv})
 	t.Cleanup(func() { _ = opener.Close() })
 	h, err := media.New(media.Options{Opener: opener})

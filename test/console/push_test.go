@@ -85,7 +85,7 @@ func TestABrowserTellsWhatWaits(t *testing.T) {
 			inv.Observe("network.egress.https", "evil.example")
 		}
 	}
-	d.browser = startChrome(t)
+	d.browser = startChromeAt(t, byName)
 	_, token, err := d.Tokens.Create(t.Context(), principal.Site, principal.Spec{Principal: "ann", Role: principal.RoleOperator})
 	must(t, err)
 	ann, err := d.Tokens.Authenticate(token.Reveal())

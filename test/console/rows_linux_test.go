@@ -17,8 +17,10 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/fs"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/gateway/secret"
 	"github.com/handrail-dev/handrail/test/site"
 )
@@ -60,13 +62,11 @@ type rows struct {
 	clip   *clips
 }
 
-// startRows starts one whose policy has more rules.
-func startRows(t *testing.T, more string) *rows {
+func startRows(t *testing.T) *rows {
 	t.Helper()
-	s := site.Start(t, site.Options{ApprovalWait: 10 * time.Minute, Rules: `@id("files") permit (principal, action in [Action::"tool.fs.read", Action::"tool.fs.write", Action::"tool.fs.bash"], resource);
+	s := site.Start(t, site.Options{ApprovalWait: 10 * time.Minute, Door: atThePlace(t), Rules: `@id("files") permit (principal, action in [Action::"tool.fs.read", Action::"tool.fs.write", Action::"tool.fs.bash"], resource);
 @id("patches") permit (principal, action == Action::"tool.fs.apply-patch", resource) when { context.consent };
-@id("secrets") permit (principal, action == Action::"tool.secret.copy-to-node-clipboard", resource) when { context.consent };
-` + more})
+@id("secrets") permit (principal, action == Action::"tool.secret.copy-to-node-clipboard", resource) when { context.consent };`})
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	r := &rows{desk: &desk{Site: s, t: t, ctx: ctx}, folder: t.TempDir(), clip: &clips{}}
@@ -78,6 +78,17 @@ func startRows(t *testing.T, more string) *rows {
 	must(t, err)
 	must(t, r.Lanes.Claim(t.Context(), "robot", "robot"))
 	return r
+}
+
+// forbids puts one more rule in force.
+func (r *rows) forbids(rule string) {
+	r.t.Helper()
+	r.MustToken("root", principal.RoleAdmin) // who can activate another
+	now := r.Rulebook.Engine().SnapshotID()
+	next, err := r.Rulebook.Stage(r.t.Context(), rules.Edit{By: "root", Files: []policy.Source{{Name: "more.cedar", Data: []byte(rule)}}})
+	must(r.t, err)
+	_, err = r.Rulebook.Activate(r.t.Context(), rules.Request{By: "root", Role: "admin", Lane: "root", From: now, To: next.SnapshotID(), Reason: "the row"})
+	must(r.t, err)
 }
 
 func (r *rows) tool(name string) { r.t.Helper(); r.goTo("/console/tools/" + name) }
@@ -119,7 +130,7 @@ func (r *rows) picks(name, text string) {
 // and writing to the workspace is granted (S1-26); nowhere else, and a request that was made up is
 // refused (S1-33).
 func TestEveryRowFilePicker(t *testing.T) {
-	r := startRows(t, "")
+	r := startRows(t)
 	r.enter(principal.RoleAdmin)
 	r.tool("tool.fs.write")
 	r.says("Put a text file into the workspace", "ui.input.file_upload")
@@ -141,8 +152,7 @@ func TestEveryRowFilePicker(t *testing.T) {
 	}
 	r.quiet()
 
-	r = startRows(t, `@id("no-uploads") forbid (principal, action == Action::"key:ui.input.file_upload", resource);`)
-	r.enter(principal.RoleAdmin)
+	r.forbids(`@id("no-uploads") forbid (principal, action == Action::"key:ui.input.file_upload", resource);`)
 	r.tool("tool.fs.write")
 	r.says("Restricted", "It works without ui.input.file_upload")
 	r.shots("tool-restricted")
@@ -159,13 +169,12 @@ func TestEveryRowFilePicker(t *testing.T) {
 
 // Row 2: a tool that reaches out has a badge with where to (S1-27).
 func TestEveryRowDestinations(t *testing.T) {
-	r := startRows(t, "")
+	r := startRows(t)
 	r.enter(principal.RoleAdmin)
 	r.tool("tool.fs.bash")
 	r.says("Connected", "reaches out", "example.com")
 	r.shots("tool-connected")
-	r = startRows(t, `@id("no-net") forbid (principal, action in Action::"keys:network", resource);`)
-	r.enter(principal.RoleAdmin)
+	r.forbids(`@id("no-net") forbid (principal, action in Action::"keys:network", resource);`)
 	r.tool("tool.fs.bash")
 	if strings.Contains(r.value(`document.getElementById("surface").innerText`), "reaches out") {
 		t.Error("what reaches nothing has a badge")
@@ -179,7 +188,7 @@ func TestEveryRowDestinations(t *testing.T) {
 // Row 3: a secret has a banner and asks for consent in so many words (S1-28).
 func TestEveryRowSecret(t *testing.T) {
 	const args = `{"secret_alias":"work"}`
-	r := startRows(t, "")
+	r := startRows(t)
 	r.enter(principal.RoleOperator)
 	wants := r.call("robot", "tool.secret.copy-to-node-clipboard", args)
 	r.waiting(1)
@@ -193,19 +202,18 @@ func TestEveryRowSecret(t *testing.T) {
 	if done := r.result(wants); done.Status != capabilities.StatusOK || r.clip.got.Load() != 1 {
 		t.Errorf("%+v", done)
 	}
-	r = startRows(t, `@id("no-secrets") forbid (principal, action == Action::"key:privileged.secret.read", resource);`)
-	r.enter(principal.RoleOperator)
+	r.forbids(`@id("no-secrets") forbid (principal, action == Action::"key:privileged.secret.read", resource);`)
 	if done := r.result(r.call("robot", "tool.secret.copy-to-node-clipboard", args)); done.Status != capabilities.StatusDenied || len(r.Consent.Approvals()) != 0 {
 		t.Errorf("without the key: %+v, %d questions", done, len(r.Consent.Approvals()))
 	}
-	if got := r.fetch("/console/approvals/made-up", "answer=call&acknowledged=1"); got < "400" || r.clip.got.Load() != 0 {
+	if got := r.fetch("/console/approvals/made-up", "answer=call&acknowledged=1"); got < "400" || r.clip.got.Load() != 1 {
 		t.Errorf("an answer to no question: %s", got)
 	}
 }
 
 // Row 4: a call that may destroy something is confirmed first (S1-29).
 func TestEveryRowDestructive(t *testing.T) {
-	r := startRows(t, "")
+	r := startRows(t)
 	must(t, os.WriteFile(filepath.Join(r.folder, "old.txt"), []byte("old\n"), 0o600))
 	r.enter(principal.RoleOperator)
 	wants := r.call("robot", "tool.fs.apply-patch", `{"patch":"*** Begin Patch\n*** Delete File: old.txt\n*** End Patch"}`)
@@ -238,13 +246,12 @@ func TestEveryRowDestructive(t *testing.T) {
 // Row 5: a call that may run long says so while it does, and can be ended (S1-30).
 func TestEveryRowLongRun(t *testing.T) {
 	const long, says = `{"command":"sleep 500","timeout_ms":600000}`, "more time than tools usually get"
+	r := startRows(t)
+	r.enter(principal.RoleOperator)
 	for _, granted := range []bool{true, false} {
-		more := ""
 		if !granted {
-			more = `@id("no-long") forbid (principal, action == Action::"key:execution.timeout.extended", resource);`
+			r.forbids(`@id("no-long") forbid (principal, action == Action::"key:execution.timeout.extended", resource);`)
 		}
-		r := startRows(t, more)
-		r.enter(principal.RoleOperator)
 		call := r.call("robot", "tool.fs.bash", long)
 		r.goTo("/console/calls")
 		r.await(`document.querySelector("td[data-name=State]")?.innerText.includes("running")`)
@@ -270,7 +277,8 @@ func TestEveryRowLongRun(t *testing.T) {
 // Row 6: an action without a grant is shown nowhere, in no list of any surface, and refused
 // (S1-15, S1-31, S1-33, S1-62).
 func TestEveryRowNoGrant(t *testing.T) {
-	r := startRows(t, `@id("no-reading") forbid (principal, action == Action::"tool.fs.read", resource);`)
+	r := startRows(t)
+	r.forbids(`@id("no-reading") forbid (principal, action == Action::"tool.fs.read", resource);`)
 	r.enter(principal.RoleAdmin)
 	r.goTo("/console/tools")
 	r.says("tool.fs.write")

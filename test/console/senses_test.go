@@ -56,7 +56,7 @@ const hearing = `whep.listen = () => {
 // startSensed is a site with a node that has those sensors and no screen.
 func startSensed(t *testing.T, backends ...platform.Sensors) *watched {
 	t.Helper()
-	s := site.Start(t, site.Options{ApprovalWait: 10 * time.Minute, Rules: watchRules})
+	s := site.Start(t, site.Options{ApprovalWait: 10 * time.Minute, Rules: watchRules, Door: atThePlace(t)})
 	h, err := media.New(media.Options{Sensors: backends})
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -71,7 +71,7 @@ func (d *desk) addPasskey() {
 func TestPasswordAndPasskey(t *testing.T) {
 	d := startSite(t)
 	d.addUser()
-	d.browser = startChrome(t)
+	d.browser = startChromeAt(t, byName)
 	d.authenticator()
 	d.open(d.named() + "/console/login")
 	d.shots("login")
@@ -110,7 +110,7 @@ func TestPasswordAndPasskey(t *testing.T) {
 func TestAPasskeyApprovesWhereAnAgentHoldsTheMouse(t *testing.T) {
 	d := startSite(t)
 	d.addUser()
-	d.browser = startChrome(t)
+	d.browser = startChromeAt(t, byName)
 	key := d.authenticator()
 	d.withPassword()
 	d.addPasskey()

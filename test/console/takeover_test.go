@@ -28,7 +28,7 @@ import (
 func startHeld(t *testing.T) *watched {
 	t.Helper()
 	screen := x.StartX(t, x.Options{Size: "800x608", NoBus: true})
-	s := site.Start(t, site.Options{ApprovalWait: 10 * time.Minute})
+	s := site.Start(t, site.Options{ApprovalWait: 10 * time.Minute, Door: atThePlace(t)})
 	opener := session.New(session.Options{Log: slog.New(slog.DiscardHandler), Getenv: screen.Getenv})
 	t.Cleanup(func() { _ = opener.Close() })
 	live, err := media.New(media.Options{Opener: opener})
