@@ -115,6 +115,13 @@ func (h *house) call(tool capabilities.ToolID, args string, request capabilities
 	return h.Call(context.Background(), tool, args, request)
 }
 
+// Await waits until ok holds. It asks again and again: a call that succeeds at last, say, changes no
+// roster, as the site's own Await expects.
+func (h *house) Await(what string, ok func() bool) {
+	h.T.Helper()
+	within(h.T, what, ok)
+}
+
 // callable waits until a tool can be called.
 func (h *house) callable(tool capabilities.ToolID) {
 	h.T.Helper()
