@@ -12,7 +12,7 @@ import (
 func TestUnderWine(t *testing.T) {
 	wine.Need(t)
 	w := wine.Start(t, nil)
-	out, err := w.Command(w.Build(t, "."), "-test.v", "-test.timeout=90s").CombinedOutput()
+	out, err := w.Command(w.Build(t, "."), "-test.v", "-test.timeout=10m").CombinedOutput()
 	passed := func(name string) bool { return strings.Contains(string(out), "--- PASS: "+name) }
 	if err != nil || !passed("TestJob") || !passed("TestJobEndsWithItsHandle") || !passed("TestFilesAreMeasured") || !passed("TestRelayProcess") || !passed("TestRefused") {
 		t.Errorf("%v\n%s", err, out)
