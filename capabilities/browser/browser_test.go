@@ -390,6 +390,17 @@ func (n *node) snap() string {
 	return n.must("snapshot", obj{}).m["snapshot"].(string)
 }
 
+// whole is a snapshot in which every frame has answered: one that misses its time, as on a busy
+// machine, is left out, and said to be.
+func (n *node) whole(args obj) (a answer) {
+	n.t.Helper()
+	n.until("every frame to answer", func() bool {
+		a = n.must("snapshot", args)
+		return !strings.Contains(a.m["snapshot"].(string), "this frame does not answer")
+	})
+	return a
+}
+
 // patience bounds what is waited for, and measures nothing: a machine may be as busy
 // as it likes, and the tests beside this one are busy, too.
 const patience = 3 * time.Minute

@@ -272,10 +272,10 @@ func TestSnapshotOfALargePage(t *testing.T) {
 	n := newNode(t, s.URL, elsewhere(s))
 	n.goTo(s.URL + "/")
 	elements := n.eval(`document.querySelectorAll('*').length`).(float64)
-	full := n.must("snapshot", obj{"max_chars": 200000})
+	full := n.whole(obj{"max_chars": 200000})
 	snap := full.m["snapshot"].(string)
 	wants(t, snap, `"Edit 499"`, `"In 59"`, `"Deep"`, `"Foreign"`)
-	capped := n.must("snapshot", obj{}).m["snapshot"].(string)
+	capped := n.whole(obj{}).m["snapshot"].(string)
 	if elements < 4500 || len(snap)/4 > 24000 || len(capped)/4 > 4000 || full.m["truncated"] != nil {
 		t.Errorf("%.0f elements: %d tokens in full, %d capped", elements, len(snap)/4, len(capped)/4)
 	}
@@ -505,7 +505,7 @@ func TestSnapshotOfFramesThatDidNotLoad(t *testing.T) {
 	pages["/"] = html(`<iframe title=refused src="` + gone.URL + `"></iframe><iframe title=denied src="` + elsewhere(away) + `"></iframe><iframe title=policy src="http://other.test"></iframe><iframe title=empty src=/empty></iframe><iframe title=foreign src="` + elsewhere(s) + `/empty"></iframe>`)
 	n := newNode(t, s.URL, elsewhere(s), elsewhere(away), gone.URL)
 	n.goTo(s.URL)
-	lines := strings.Split(n.snap(), "\n")
+	lines := strings.Split(n.whole(obj{}).m["snapshot"].(string), "\n")
 	for i, name := range []string{"refused", "denied", "policy"} {
 		if len(lines) < 2*i+2 || !strings.HasPrefix(lines[2*i], `- iframe "`+name+`" [ref=`) || lines[2*i+1] != "  - (this frame did not load; network-requests says why)" {
 			t.Errorf("%s:\n%s", name, strings.Join(lines, "\n"))
