@@ -505,7 +505,13 @@ func TestSnapshotOfFramesThatDidNotLoad(t *testing.T) {
 	pages["/"] = html(`<iframe title=refused src="` + gone.URL + `"></iframe><iframe title=denied src="` + elsewhere(away) + `"></iframe><iframe title=policy src="http://other.test"></iframe><iframe title=empty src=/empty></iframe><iframe title=foreign src="` + elsewhere(s) + `/empty"></iframe>`)
 	n := newNode(t, s.URL, elsewhere(s), elsewhere(away), gone.URL)
 	n.goTo(s.URL)
-	lines := strings.Split(n.whole(obj{}).m["snapshot"].(string), "\n")
+	var lines []string
+	// Chrome shows its error in a frame a moment after the page has loaded.
+	n.until("three frames that did not load", func() bool {
+		snap := n.whole(obj{}).m["snapshot"].(string)
+		lines = strings.Split(snap, "\n")
+		return strings.Count(snap, "did not load") >= 3
+	})
 	for i, name := range []string{"refused", "denied", "policy"} {
 		if len(lines) < 2*i+2 || !strings.HasPrefix(lines[2*i], `- iframe "`+name+`" [ref=`) || lines[2*i+1] != "  - (this frame did not load; network-requests says why)" {
 			t.Errorf("%s:\n%s", name, strings.Join(lines, "\n"))
