@@ -65,7 +65,8 @@ const (
 	byName   = "localhost"
 )
 
-// openTab returns a tab that no other test has meanwhile, left at a host by the test before, or new.
+// openTab returns a tab that no other test has meanwhile: one that was left at that host, or a new
+// one.
 func (b *browser) openTab(host string) tab {
 	b.t.Helper()
 	tabs.Lock()
@@ -99,7 +100,7 @@ func (b *browser) closeTab(of tab) {
 	delete(b.chrome.tabs, session)
 	b.chrome.mu.Unlock()
 	b.session = ""
-	// What a session changed ends with it: the screen's size and colours, the security keys, the focus.
+	// The screen's size and colours, the security keys and the focus end with the session.
 	if host == "" || b.try("Target.detachFromTarget", object{"sessionId": session}, nil) != nil {
 		_ = b.try("Target.disposeBrowserContext", object{"browserContextId": of.context}, nil)
 		return

@@ -115,8 +115,8 @@ func (h *house) call(tool capabilities.ToolID, args string, request capabilities
 	return h.Call(context.Background(), tool, args, request)
 }
 
-// Await waits until ok holds. It asks again and again: a call that succeeds at last, say, changes no
-// roster, as the site's own Await expects.
+// Await waits until ok holds. It asks again and again: a call that succeeds at last changes no
+// roster, for which the site's own waits.
 func (h *house) Await(what string, ok func() bool) {
 	h.T.Helper()
 	within(h.T, what, ok)
