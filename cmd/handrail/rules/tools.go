@@ -51,7 +51,7 @@ func vocabularyOf(cmd *cobra.Command) (v vocabulary, err error) {
 	if err != nil {
 		return v, err
 	}
-	more := v.tools
+	var more []*catalog.Descriptor
 	if os.Getenv("HANDRAIL_URL") != "" || data.Up(cmd.Context()) {
 		more, v.missing = toolsAsked(cmd)
 	} else {
