@@ -8,7 +8,6 @@ import (
 	"embed"
 	"encoding/hex"
 	"errors"
-	"html/template"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -65,7 +64,7 @@ type Console struct {
 	opts   Options
 	front  *front.Server
 	assets map[string]asset // by file name
-	pages  map[string]*template.Template
+	pages  *pages
 }
 
 // asset is a file of the pages, below a digest so that browsers may keep it.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"iter"
+	"maps"
 	"net/http"
 	"path"
 	"slices"
@@ -33,11 +35,18 @@ var functions = template.FuncMap{
 // special are the functions that an action may end with in place of show.
 var special = []string{"lines", "value", "kept", "at", "own"}
 
-// templates are all pages by their names; the first who wants one has them parsed.
-var templates = sync.OnceValues(func() (map[string]*template.Template, error) { return parsePages(markup) })
+// templates are the pages of this program; the first console has their parts parsed.
+var templates = sync.OnceValues(func() (*pages, error) { return readPages(markup) })
 
-// parsePages reads the pages and parts of a folder.
-func parsePages(from fs.FS) (map[string]*template.Template, error) {
+// pages are templates by their names. A page holds a copy of all parts, because the same part is
+// escaped by where it stands, so each is made when it is first wanted: made at once, they took
+// 12 MB of a gateway whose console nobody opens.
+type pages struct {
+	made map[string]func() (*template.Template, error)
+}
+
+// readPages reads the parts of a folder, and which pages it has.
+func readPages(from fs.FS) (*pages, error) {
 	base, err := template.New("parts").Funcs(functions).ParseFS(from, "parts/*.html")
 	if err != nil {
 		return nil, err
@@ -49,30 +58,49 @@ func parsePages(from fs.FS) (map[string]*template.Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]*template.Template{}
+	all := &pages{made: map[string]func() (*template.Template, error){}}
 	for _, file := range files {
-		mine, err := template.New("page").Funcs(functions).ParseFS(from, file)
-		if err != nil {
-			return nil, err
-		}
-		page, err := base.Clone()
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range mine.Templates() {
-			if t.Tree == nil || t.Name() == path.Base(file) { // what stands outside of definitions is for readers
-				continue
-			}
-			if _, err := page.AddParseTree(t.Name(), t.Tree); err != nil {
-				return nil, err
-			}
-		}
-		if err := settle(mine, page); err != nil {
-			return nil, fmt.Errorf("console: %s: %w", file, err)
-		}
-		all[strings.TrimSuffix(path.Base(file), ".html")] = page
+		all.made[strings.TrimSuffix(path.Base(file), ".html")] = sync.OnceValues(func() (*template.Template, error) {
+			return makePage(base, from, file)
+		})
 	}
 	return all, nil
+}
+
+// names returns the pages' names, in no order.
+func (p *pages) names() iter.Seq[string] { return maps.Keys(p.made) }
+
+// page returns a page. The error says that there is none of that name, or what is wrong with it.
+func (p *pages) page(name string) (*template.Template, error) {
+	made := p.made[name]
+	if made == nil {
+		return nil, fmt.Errorf("console: there is no page %q", name)
+	}
+	return made()
+}
+
+// makePage makes a page of a file and the parts.
+func makePage(base *template.Template, from fs.FS, file string) (*template.Template, error) {
+	mine, err := template.New("page").Funcs(functions).ParseFS(from, file)
+	if err != nil {
+		return nil, err
+	}
+	page, err := base.Clone()
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range mine.Templates() {
+		if t.Tree == nil || t.Name() == path.Base(file) { // what stands outside of definitions is for readers
+			continue
+		}
+		if _, err := page.AddParseTree(t.Name(), t.Tree); err != nil {
+			return nil, err
+		}
+	}
+	if err := settle(mine, page); err != nil {
+		return nil, fmt.Errorf("console: %s: %w", file, err)
+	}
+	return page, nil
 }
 
 // settle decides what becomes of each action in some templates; whole has all that they can
@@ -301,9 +329,9 @@ func attributeName(upTo []byte) string {
 
 // render makes a page of a template, whole or not at all.
 func (c *Console) render(name string, data any) ([]byte, error) {
-	t := c.pages[name]
-	if t == nil {
-		return nil, fmt.Errorf("console: there is no page %q", name)
+	t, err := c.pages.page(name)
+	if err != nil {
+		return nil, err
 	}
 	root := "layout.html"
 	if t.Lookup("whole") != nil {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"path"
@@ -25,10 +26,24 @@ func sheet(body string) fstest.MapFS {
 	}
 }
 
+// parsed returns the pages of a folder, each of which can be made.
+func parsed(from fs.FS) (*pages, error) {
+	all, err := readPages(from)
+	if err != nil {
+		return nil, err
+	}
+	for name := range all.names() {
+		if _, err := all.page(name); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
 // rendered is the body of such a page.
 func rendered(t *testing.T, body string, data any) string {
 	t.Helper()
-	pages, err := parsePages(sheet(body))
+	pages, err := parsed(sheet(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +65,7 @@ func FuzzMarkup(f *testing.F) {
 	} {
 		f.Add(s)
 	}
-	pages, err := parsePages(sheet(`<p title="{{.}}" data-x="{{value .}}">{{.}}</p><pre>{{lines .}}</pre><textarea>{{kept .}}</textarea><input value="{{value .}}"><a href="{{own .}}">x</a>`))
+	pages, err := parsed(sheet(`<p title="{{.}}" data-x="{{value .}}">{{.}}</p><pre>{{lines .}}</pre><textarea>{{kept .}}</textarea><input value="{{value .}}"><a href="{{own .}}">x</a>`))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -149,7 +164,7 @@ func TestTemplatesAreRefused(t *testing.T) {
 		`{{if .Offers "POST /v1/stop"}}{{end}}<form data-does="POST /v1/stop"></form>`:         "without asking .Offers",
 		`{{range .}}<p data-does="{{.Route}}">x</p>{{end}}`:                                    "without asking .Offers",
 	} {
-		if _, err := parsePages(sheet(body)); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := parsed(sheet(body)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", body, err, says)
 		}
 	}
@@ -159,7 +174,7 @@ func TestTemplatesAreRefused(t *testing.T) {
 		`{{range .}}{{if $.Offers .Route}}<p data-does="{{.Route}}">x</p>{{end}}{{end}}`,
 		`<option value="{{value .}}"{{if .}} selected{{end}}>{{.}}</option>`,
 	} {
-		if _, err := parsePages(sheet(body)); err != nil {
+		if _, err := parsed(sheet(body)); err != nil {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
@@ -169,12 +184,16 @@ func TestTemplatesAreRefused(t *testing.T) {
 // read, or with one that only stands where nobody reads it. This looks at the trees alone,
 // not at how they came to be so.
 func TestEveryActionIsShown(t *testing.T) {
-	pages, err := parsePages(markup)
+	pages, err := parsed(markup)
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := 0
-	for name, page := range pages {
+	for name := range pages.names() {
+		page, err := pages.page(name)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, one := range page.Templates() {
 			if one.Tree == nil {
 				continue
@@ -237,7 +256,7 @@ func TestLineEndsAreForReaders(t *testing.T) {
 
 // A page that cannot be made to its end is an error, whole: nobody gets the half that could.
 func TestNobodyGetsHalfAPage(t *testing.T) {
-	pages, err := parsePages(sheet(`<p>the first half</p>{{.Missing.Field}}`))
+	pages, err := parsed(sheet(`<p>the first half</p>{{.Missing.Field}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +298,7 @@ func TestPagesAreNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name := range pages {
+	for name := range pages.names() {
 		if _, ok := specimens[name]; !ok {
 			t.Errorf("no test fills %s", path.Join("pages", name+".html"))
 		}
