@@ -132,6 +132,19 @@ type decision struct {
 	Degraded string            `json:"isolation_degraded"`
 	Withheld []string          `json:"withheld_keys"`
 	Envelope *envelope         `json:"envelope"`
+	// ByPolicy says that policy left the call no node, whatever its code is.
+	ByPolicy byPolicy `json:"reason"`
+}
+
+// byPolicy is a reason as far as it counts.
+type byPolicy bool
+
+const reasonPolicy = string(capabilities.CodeDeniedByPolicy)
+
+// UnmarshalJSON reads a reason of any kind.
+func (x *byPolicy) UnmarshalJSON(b []byte) error {
+	*x = string(b) == `"`+reasonPolicy+`"`
+	return nil
 }
 
 // envelope is what is read of an envelope.
@@ -161,7 +174,7 @@ func foldDecision(p *ledger.Packet, w words, add func(cell, int64)) {
 	rule := ""
 	if len(d.Policies) > 0 {
 		rule = d.Policies[0]
-	} else if d.Effect == policy.Deny && d.Envelope != nil && d.Code == capabilities.CodeDeniedByPolicy {
+	} else if d.Effect == policy.Deny && (bool(d.ByPolicy) || d.Envelope != nil && d.Code == capabilities.CodeDeniedByPolicy) {
 		rule = noRule
 	}
 	add(cell{decisions, tool, effect, string(d.Code), rule}, 1)

@@ -188,6 +188,8 @@ func (w words) decision(b []byte) (d decision, ok bool) {
 			d.Grant = string(r.raw()) // each is another
 		case "isolation_degraded":
 			d.Degraded = r.text()
+		case "reason":
+			d.ByPolicy = byPolicy(!r.null() && string(r.raw()) == reasonPolicy)
 		case "withheld_keys":
 			d.Withheld = r.texts()
 		case "envelope":

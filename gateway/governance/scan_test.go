@@ -77,7 +77,7 @@ func TestScanIsWhatJSONSays(t *testing.T) {
 		value := rapid.OneOf(rapid.Map(text, func(s string) any { return s }), rapid.Map(list, func(l []string) any { return l }),
 			rapid.Map(rapid.Int64Range(-9, 9), func(n int64) any { return n }), rapid.Just[any](nil), rapid.Just[any](true), rapid.Just[any](map[string]any{"a": []any{map[string]any{}, "}"}}))
 		members := map[string]any{}
-		for _, name := range []string{"effect", "code", "policies", "policy_snapshot_id", "grant", "isolation_degraded", "withheld_keys", "grants", "isolation_class", "isolation_given", "masked", "duration_ms", "did"} {
+		for _, name := range []string{"effect", "code", "policies", "policy_snapshot_id", "grant", "isolation_degraded", "reason", "withheld_keys", "grants", "isolation_class", "isolation_given", "masked", "duration_ms", "did"} {
 			if rapid.IntRange(0, 3).Draw(t, name+"?") == 0 {
 				members[name] = value.Draw(t, name)
 			}

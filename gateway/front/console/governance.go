@@ -312,7 +312,7 @@ func (r frictionRow) Written() bool { return r.Rule != "" && !strings.Contains(r
 
 // Unpermitted reports whether no rule permits the tool, so that one can be written.
 func (r frictionRow) Unpermitted() bool {
-	return r.Rule != "" && !r.Written() && r.Code == capabilities.CodeDeniedByPolicy && ruleFor(r.Tool) != ""
+	return r.Effect == "deny" && r.Rule != "" && !r.Written() && ruleFor(r.Tool) != ""
 }
 
 // Write is what opens the files with a rule for the tool in a further one.

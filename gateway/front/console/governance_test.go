@@ -2,6 +2,8 @@ package console
 
 import (
 	"testing"
+
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // A table that shows a part says which, and leads to the rest: first to the view's own page.
@@ -25,5 +27,25 @@ func TestPartsOfTables(t *testing.T) {
 		if got.First() != c.first || got.Last() != c.last || got.Part() != c.part || got.Before() != c.before || got.Next() != c.next {
 			t.Errorf("%d of %d from %d: %d to %d, %v, %q, %q", c.rows, c.all, c.offset, got.First(), got.Last(), got.Part(), got.Before(), got.Next())
 		}
+	}
+}
+
+// A denial that no rule determined leads to a rule for its tool, and nothing else does: an ID that
+// no tool has becomes no text of a rule.
+func TestDenialsLeadToARule(t *testing.T) {
+	for _, c := range []struct {
+		row   api.FrictionRow
+		write bool
+	}{
+		{api.FrictionRow{Effect: "deny", Tool: "tool.web.fetch", Rule: "no rule permits it"}, true}, {api.FrictionRow{Effect: "deny", Tool: "tool.web.fetch", Rule: "mine"}, false},
+		{api.FrictionRow{Effect: "deny", Tool: "tool.web.fetch"}, false}, {api.FrictionRow{Effect: "deny", Rule: "no rule permits it"}, false},
+		{api.FrictionRow{Effect: "ask", Tool: "tool.web.fetch", Rule: "no rule permits it"}, false}, {api.FrictionRow{Effect: "deny", Tool: "x\"; permit", Rule: "no rule permits it"}, false},
+	} {
+		if got := (frictionRow{c.row}).Unpermitted(); got != c.write {
+			t.Errorf("%+v: %v", c.row, got)
+		}
+	}
+	if got := (frictionRow{api.FrictionRow{Tool: "tool.web.fetch"}}).Write(); got != "permit=tool.web.fetch&rule=ask-web.fetch" {
+		t.Error(got)
 	}
 }
