@@ -79,6 +79,7 @@ func (c *Commands) Call(ctx context.Context, id capabilities.CallID, tool string
 	progress func(capabilities.Progress), refused func(key, detail string, among ...string)) (capabilities.Output, error) {
 	one := call{id: id, upstream: tool, args: args, progress: progress}
 	one.inv.Call = id
+	one.inv.Observe = func(string, string) {} // what a satellite's tools use is not told of: they say it of themselves
 	one.inv.Refused = func(key, detail string, among ...capabilities.CallID) {
 		words := make([]string, len(among))
 		for i, one := range among {

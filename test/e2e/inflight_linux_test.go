@@ -44,7 +44,11 @@ func (w *works) open(t *testing.T) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	close(w.gate)
+	select {
+	case <-w.gate: // it is open already
+	default:
+		close(w.gate)
+	}
 }
 
 // places are the folders, of which no two providers share one.
@@ -193,6 +197,7 @@ func inFlight(t *testing.T, how syscall.Signal) {
 	servers.Handle("/mcp", sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: true}))
 	elsewhere := httptest.NewServer(servers)
 	t.Cleanup(elsewhere.Close)
+	t.Cleanup(func() { w.open(t) }) // a server that closes waits for the work that it does
 
 	home := privateDir(t)
 	data, files := filepath.Join(home, "site"), filepath.Join(home, "files")
