@@ -107,8 +107,11 @@ func TestAManifestThatSaysT0(t *testing.T) {
 			t.Errorf("%s: %+v", c.tool, e)
 		}
 	}
-	if r := call("upper", "--arg", "text=x"); r.Code != capabilities.CodeRunnerQuarantined || r.Status != capabilities.StatusDenied {
+	if r := call("quiet"); r.Code != capabilities.CodeRunnerQuarantined || r.Status != capabilities.StatusDenied {
 		t.Errorf("a program in quarantine: %+v", r)
+	}
+	if r := call("upper", "--arg", "text=x"); r.Status != capabilities.StatusOK {
+		t.Errorf("another program of the same provider: %+v", r)
 	}
 	if out := p.does("provider", "check", "pure"); !strings.Contains(out, "tried an IPv4 socket, which may not be reached: ") {
 		t.Errorf("%s", out)
