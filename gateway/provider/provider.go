@@ -119,8 +119,8 @@ type Book struct {
 	changing sync.Mutex
 	late     map[telling]*untold
 	lines    map[telling]*line
-	adding   map[string]bool              // names that are asked about before there is a record
-	fresh    map[capabilities.ToolID]bool // approved anew; their host may not have said so yet
+	adding   map[string]bool                   // names that are asked about before there is a record
+	fresh    map[capabilities.ToolID]time.Time // when it was approved anew; its host may not have said so yet
 
 	mu       sync.Mutex
 	all      map[string]*Provider
@@ -191,7 +191,7 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 	b := &Book{
 		opts: o, all: map[string]*Provider{}, programs: map[string]program{},
 		late: map[telling]*untold{}, lines: map[telling]*line{}, adding: map[string]bool{},
-		wake: make(chan struct{}, 1), fresh: map[capabilities.ToolID]bool{},
+		wake: make(chan struct{}, 1), fresh: map[capabilities.ToolID]time.Time{},
 	}
 	if err := errors.Join(b.load(ctx), b.owed(ctx)); err != nil {
 		return nil, err

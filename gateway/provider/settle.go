@@ -28,7 +28,7 @@ func (b *Book) settle(ctx context.Context, who dispatch.Caller, kind string, bef
 	were := before.callable()
 	for id := range p.callable() {
 		if !were[id] {
-			b.fresh[id] = true
+			b.fresh[id] = b.opts.Now()
 		}
 	}
 	if len(p.approved()) > 0 && p.Kind.Hosted() {

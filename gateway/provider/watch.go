@@ -39,7 +39,8 @@ func (b *Book) Run(ctx context.Context) error {
 	}
 }
 
-// pause is how long it is to the next retry; an hour if there is none.
+// pause is how long it is to the next retry, or until an approval is no longer fresh; an hour if
+// there is neither.
 func (b *Book) pause() time.Duration {
 	b.changing.Lock()
 	defer b.changing.Unlock()
@@ -47,6 +48,11 @@ func (b *Book) pause() time.Duration {
 	for _, l := range b.lines {
 		if l.again.pause > 0 {
 			pause = min(pause, max(time.Until(l.again.at), firstRetry)) // one that is due waits for its host
+		}
+	}
+	for _, at := range b.fresh {
+		if left := at.Add(freshFor).Sub(b.opts.Now()); left >= 0 {
+			pause = min(pause, left+time.Millisecond)
 		}
 	}
 	return pause
@@ -100,6 +106,10 @@ func (b *Book) follow(ctx context.Context, working *sync.WaitGroup, roster []rou
 	}
 }
 
+// freshFor is how long a host may go on to say that a tool changed which a person approved just
+// now. It is three heartbeats of a satellite. One that says so still has other words than those.
+const freshFor = 15 * time.Second
+
 // review takes back the tools that the host says have changed. Nobody has to be asked for that,
 // and no rule moves: a tool that is not registered is not called, whatever the rules say. A check
 // by a person brings the new words.
@@ -113,7 +123,7 @@ func (b *Book) review(ctx context.Context, p *Provider, host *route.Node) error 
 		switch {
 		case !changed:
 			delete(b.fresh, t.Described.Tool)
-		case t.Callable() && !b.fresh[t.Described.Tool]:
+		case t.Callable() && b.opts.Now().Sub(b.fresh[t.Described.Tool]) > freshFor:
 			t.review()
 			found = true
 		}

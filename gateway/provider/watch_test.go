@@ -1,0 +1,32 @@
+package provider
+
+import (
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// A host that still says that a tool changed, soon after a person approved it, may not have heard
+// of that. One that goes on to say so has other words than were approved: the tool goes into
+// review again, though nothing else happens (S4-42).
+func TestAnApprovalOfOldWordsDoesNotHold(t *testing.T) {
+	b, _, _, roster := entrusting(t)
+	now := time.Now()
+	b.opts.Now = func() time.Time { return now }
+	tool := &b.all["words"].Tools[0]
+	roster.Roster[0].Readiness[tool.Capability] = capabilities.Readiness{Capability: tool.Capability, Reason: capabilities.ReasonManifestChanged}
+	b.fresh[tool.Described.Tool] = now
+	follow(t, b)
+	if got := b.all["words"].Tools[0].State; got != Active {
+		t.Errorf("at once it is %s", got)
+	}
+	if p := b.pause(); p <= 0 || p > freshFor+time.Second {
+		t.Errorf("it looks again in %s", p)
+	}
+	now = now.Add(freshFor + time.Second)
+	follow(t, b)
+	if got := b.all["words"].Tools[0].State; got != Review {
+		t.Errorf("later it is %s", got)
+	}
+}
