@@ -8,6 +8,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/ledger"
 )
 
 const keyed = `{"tools":[
@@ -22,6 +23,7 @@ const keyed = `{"tools":[
 // starts others, and its limits, from the manifest to the kernel.
 func TestKeysDecideWhatACommandGets(t *testing.T) {
 	h, n, admin := hosting(t)
+	h.Drifts = true
 	body, err := json.Marshal(api.AddProvider{Name: "keyed", Kind: "command", Host: n.ID, Manifest: keyed})
 	must(t, err)
 	var p api.Provider
@@ -53,6 +55,17 @@ func TestKeysDecideWhatACommandGets(t *testing.T) {
 		}
 		if end := string(story[len(story)-1]); !strings.Contains(end, `"isolation_given":"`+c.class+`"`) {
 			t.Errorf("%s: it ended as %s, want class %s", tool, end, c.class)
+		}
+	}
+	// To start a program without the key is an attempt, and nothing else of this is one.
+	events, err := h.Gateway.Ledger.Packets(ctx(), ledger.Query{Kind: ledger.KindDrift})
+	must(t, err)
+	if len(events) == 0 && !watched {
+		t.Error("the attempt to start a program is not told of")
+	}
+	for _, p := range events {
+		if p.Tool != "tool.keyed.cannot" || !strings.Contains(string(p.Body), `"key":"execution.proc.spawn"`) {
+			t.Errorf("%s drifted: %s", p.Tool, p.Body)
 		}
 	}
 }
