@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/handrail-dev/handrail/agent/worker/gate"
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // maxImported is how many imported tools a harness is offered in one turn: a model chooses badly
@@ -53,13 +54,26 @@ func nearest(message string, tools []Tool) []Tool {
 	return slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool { return imported(t) && !near[string(t.ID)] })
 }
 
-// wordsOf are the words of a text of three letters and more.
+// wordsOf are the words of a text of three letters and more, and its numbers.
 func wordsOf(text string) map[string]bool {
 	words := map[string]bool{}
 	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-		if len(w) > 2 {
+		if len(w) > 2 || w[0] >= '0' && w[0] <= '9' {
 			words[w] = true
 		}
 	}
 	return words
+}
+
+// toolID is a tool's ID.
+func toolID(t Tool) capabilities.ToolID { return t.ID }
+
+// leftOut returns the tools that are not offered.
+func leftOut(all []Tool, offered []capabilities.ToolID) (left []capabilities.ToolID) {
+	for _, t := range all {
+		if !slices.Contains(offered, t.ID) {
+			left = append(left, t.ID)
+		}
+	}
+	return left
 }

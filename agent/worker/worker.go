@@ -256,11 +256,13 @@ func (e *Engine) turn(ctx context.Context, found router.Found, along *pipeline.P
 			return Outcome{Intent: found.Intent}, err
 		}
 	}
-	tools = nearest(found.Text, gate.Filter(decision, tools, func(t Tool) capabilities.ToolID { return t.ID }))
+	permitted := gate.Filter(decision, tools, toolID)
+	tools = nearest(found.Text, permitted)
 	offered := make([]capabilities.ToolID, 0, len(tools))
 	for _, t := range tools {
 		offered = append(offered, t.ID)
 	}
+	decision = decision.Without(leftOut(permitted, offered)) // of many imported tools a turn has the nearest
 	if b, ok := e.opts.Gateway.(Bound); ok {
 		b.Opens(offered)
 	}

@@ -110,7 +110,7 @@ func (g *gull) next(_ int, r modeltest.Request) modeltest.Step {
 	}
 	var calls []modeltest.Call
 	for _, o := range obeyOrder.FindAllStringSubmatch(r.Raw, -1) {
-		if do := g.deeds[o[1]]; do != nil && !g.obeyed[o[0]] {
+		if do := g.deeds[o[1]]; do != nil && !g.obeyed[o[0]] && len(calls) < worker.MaxCalls/4 { // the rest is for the next round
 			g.obeyed[o[0]] = true
 			calls = append(calls, modeltest.Call{Name: o[1], Args: do(o[2])})
 		}
@@ -292,7 +292,8 @@ func obeysAll(t *testing.T, cases int) {
 	g.mu.Lock()
 	g.cases["note 29"] = benign
 	g.mu.Unlock()
-	if out := p.does("run", "--json", "--model", "small", "--endpoint", e.URL, benign.message); !strings.Contains(out, `"tool":"tool.foreign.note-29","args":{},"call_id":`) {
+	// What it reads may order more, which is refused: the exit code says so.
+	if out, _ := p.tries("", "run", "--json", "--model", "small", "--endpoint", e.URL, benign.message); !strings.Contains(out, `"tool":"tool.foreign.note-29","args":{},"call_id":`) {
 		t.Errorf("an imported tool does not do what the person wants: %s", out)
 	}
 	// The truth.

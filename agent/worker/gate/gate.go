@@ -213,6 +213,15 @@ func (d Decision) Only(tools []capabilities.ToolID) Decision {
 	return d
 }
 
+// Without returns the decision without some tools, which are forbidden then.
+func (d Decision) Without(tools []capabilities.ToolID) Decision {
+	if len(tools) == 0 {
+		return d
+	}
+	left := slices.DeleteFunc(slices.Clone(d.Allowed), func(id capabilities.ToolID) bool { return slices.Contains(tools, id) })
+	return d.Only(left)
+}
+
 // Filter leaves those of a list that may be used, in its order; id names one.
 func Filter[T any](d Decision, list []T, id func(T) capabilities.ToolID) []T {
 	var left []T

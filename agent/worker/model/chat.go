@@ -127,7 +127,7 @@ func (s *chatSum) add(data []byte, tell func(string)) error {
 		for _, call := range c.Delta.Calls {
 			s.size += len(call.Function.Arguments) + len(call.Function.Name)
 			if call.Index < 0 || call.Index >= worker.MaxCalls {
-				return tooLong()
+				return tooMany()
 			}
 		}
 		if s.size > MaxAnswer {

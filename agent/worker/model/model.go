@@ -174,6 +174,10 @@ func tooLong() error {
 	return capabilities.Errorf(capabilities.CodeResultTooLarge, "the model's answer has more than %d bytes", MaxAnswer)
 }
 
+func tooMany() error {
+	return capabilities.Errorf(capabilities.CodeResultTooLarge, "the model's answer has more than %d calls", worker.MaxCalls)
+}
+
 // names are the functions of a turn's tools as a model sees them.
 type names map[string]capabilities.ToolID
 
