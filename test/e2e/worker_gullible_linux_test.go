@@ -292,7 +292,7 @@ func obeysAll(t *testing.T, cases int) {
 	g.mu.Lock()
 	g.cases["note 29"] = benign
 	g.mu.Unlock()
-	// What it reads may order more, which is refused: the exit code says so.
+	// Its text may order more, which is refused: the exit code says so.
 	if out, _ := p.tries("", "run", "--json", "--model", "small", "--endpoint", e.URL, benign.message); !strings.Contains(out, `"tool":"tool.foreign.note-29","args":{},"call_id":`) {
 		t.Errorf("an imported tool does not do what the person wants: %s", out)
 	}
