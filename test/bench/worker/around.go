@@ -16,22 +16,23 @@ import (
 	"github.com/handrail-dev/handrail/test/bench/figures"
 )
 
-// perTurn is how many calls a measured turn makes.
-const perTurn = 24
+// A measured turn makes few or many calls: their difference leaves out what each turn costs once.
+const few, many = 8, 32
 
-// around returns what a worker needs for each call of a turn beyond the call itself, in ms: from
-// the model's answer that asks for them to the worker's next question, with the check of each
-// permission, less the same calls made one after the other by a bare client.
-func (s *site) around(rounds int) (more, alone float64, err error) {
+// around returns what a worker needs for each further call of a turn beyond the call itself, in ms:
+// from the model's answer that asks for them to the worker's next question, with the check of each
+// permission, less the same calls made one after the other by a bare client. alone is such a call,
+// and check a check by that client.
+func (s *site) around(rounds int) (more, alone, check float64, err error) {
 	token, err := os.ReadFile(filepath.Join(s.dir, "site", "gateway", "agent.token"))
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	at, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
-	var round, sent, next atomic.Int64
+	var round, size, sent, next atomic.Int64
 	var asks atomic.Bool // the next question is answered by calls
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived := time.Now()
@@ -40,9 +41,9 @@ func (s *site) around(rounds int) (more, alone float64, err error) {
 		delta, finish := map[string]any{"content": "That is all."}, "stop"
 		if asks.CompareAndSwap(true, false) {
 			var calls []any
-			for i := range perTurn {
+			for i := range int(size.Load()) {
 				calls = append(calls, map[string]any{"index": i, "id": fmt.Sprint("c", i), "type": "function", "function": map[string]any{
-					"name": "tool_fs_read", "arguments": fmt.Sprintf(`{"path":%q}`, fileOf("turn", round.Load(), i)),
+					"name": "tool_fs_read", "arguments": fmt.Sprintf(`{"path":%q}`, fileOf("turn", size.Load(), round.Load(), i)),
 				}})
 			}
 			delta, finish = map[string]any{"tool_calls": calls}, "tool_calls"
@@ -60,43 +61,64 @@ func (s *site) around(rounds int) (more, alone float64, err error) {
 	})}
 	go func() { _ = server.Serve(at) }()
 	defer server.Close()
-	var turns, bare []float64
-	for n := range int64(rounds) {
-		for i := range perTurn {
-			for _, kind := range []string{"turn", "bare"} {
-				if err := os.WriteFile(filepath.Join(s.dir, "work", fileOf(kind, n, i)), []byte("The rent is 700.\n"), 0o600); err != nil {
-					return 0, 0, err
-				}
-			}
-		}
+	turn := func(n, calls int64) (float64, error) {
 		round.Store(n)
+		size.Store(calls)
 		asks.Store(true)
 		out, err := s.command("run", "--model", "small", "--endpoint", "http://"+at.Addr().String()+"/v1", "--json", "/file read them").Output()
 		if err != nil {
-			return 0, 0, fmt.Errorf("a turn with calls: %w", err)
+			return 0, fmt.Errorf("a turn with calls: %w", err)
 		}
 		var turn struct {
 			Calls []struct{ Status string } `json:"calls"`
 		}
-		if err := json.Unmarshal(out, &turn); err != nil || len(turn.Calls) != perTurn || turn.Calls[perTurn-1].Status != "ok" {
-			return 0, 0, fmt.Errorf("a turn made other calls: %w %.300s", err, out)
+		if err := json.Unmarshal(out, &turn); err != nil || len(turn.Calls) != int(calls) || turn.Calls[calls-1].Status != "ok" {
+			return 0, fmt.Errorf("a turn made other calls: %w %.300s", err, out)
 		}
-		turns = append(turns, float64(next.Load()-sent.Load())/1e6/perTurn)
-		took, err := s.calls(strings.TrimSpace(string(token)), n)
-		if err != nil {
-			return 0, 0, err
+		return float64(next.Load()-sent.Load()) / 1e6, nil
+	}
+	var short, long, bare, checks []float64
+	for n := range int64(rounds) {
+		for _, kind := range []string{"turn", "bare"} {
+			for _, calls := range []int64{few, many} {
+				for i := range int(calls) {
+					if err := os.WriteFile(filepath.Join(s.dir, "work", fileOf(kind, calls, n, i)), []byte("The rent is 700.\n"), 0o600); err != nil {
+						return 0, 0, 0, err
+					}
+				}
+			}
 		}
-		bare = append(bare, took/perTurn)
+		for _, m := range []struct {
+			calls int64
+			into  *[]float64
+		}{{few, &short}, {many, &long}} {
+			took, err := turn(n, m.calls)
+			if err != nil {
+				return 0, 0, 0, err
+			}
+			*m.into = append(*m.into, took)
+		}
+		for _, m := range []struct {
+			path, shows string
+			into        *[]float64
+		}{{"/v1/calls", `"status":"ok"`, &bare}, {"/v1/permissions/check", `"state":"covered"`, &checks}} {
+			took, err := s.requests(strings.TrimSpace(string(token)), m.path, m.shows, n)
+			if err != nil {
+				return 0, 0, 0, err
+			}
+			*m.into = append(*m.into, took/many)
+		}
 	}
 	alone = figures.Median(bare)
-	return figures.Median(turns) - alone, alone, nil
+	return (figures.Median(long)-figures.Median(short))/(many-few) - alone, alone, figures.Median(checks), nil
 }
 
-// calls makes a round's calls by a bare client, and returns how long they took, in ms.
-func (s *site) calls(token string, round int64) (float64, error) {
-	call := func(i int) error {
-		body := fmt.Appendf(nil, `{"tool":"tool.fs.read","args":{"path":%q}}`, fileOf("bare", round, i))
-		req, err := http.NewRequest(http.MethodPost, s.url+"/v1/calls", bytes.NewReader(body))
+// requests asks path about each file of a round by a bare client, each answer with shows in it, and
+// returns how long that took, in ms.
+func (s *site) requests(token, path, shows string, round int64) (float64, error) {
+	request := func(i int) error {
+		body := fmt.Appendf(nil, `{"tool":"tool.fs.read","args":{"path":%q}}`, fileOf("bare", many, round, i))
+		req, err := http.NewRequest(http.MethodPost, s.url+path, bytes.NewReader(body))
 		if err != nil {
 			return err
 		}
@@ -108,20 +130,20 @@ func (s *site) calls(token string, round int64) (float64, error) {
 		}
 		defer resp.Body.Close()
 		answer, err := io.ReadAll(resp.Body)
-		if err == nil && !bytes.Contains(answer, []byte(`"status":"ok"`)) {
-			err = fmt.Errorf("a bare call: %.300s", answer)
+		if err == nil && !bytes.Contains(answer, []byte(shows)) {
+			err = fmt.Errorf("%s by a bare client: %.300s", path, answer)
 		}
 		return err
 	}
 	began := time.Now()
-	for i := range perTurn {
-		if err := call(i); err != nil {
+	for i := range many {
+		if err := request(i); err != nil {
 			return 0, err
 		}
 	}
 	return float64(time.Since(began)) / 1e6, nil
 }
 
-func fileOf(kind string, round int64, i int) string {
-	return fmt.Sprintf("%s-%d-%d.txt", kind, round, i)
+func fileOf(kind string, of, round int64, i int) string {
+	return fmt.Sprintf("%s-%d-%d-%d.txt", kind, of, round, i)
 }

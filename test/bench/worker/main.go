@@ -119,7 +119,7 @@ func run(out, program string, rounds int) error {
 	if err != nil {
 		return err
 	}
-	more, alone, err := s.around(rounds)
+	more, alone, check, err := s.around(rounds)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func run(out, program string, rounds int) error {
 		{"facts for a turn, of 100,000", all["Search/search"] / 1000, "ms", 5,
 			fmt.Sprintf("one fact by its key %.3f ms", all["Search/floor"]/1000)},
 		{"around each call of a turn, the check of its permission included", more, "ms", 0.3,
-			fmt.Sprintf("the call alone %.2f ms; the engine's part %.4f ms", alone, all["EngineCall/engine"]/24/1000)},
+			fmt.Sprintf("the call alone %.2f ms; a check by a bare client %.2f ms; the engine's part %.4f ms", alone, check, all["EngineCall/engine"]/24/1000)},
 		{"idle worker, resident", idle, "MB", 40, fmt.Sprintf("%.3g MB of it its own", own)},
 		{"a job cancelled, in the middle of a model's answer", ended, "ms", 200, fmt.Sprintf("a request of the same gateway %.2f ms", heard)},
 		{"first words shown, after the endpoint's", shown, "ms", 50, fmt.Sprintf("a bare HTTP client %.2f ms", bare)},
