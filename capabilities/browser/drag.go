@@ -148,6 +148,14 @@ type dragging struct {
 // A drag begins for the browser after some pixels, at most so many (a link's).
 const hysteresis = 48
 
+// leave is how far the first step goes. Pages that take it for where the drag began lose no more
+// of the way, as with a hand.
+const leave = 6
+
+// beside is how far from the middle of a goal it is entered: lists that ask on which side of the
+// middle the pointer is find no answer in the middle itself.
+const beside = 2
+
 // holdFor is longer than lists wait until a press begins a drag.
 const holdFor = 700 * time.Millisecond
 
@@ -218,7 +226,31 @@ func (d *dragging) carry(goal which) error {
 		}
 		return d.toGoal(goal)
 	}
-	return d.along(d.path[1:], d.spread)
+	way := d.path[1:]
+	if first := d.towards(way[0]); first != way[0] {
+		way = append([]position{first}, way...)
+	}
+	return d.along(way, d.spread)
+}
+
+// towards is where the first step to p ends.
+func (d *dragging) towards(p position) position {
+	far := math.Hypot(p.X-d.from.X, p.Y-d.from.Y)
+	if far <= leave {
+		return p
+	}
+	return position{d.from.X + (p.X-d.from.X)*leave/far, d.from.Y + (p.Y-d.from.Y)*leave/far}
+}
+
+// near is beside the middle of a goal, on the side that the drag comes from.
+func (d *dragging) near(p position) position {
+	side := func(from, to float64) float64 {
+		if from > to {
+			return to + beside
+		}
+		return to - beside
+	}
+	return position{side(d.from.X, p.X), side(d.from.Y, p.Y)}
 }
 
 // toGoal leaves, comes near and arrives. On the way lists make room, which may move the
@@ -229,10 +261,8 @@ func (d *dragging) toGoal(goal which) error {
 	if err != nil {
 		return naming("target", err)
 	}
-	part := func(f float64) position {
-		return position{d.from.X + (to.X-d.from.X)*f, d.from.Y + (to.Y-d.from.Y)*f}
-	}
-	if err := d.along([]position{part(0.15), part(0.6)}, d.spread/2); err != nil {
+	most := position{d.from.X + (to.X-d.from.X)*0.6, d.from.Y + (to.Y-d.from.Y)*0.6}
+	if err := d.along([]position{d.towards(most), most}, d.spread/2); err != nil {
 		return err
 	}
 	end := position{to.X, to.Y}
@@ -243,7 +273,7 @@ func (d *dragging) toGoal(goal which) error {
 	if _, again, err := d.c.aim(goal.aim("place")); err == nil && !taken {
 		end = position{again.X, again.Y}
 	}
-	if err := d.along([]position{end}, d.spread/4); err != nil {
+	if err := d.along([]position{d.near(end), end}, d.spread/4); err != nil {
 		return err
 	}
 	if _, err := d.rest(nil); err != nil {
