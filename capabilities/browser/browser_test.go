@@ -405,13 +405,19 @@ func (n *node) whole(args obj) (a answer) {
 // as it likes, and the tests beside this one are busy, too.
 const patience = 3 * time.Minute
 
-// until asks again until cond holds: for what comes about by itself.
+// until asks again until cond holds: for what comes about by itself. Its pauses are longer than its
+// questions: several processes of Chrome work for each, and what is waited for needs them.
 func (n *node) until(what string, cond func() bool) {
 	n.t.Helper()
-	for end := time.Now().Add(patience); !cond(); {
+	for end := time.Now().Add(patience); ; {
+		asked := time.Now()
+		if cond() {
+			return
+		}
 		if time.Now().After(end) {
 			n.t.Fatal("never came about: " + what)
 		}
+		time.Sleep(max(10*time.Millisecond, 2*time.Since(asked)))
 	}
 }
 

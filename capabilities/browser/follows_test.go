@@ -118,15 +118,21 @@ func TestPolls(t *testing.T) {
 func TestSlowClocksAreNoEvidence(t *testing.T) {
 	t.Parallel()
 	s, n := newPage(t, map[string]string{"/": html(`<p id=clock>0</p><button id=dead>Dead</button><button id=late onclick="setTimeout(()=>{document.title='late'},50)">Late</button>
-<script>let n=0;setInterval(()=>{clock.textContent=++n},150)</script>`)})
+<script>let n=0,last=0,gap=0;setInterval(()=>{const now=performance.now();gap=Math.max(gap,now-last);last=now;clock.textContent=++n},150)</script>`)})
 	n.goTo(s.URL + "/")
 	n.snap()
 	n.must("wait-for", obj{"function": "n > 8"})
-	for range 3 {
-		if a := n.must("click", obj{"selector": "#dead"}); a.Effect != capabilities.EffectSuspectNoop {
-			t.Errorf("%s (%s)", a.Effect, a.Evidence)
-		}
+	for times, end := 0, time.Now().Add(patience); times < 3; {
+		n.eval("gap = 0")
+		a := n.must("click", obj{"selector": "#dead"})
 		n.must("wait-for", obj{"function": n.eval("'n > ' + (n + 8)")})
+		if a.Effect == capabilities.EffectSuspectNoop {
+			times++
+		} else if gap := n.eval("gap").(float64); gap < 300 || time.Now().After(end) {
+			t.Fatalf("%s (%s)", a.Effect, a.Evidence)
+		} else { // on a busy machine the clock stood still, and then went as none that was seen
+			t.Logf("the clock stood for %v ms", gap)
+		}
 	}
 	if a := n.must("click", obj{"selector": "#late"}); a.Effect != capabilities.EffectConfirmed {
 		t.Errorf("%s (%s)", a.Effect, a.Evidence)

@@ -262,14 +262,14 @@ func TestFrameCrashesAndHangs(t *testing.T) {
 	// It can be loaded again.
 	n.eval(`f.src = f.src; 1`)
 	n.must("hover", obj{"selector": "#spin"})
-	wants(t, n.snap(), `button "Inside"`)
+	wants(t, n.whole(obj{}).m["snapshot"].(string), `button "Inside"`)
 	// Its script is stopped with the call that it held up.
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	if _, err := n.within(ctx, "click", obj{"selector": "#spin"}); err == nil || err.Code != capabilities.CodeDeadlineExceeded {
 		t.Errorf("a click that starts an endless loop: %v", err)
 	}
-	wants(t, n.snap(), `button "Hit"`, `button "Inside"`)
+	wants(t, n.whole(obj{}).m["snapshot"].(string), `button "Hit"`, `button "Inside"`)
 	// One that hangs by itself, after the click was answered, is left out.
 	n.must("click", obj{"selector": "#later"})
 	n.until("the frame hangs", func() bool { return strings.Contains(n.snap(), "- (this frame does not answer)") })

@@ -344,7 +344,6 @@ func TestTabsOfPopups(t *testing.T) {
 		"#with": s.URL + "/2",
 		"#page": s.URL + "/2", "#link": s.URL + "/2", "#later": s.URL + "/2", "#blank": "about:blank", "#empty": "", "#script": "",
 	} {
-		n := n.on(capabilities.LaneID("popup-" + button[1:]))
 		n.goTo(s.URL + "/")
 		if button == "#with" { // nobody holds such a tab back, and it names no opener
 			if a := n.must("click", obj{"selector": "#link", "modifiers": []string{"Control"}}); a.Evidence != "a new tab was opened, tab 1" {
@@ -362,7 +361,7 @@ func TestTabsOfPopups(t *testing.T) {
 			n.must("tabs", obj{"action": "select", "index": 1})
 			n.must("wait-for", obj{"url": "**/2"})
 		}
-		n.must("close", obj{})
+		n.must("tabs", obj{"action": "close", "index": 1})
 	}
 }
 

@@ -84,22 +84,36 @@ func TestScreenshotParts(t *testing.T) {
 	}
 	n.refused(capabilities.CodeInvalidArguments, "screenshot", obj{"clip": obj{"x": 900, "y": 0, "width": 10, "height": 10}})
 	n.refused(capabilities.CodeInvalidArguments, "screenshot", obj{"annotate": true, "format": "webp"})
-	n.eval(`document.body.style.height='40000px'; document.getElementById('blue').style.top='39000px'; 1`)
-	if p, a := n.picture(obj{"selector": "body"}); p.Bounds() != image.Rect(0, 0, 400, 8000) || a.m["scale"] != 0.2 {
+}
+
+// A page too long for one image comes in parts: each says where the next begins.
+func TestLongPageComesInParts(t *testing.T) { longPageInParts(t, 400) }
+
+func TestLongPageComesInPartsAtLength(t *testing.T) { longPageInParts(t, 2000) }
+
+// longPageInParts takes pictures of a page that is so wide, and as high as five of them.
+func longPageInParts(t *testing.T, width int) {
+	t.Parallel()
+	blue := width * 3 / 4
+	s := newSite(t, map[string]string{"/": html(fmt.Sprintf(`<style>body{margin:0;width:%dpx;height:40000px;background:#fff}div{position:absolute}</style>
+<div style="left:100px;top:50px;width:200px;height:100px;background:#f00"></div><div style="left:%dpx;top:39000px;width:40px;height:30px;background:#00f"></div>`, width, blue))})
+	n := newNode(t, s.URL)
+	n.must("resize", obj{"width": min(width, 800), "height": 600})
+	n.goTo(s.URL + "/")
+	if p, a := n.picture(obj{"selector": "body"}); p.Bounds() != image.Rect(0, 0, width/5, 8000) || a.m["scale"] != 0.2 {
 		t.Errorf("an element too long for one image: %v %s", p.Bounds(), a.json)
 	}
-	// A page too long for one image comes in parts: each says where the next begins.
 	y, parts := 0.0, 0
 	for left := 40000.0; left > 0; parts++ {
 		args := obj{"full_page": true, "format": "jpeg"}
 		if y > 0 {
-			args["clip"] = obj{"x": 0, "y": y, "width": 2000, "height": left}
+			args["clip"] = obj{"x": 0, "y": y, "width": width, "height": left}
 		}
 		p, a := n.picture(args)
-		if h := float64(p.Bounds().Dy()); h != min(left, 8000) || p.Bounds().Dx() != 2000 {
+		if h := float64(p.Bounds().Dy()); h != min(left, 8000) || p.Bounds().Dx() != width {
 			t.Fatalf("part %d: %v of %v", parts, p.Bounds(), left)
 		}
-		if at := 39010 - int(y); at < p.Bounds().Dy() && !near(p.At(1510, at), 0, 0, 255) || y == 0 && !near(p.At(150, 100), 255, 0, 0) {
+		if at := 39010 - int(y); at < p.Bounds().Dy() && !near(p.At(blue+10, at), 0, 0, 255) || y == 0 && !near(p.At(150, 100), 255, 0, 0) {
 			t.Errorf("part %d shows something else", parts)
 		}
 		rest, more := a.m["left_out"].(obj)
@@ -116,7 +130,7 @@ func TestScreenshotParts(t *testing.T) {
 	if parts != 4 {
 		t.Errorf("%d parts have more behind them", parts)
 	}
-	if p, a := n.picture(obj{"full_page": true, "scale": 0.2, "format": "jpeg"}); p.Bounds() != image.Rect(0, 0, 400, 8000) || a.m["left_out"] != nil {
+	if p, a := n.picture(obj{"full_page": true, "scale": 0.2, "format": "jpeg"}); p.Bounds() != image.Rect(0, 0, width/5, 8000) || a.m["left_out"] != nil {
 		t.Errorf("a long page at a smaller scale: %v", p.Bounds())
 	}
 }
@@ -252,24 +266,7 @@ func TestLabelsDoNotOverlap(t *testing.T) {
 // A picture for a model has no side over 8,000 pixels, and is at most 5 MB in base64.
 func TestPicturesFitModels(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, map[string]string{"/": html(`<style>body{margin:0}canvas{display:block}</style><canvas id=c></canvas><script>
-const fill = (w, h) => { c.width = w; c.height = h; const x = c.getContext('2d'), tile = x.createImageData(w, 100);
-for (let y = 0; y < h; y += 100) { for (let i = 0; i < tile.data.length; i += 65536) crypto.getRandomValues(tile.data.subarray(i, i + 65536)); for (let i = 3; i < tile.data.length; i += 4) tile.data[i] = 255; x.putImageData(tile, 0, y); } };
-fill(800, 3000)</script>`)})
-	n := newNode(t, s.URL)
-	n.must("resize", obj{"width": 800, "height": 600})
-	n.goTo(s.URL + "/")
-	fits := func(what string, args obj) (image.Image, answer) {
-		t.Helper()
-		p, a := n.picture(args)
-		if b := a.Blobs[0].Bytes; len(b) > 5_000_000/4*3 || max(p.Bounds().Dx(), p.Bounds().Dy()) > 8000 {
-			t.Errorf("%s: %v, %d bytes", what, p.Bounds(), len(b))
-		}
-		if a.Evidence == "" {
-			t.Errorf("%s: nothing is said", what)
-		}
-		return p, a
-	}
+	n, fits := noise(t)
 	p, a := fits("a page of noise", obj{"full_page": true})
 	rest, _ := a.m["left_out"].(obj)
 	if rest == nil || p.Bounds().Dx() != 800 || rest["y"] != float64(p.Bounds().Dy()) || rest["height"] != 3000-rest["y"].(float64) {
@@ -278,12 +275,6 @@ fill(800, 3000)</script>`)})
 	if p, a := fits("an element of noise", obj{"selector": "#c"}); a.m["scale"] == nil || p.Bounds().Dx() != int(800*a.m["scale"].(float64)+0.5) {
 		t.Errorf("an element of noise: %v, %s", p.Bounds(), a.json)
 	}
-	n.must("resize", obj{"width": 2400, "height": 1600})
-	n.eval("fill(2400, 1600), 1")
-	if p, a := fits("a viewport of noise", obj{}); a.m["scale"] == nil || p.Bounds().Dx() >= 2400 {
-		t.Errorf("a viewport of noise: %v, %s", p.Bounds(), a.json)
-	}
-	fits("with refs", obj{"annotate": true})
 	n.eval("c.remove(); document.body.style.cssText = 'width:300px;height:12000px;background:linear-gradient(#fff, #00f)'; 1")
 	if p, a := fits("a long element", obj{"selector": "body"}); a.m["scale"] == nil || p.Bounds().Dy() != 8000 {
 		t.Errorf("a long element: %v, %s", p.Bounds(), a.json)
@@ -294,6 +285,44 @@ fill(800, 3000)</script>`)})
 	}
 	if _, a := n.picture(obj{}); a.m["scale"] != nil || a.Evidence != "" {
 		t.Errorf("an ordinary picture: %s %q", a.json, a.Evidence)
+	}
+}
+
+// A large viewport fits, too.
+func TestPicturesFitModelsAtLength(t *testing.T) {
+	n, fits := noise(t)
+	n.must("resize", obj{"width": 2400, "height": 1600})
+	n.eval("fill(2400, 1600), 1")
+	if p, a := fits("a viewport of noise", obj{}); a.m["scale"] == nil || p.Bounds().Dx() >= 2400 {
+		t.Errorf("a viewport of noise: %v, %s", p.Bounds(), a.json)
+	}
+	fits("with refs", obj{"annotate": true})
+	n.eval("c.remove(); 1")
+	if _, a := n.picture(obj{}); a.m["scale"] != nil || a.Evidence != "" {
+		t.Errorf("an ordinary picture: %s %q", a.json, a.Evidence)
+	}
+}
+
+// noise opens a page that no format makes small, and returns what takes a picture that has to fit.
+func noise(t *testing.T) (*node, func(what string, args obj) (image.Image, answer)) {
+	t.Helper()
+	s := newSite(t, map[string]string{"/": html(`<style>body{margin:0}canvas{display:block}</style><canvas id=c></canvas><script>
+const fill = (w, h) => { c.width = w; c.height = h; const x = c.getContext('2d'), tile = x.createImageData(w, 100);
+for (let y = 0; y < h; y += 100) { for (let i = 0; i < tile.data.length; i += 65536) crypto.getRandomValues(tile.data.subarray(i, i + 65536)); for (let i = 3; i < tile.data.length; i += 4) tile.data[i] = 255; x.putImageData(tile, 0, y); } };
+fill(800, 3000)</script>`)})
+	n := newNode(t, s.URL)
+	n.must("resize", obj{"width": 800, "height": 600})
+	n.goTo(s.URL + "/")
+	return n, func(what string, args obj) (image.Image, answer) {
+		t.Helper()
+		p, a := n.picture(args)
+		if b := a.Blobs[0].Bytes; len(b) > 5_000_000/4*3 || max(p.Bounds().Dx(), p.Bounds().Dy()) > 8000 {
+			t.Errorf("%s: %v, %d bytes", what, p.Bounds(), len(b))
+		}
+		if a.Evidence == "" {
+			t.Errorf("%s: nothing is said", what)
+		}
+		return p, a
 	}
 }
 

@@ -247,8 +247,7 @@ func TestRefsThroughHistory(t *testing.T) {
 		n.goTo(s.URL + "/2")
 		n.refused(capabilities.CodeStaleRef, "click", obj{"ref": save})
 		n.eval("history.back(); 1")
-		for n.eval("location.pathname") != "/"+name {
-		}
+		n.until("the page before", func() bool { return n.eval("location.pathname") == "/"+name })
 		n.must("click", obj{"ref": save})
 		if got := n.eval("document.title"); got != "one" {
 			t.Errorf("%s: the title is %v", name, got)

@@ -4,7 +4,6 @@ package browser
 
 import (
 	"bytes"
-	"context"
 	"image"
 	"image/color"
 	"image/png"
@@ -536,11 +535,5 @@ func TestTabs(t *testing.T) {
 	before := len(n.must("tabs", obj{}).m["tabs"].([]any))
 	n.must("tabs", obj{"action": "select", "index": before - 1})
 	n.try("evaluate", obj{"expression": "close()"})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for len(n.must("tabs", obj{}).m["tabs"].([]any)) == before && ctx.Err() == nil {
-	}
-	if ctx.Err() != nil {
-		t.Error("a closed tab stays in the list")
-	}
+	n.until("a closed tab leaves the list", func() bool { return len(n.must("tabs", obj{}).m["tabs"].([]any)) != before })
 }
