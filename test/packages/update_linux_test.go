@@ -70,7 +70,7 @@ echo $! > "$HOME/pid"
 if [ -z "$bad" ]; then
 	until "$HOME/handrail" status --json 2>/dev/null | grep -q '"up":true'; do
 		kill -0 "$(cat "$HOME/pid")"
-		sleep 0.05
+		sleep 0.3
 	done
 fi
 `), 0o700))
@@ -96,7 +96,7 @@ fi
 			Site    string `json:"site_id"`
 		}
 		var out string
-		for end := time.Now().Add(site.Within); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(site.Within); time.Now().Before(end); time.Sleep(300 * time.Millisecond) { // each starts a program
 			if out, _ = run(handrail, "status", "--json"); json.Unmarshal([]byte(out), &s) == nil && s.Up && s.Site != "" {
 				return s.Gateway, s.Site
 			}
