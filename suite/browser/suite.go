@@ -272,12 +272,14 @@ func (w *worker) run(ctx context.Context, b *behaviour, record bool) *run {
 // which saves its start; after any call beyond the tame ones none does.
 var tameFamilies = map[string]bool{
 	"click": true, "type": true, "fill": true, "select": true, "key": true, "hover": true, "drag": true, "snapshot": true, "frame": true,
-	"shadow": true, "wait": true, "evaluate": true, "screenshot": true,
+	"shadow": true, "wait": true, "evaluate": true, "screenshot": true, "egress": true,
+	// The steps of its scripts are calls of the tame tools.
+	"code": true,
 }
 
 var tameTools = map[string]bool{
 	"navigate": true, "click": true, "type": true, "fill-form": true, "select-option": true, "press-key": true, "hover": true, "drag": true,
-	"snapshot": true, "evaluate": true, "wait-for": true, "screenshot": true,
+	"snapshot": true, "evaluate": true, "wait-for": true, "screenshot": true, "run-code": true,
 }
 
 // maxShared is how many behaviours use one browser at most.
