@@ -258,9 +258,11 @@ func options(t testing.TB, origins ...string) (Options, *syncBuffer) {
 	return logging(t, log, origins...), log
 }
 
+// finder is that of all tests: each would start the browser to ask for its version.
+var finder = chromefinder.New(chromefinder.Options{})
+
 func logging(t testing.TB, log *syncBuffer, origins ...string) Options {
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	finder := chromefinder.New(chromefinder.Options{})
 	b, err := finder.Find(context.Background())
 	if err != nil {
 		t.Fatalf("these tests need a real Chrome: %v", err)

@@ -49,14 +49,6 @@ const recall_ = `new Promise(f=>{const r=indexedDB.open('d',1);r.onupgradeneeded
 
 func TestProfile(t *testing.T) {
 	t.Parallel()
-	profileIsKept(t, false)
-}
-
-func TestProfileAtLength(t *testing.T) { profileIsKept(t, true) }
-
-// profileIsKept keeps a profile over a close and a crash; where all is set, also over ends that
-// nobody waited for or has heard of, and beside another node with another profile.
-func profileIsKept(t *testing.T, all bool) {
 	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
 	dir := t.TempDir()
 	n := stateful(t, dir, nil, s.URL)
@@ -77,13 +69,6 @@ func profileIsKept(t *testing.T, all bool) {
 	second := stateful(t, dir, nil, s.URL)
 	second.lane = "elsewhere"
 	second.refused(capabilities.CodeConflict, "launch", obj{"profile": "work"})
-	if all {
-		second.must("launch", obj{"profile": "other"})
-		second.goTo(s.URL + "/")
-		if got := second.eval(recall_); got != ",," {
-			t.Errorf("another profile knows %v", got)
-		}
-	}
 	// The lane without a profile shares nothing with it.
 	other.goTo(s.URL + "/")
 	if got := other.eval(recall_); got != ",," {
@@ -118,21 +103,6 @@ func profileIsKept(t *testing.T, all bool) {
 	if got := n.eval(recall_); got != "who=ada,ada,ada" {
 		t.Errorf("after a crash the profile holds %v", got)
 	}
-	// So does an end that nobody waited for, and a crash that nobody has heard of.
-	if all {
-		n.h.CloseLane(n.lane)
-		n.must("launch", obj{"profile": "work"})
-		before = n.process()
-		if p, err := os.FindProcess(before.proc.PID()); err != nil || p.Kill() != nil {
-			t.Fatal(err)
-		}
-		<-before.conn.Done() // and its guard is at work
-		n.must("launch", obj{"profile": "work"})
-		n.goTo(s.URL + "/")
-		if got := n.eval(recall_); got != "who=ada,ada,ada" {
-			t.Errorf("after an end without a wait the profile holds %v", got)
-		}
-	}
 	// At home it is for this account only, without caches.
 	n.must("close", obj{})
 	filepath.WalkDir(filepath.Join(n.h.home(""), "profiles"), func(path string, d os.DirEntry, err error) error {
@@ -149,6 +119,36 @@ func profileIsKept(t *testing.T, all bool) {
 	n.refused(capabilities.CodeInvalidArguments, "launch", obj{"profile": "X"})
 	plain := newNode(t)
 	plain.refused(capabilities.CodeNotSupported, "launch", obj{"profile": "work"})
+}
+
+// A profile is kept over an end that nobody waited for and a crash that nobody has heard of, and
+// another one knows nothing of it.
+func TestProfileAtLength(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
+	dir := t.TempDir()
+	n := stateful(t, dir, nil, s.URL)
+	n.must("launch", obj{"profile": "work"})
+	n.goTo(s.URL + "/")
+	n.eval(remember)
+	second := stateful(t, dir, nil, s.URL)
+	second.lane = "elsewhere"
+	second.must("launch", obj{"profile": "other"})
+	second.goTo(s.URL + "/")
+	if got := second.eval(recall_); got != ",," {
+		t.Errorf("another profile knows %v", got)
+	}
+	n.h.CloseLane(n.lane)
+	n.must("launch", obj{"profile": "work"})
+	before := n.process()
+	if p, err := os.FindProcess(before.proc.PID()); err != nil || p.Kill() != nil {
+		t.Fatal(err)
+	}
+	<-before.conn.Done() // and its guard is at work
+	n.must("launch", obj{"profile": "work"})
+	n.goTo(s.URL + "/")
+	if got := n.eval(recall_); got != "who=ada,ada,ada" {
+		t.Errorf("after an end without a wait the profile holds %v", got)
+	}
 }
 
 func inJSON(v any) []byte { b, _ := json.Marshal(v); return b }
