@@ -8,7 +8,6 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/consent"
-	"github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/test/desk"
 	"github.com/handrail-dev/handrail/test/site"
 )
@@ -33,7 +32,7 @@ func TestAnAgentAtTheConsoleCanNotApproveItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := chrome.New(chrome.Options{}).Find(t.Context())
+	found, err := finder.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

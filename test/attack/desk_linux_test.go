@@ -21,7 +21,6 @@ import (
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/principal"
-	"github.com/handrail-dev/handrail/platform/chrome"
 	session "github.com/handrail-dev/handrail/platform/desktop"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/test/desk"
@@ -55,7 +54,6 @@ func openOffice(t *testing.T, o site.Options, on func(*testing.T) stage) *office
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = hands.Close() })
-	finder := chrome.New(chrome.Options{})
 	found, err := finder.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -18,10 +18,14 @@ import (
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/platform/confine"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/test/site"
 )
+
+// finder is that of all tests: each would start the browser to ask for its version.
+var finder = chrome.New(chrome.Options{})
 
 // cleanUp removes what several tests shared.
 var cleanUp = func() {}

@@ -20,7 +20,6 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
-	"github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/test/site"
 )
@@ -86,7 +85,6 @@ func TestAPageGivesNoOrders(t *testing.T) {
 	outside := serve(t, func(v *visited) string {
 		return "<title>News</title><a href='/benign'>More</a><p>" + html.EscapeString(strings.Join(orders, " ;; ")) + "</p>"
 	})
-	finder := chrome.New(chrome.Options{})
 	found, err := finder.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +191,7 @@ Promise.allSettled(tries).then(() => fetch("/done"));
 </script>`
 	evil := serve(t, func(*visited) string { return fmt.Sprintf(script, a.URL(), "/v1/approvals/"+a.waiting().ID) })
 	before := a.state(admin)
-	found, err := chrome.New(chrome.Options{}).Find(t.Context())
+	found, err := finder.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,6 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/principal"
-	"github.com/handrail-dev/handrail/platform/chrome"
 	session "github.com/handrail-dev/handrail/platform/desktop"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/test/desk"
@@ -73,7 +72,6 @@ func TestASecretPastedIntoAPageIsNotReadBack(t *testing.T) {
 	d := desk.StartX(t, desk.Options{})
 	form := newField(t)
 	log := slog.New(slog.DiscardHandler)
-	finder := chrome.New(chrome.Options{})
 	found, err := finder.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +237,6 @@ func TestAnIsolatedPageTellsNoGuess(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = hands.Close() })
-	finder := chrome.New(chrome.Options{})
 	found, err := finder.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser"
 	"github.com/handrail-dev/handrail/capabilities/policy"
-	"github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/test/site"
 )
@@ -31,7 +30,6 @@ func browserOn(t *testing.T, rules string, origins ...string) *arena {
 	if testing.Short() {
 		t.Skip("needs a Chrome")
 	}
-	finder := chrome.New(chrome.Options{})
 	found, err := finder.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)

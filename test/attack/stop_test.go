@@ -23,7 +23,6 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/browser"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/platform"
-	"github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/test/site"
 )
@@ -50,9 +49,12 @@ func works(name string) string {
 func serveBusy(t *testing.T, secure bool) *busy {
 	b := &busy{count: map[string]int{}, open: map[net.Conn]bool{}}
 	pages := map[string]string{
-		"/dedicated.js": works("dedicated") + `new Worker("/nested.js");`, "/nested.js": works("nested"), "/service.js": works("service"),
+		"/dedicated.js": works("dedicated") + `new Worker("/nested.js");`, "/nested.js": works("nested"), "/service.js": works("service") + `onmessage = () => {};`,
 		"/shared.js": works("shared"),
-		"/": `<title>busy</title><script>new Worker("/dedicated.js"); new SharedWorker("/shared.js"); navigator.serviceWorker.register("/service.js");` + works("page") +
+		// Chrome ends a service worker without events after half a minute, and a stop cuts the socket
+		// that kept it; a message of the page starts it again.
+		"/": `<title>busy</title><script>new Worker("/dedicated.js"); new SharedWorker("/shared.js"); navigator.serviceWorker.register("/service.js");
+			navigator.serviceWorker.ready.then((r) => setInterval(() => r.active.postMessage("go on"), 500));` + works("page") +
 			`fetch("/upload", {method: "POST", duplex: "half", body: new ReadableStream({pull(c) { return new Promise((r) => setTimeout(() => { c.enqueue(new Uint8Array(1)); r() }, 20)) }})});</script>`,
 	}
 	b.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -204,7 +206,7 @@ func TestStopReallyStops(t *testing.T) {
 				rules += string(permit)
 			}
 			log := slog.New(slog.DiscardHandler)
-			o := browser.Options{Finder: careless{chrome.New(chrome.Options{}), t.TempDir()}, Launcher: procguard.New(procguard.Options{Log: log}), Log: log, AllowOrigins: []string{plain.URL, secure.URL}}
+			o := browser.Options{Finder: careless{finder, t.TempDir()}, Launcher: procguard.New(procguard.Options{Log: log}), Log: log, AllowOrigins: []string{plain.URL, secure.URL}}
 			if found, err := o.Finder.Find(t.Context()); err != nil {
 				t.Fatal(err)
 			} else if found.NoSandbox != "" {
