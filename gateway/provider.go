@@ -17,19 +17,25 @@ import (
 	"github.com/handrail-dev/handrail/pairing"
 )
 
-// allowProvider puts the capabilities of a provider on its host's allowlist.
-func (g *Gateway) allowProvider(ctx context.Context, by capabilities.PrincipalID, node capabilities.NodeID, pattern string) error {
+// allowProvider puts the capabilities of a provider on its host's allowlist, or takes them away.
+func (g *Gateway) allowProvider(ctx context.Context, by capabilities.PrincipalID, node capabilities.NodeID, pattern string,
+	may bool) error {
 	if g.Bus.Has(node) {
 		return nil // a satellite may do what is its own, and no more
 	}
 	v, err := g.Nodes.View(node)
-	if err != nil {
+	switch {
+	case !may && (err != nil || v.State != pairing.StateApproved):
+		return nil // a node that is gone may do nothing
+	case err != nil:
 		return err
-	}
-	if slices.Contains(v.Allow, "*") || slices.Contains(v.Allow, pattern) {
+	case may && slices.Contains(v.Allow, "*"), may == slices.Contains(v.Allow, pattern):
 		return nil
 	}
 	list := append(slices.Clone(v.Allow), pattern)
+	if !may {
+		list = slices.DeleteFunc(list, func(p string) bool { return p == pattern })
+	}
 	_, err = g.Nodes.Change(ctx, node, nodes.Edit{By: by, Allow: &list})
 	return err
 }

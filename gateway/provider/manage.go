@@ -280,6 +280,11 @@ func (b *Book) remove(ctx context.Context, who dispatch.Caller, name string) (ca
 	if err := b.distrust(ctx, who, &p); err != nil {
 		return "", err
 	}
+	if p.Kind.Hosted() { // no word of it stays for another of that name
+		if err := b.opts.Allow(ctx, who.Principal, p.Host, p.pattern(), false); err != nil {
+			return "", err
+		}
+	}
 	err = b.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		for _, q := range []string{`DELETE FROM provider WHERE name = $1`, `DELETE FROM provider_tool WHERE provider = $1`} {
 			if _, err := tx.Exec(q, name); err != nil {

@@ -89,9 +89,9 @@ type Options struct {
 	Registry *registry.Registry
 	// Record writes a packet in the same transaction as a change; default: none.
 	Record func(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) error
-	// Allow lets a node carry out the capabilities of a provider, as the admin's allowlist;
-	// default: nobody does.
-	Allow func(ctx context.Context, by capabilities.PrincipalID, node capabilities.NodeID, pattern string) error
+	// Allow lets a node carry out the capabilities of a provider, as the admin's allowlist, or no
+	// longer: may false; default: nobody does.
+	Allow func(ctx context.Context, by capabilities.PrincipalID, node capabilities.NodeID, pattern string, may bool) error
 	// Teller returns who tells a host later what somebody decided: them while they still may, and
 	// the site once they may not; default: them.
 	Teller func(dispatch.Caller) dispatch.Caller
@@ -186,7 +186,7 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 		o.Teller = func(who dispatch.Caller) dispatch.Caller { return who }
 	}
 	if o.Allow == nil {
-		o.Allow = func(context.Context, capabilities.PrincipalID, capabilities.NodeID, string) error { return nil }
+		o.Allow = func(context.Context, capabilities.PrincipalID, capabilities.NodeID, string, bool) error { return nil }
 	}
 	b := &Book{
 		opts: o, all: map[string]*Provider{}, programs: map[string]program{},

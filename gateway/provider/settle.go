@@ -32,7 +32,7 @@ func (b *Book) settle(ctx context.Context, who dispatch.Caller, kind string, bef
 		}
 	}
 	if len(p.approved()) > 0 && p.Kind.Hosted() {
-		if err := b.opts.Allow(ctx, who.Principal, p.Host, "tyrum."+p.Name+".*"); err != nil {
+		if err := b.opts.Allow(ctx, who.Principal, p.Host, p.pattern(), true); err != nil {
 			return *p, err
 		}
 	}
@@ -41,3 +41,6 @@ func (b *Book) settle(ctx context.Context, who dispatch.Caller, kind string, bef
 	}
 	return *p, nil
 }
+
+// pattern is what a host's allowlist has of the provider.
+func (p *Provider) pattern() string { return "tyrum." + p.Name + ".*" }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/test/site"
 )
@@ -163,6 +165,34 @@ func TestACommandIsATool(t *testing.T) {
 	admin = newCaller(t, h.URL(), h.MustToken("admin", principal.RoleAdmin))
 	admin.ok(http.MethodDelete, "/v1/providers/local", "", nil)
 	want(t, h.Call(ctx(), "tool.local.upper", `{"text":"x"}`, ""), capabilities.StatusError, capabilities.CodeUnknownTool)
+}
+
+// The host's allowlist has a provider from its approval to its removal, and nothing of it stays for
+// another of that name; what an admin put there stays. A host that is revoked delays no removal.
+func TestAHostsAllowlistForgetsAProvider(t *testing.T) {
+	h, n, admin := hosting(t)
+	_, err := h.Nodes.Change(ctx(), n.ID, nodes.Edit{By: "admin", Allow: &[]string{"tyrum.provider.*", "tyrum.fs.*"}})
+	must(t, err)
+	wants := func(want ...string) {
+		t.Helper()
+		v, err := h.Nodes.View(n.ID)
+		must(t, err)
+		if !slices.Equal(v.Allow, want) {
+			t.Errorf("its allowlist is %q, want %q", v.Allow, want)
+		}
+	}
+	for _, name := range []string{"local", "other"} {
+		approved(t, admin, added(t, admin, n, name, programs, t.TempDir()), "allow")
+	}
+	wants("tyrum.fs.*", "tyrum.local.*", "tyrum.other.*", "tyrum.provider.*")
+	n.AwaitReady("tyrum.local.upper", "tyrum.other.upper")
+	admin.ok(http.MethodDelete, "/v1/providers/local", "", nil)
+	wants("tyrum.fs.*", "tyrum.other.*", "tyrum.provider.*")
+	want(t, h.Call(ctx(), "tool.other.upper", `{"text":"hello"}`, ""), capabilities.StatusOK, "")
+	admin.ok(http.MethodPost, "/v1/nodes/"+string(n.ID)+"/revoke", `{"reason":"it is sold"}`, nil)
+	_, _, err = admin.try(ctx(), http.MethodDelete, "/v1/providers/other", "") // nobody can be told
+	must(t, err)
+	admin.fails(http.MethodGet, "/v1/providers/other", "", capabilities.CodeNotFound)
 }
 
 // An approval is for the manifest that was looked at: another one by then approves nothing, and an
