@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+	"github.com/handrail-dev/handrail/gateway/route"
 )
 
 // Difference is what a provider says of a tool now against what was approved.
@@ -30,7 +32,7 @@ func (b *Book) Diff(ctx context.Context, id capabilities.ToolID) (Difference, er
 	if err != nil {
 		return Difference{}, err
 	}
-	d := Difference{Provider: p.Name, Tool: t, Lines: []string{}, Unseen: t.State == Review && t.Approved == t.Hash}
+	d := Difference{Provider: p.Name, Tool: t, Lines: []string{}, Unseen: t.Approved == t.Hash && (t.State == Review || b.reported(&p, &t))}
 	if t.Approved == t.Hash {
 		return d, nil
 	}
@@ -48,6 +50,16 @@ func (b *Book) Diff(ctx context.Context, id capabilities.ToolID) (Difference, er
 	}
 	d.Lines = lines(before, words(&now))
 	return d, nil
+}
+
+// reported tells whether the host of a provider says now that a tool changed.
+func (b *Book) reported(p *Provider, t *Tool) bool {
+	if b.hosts == nil || !t.Callable() {
+		return false
+	}
+	return slices.ContainsFunc(b.hosts.Snapshot(), func(n route.Node) bool {
+		return n.ID == p.Host && n.Connected && n.Readiness[t.Capability].Reason == capabilities.ReasonManifestChanged
+	})
 }
 
 // Words returns what a provider once said of a tool, by the hash of it: CodeNotFound.

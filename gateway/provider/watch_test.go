@@ -21,6 +21,10 @@ func TestAnApprovalOfOldWordsDoesNotHold(t *testing.T) {
 	if got := b.all["words"].Tools[0].State; got != Active {
 		t.Errorf("at once it is %s", got)
 	}
+	// A diff does not say that it is as approved meanwhile.
+	if d, err := b.Diff(t.Context(), tool.Described.Tool); err != nil || !d.Unseen {
+		t.Errorf("at once its diff is %+v, %v", d, err)
+	}
 	if p := b.pause(); p <= 0 || p > freshFor+time.Second {
 		t.Errorf("it looks again in %s", p)
 	}
