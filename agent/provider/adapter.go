@@ -77,16 +77,19 @@ func (c *Commands) Try(ctx context.Context, argv []string) error {
 // tried and was kept from, with the calls that were open where any of them may have tried it.
 func (c *Commands) Call(ctx context.Context, id capabilities.CallID, tool string, args json.RawMessage,
 	progress func(capabilities.Progress), refused func(key, detail string, among ...string)) (capabilities.Output, error) {
-	one := call{id: id, upstream: tool, args: args, progress: progress}
-	one.inv.Call = id
-	one.inv.Observe = func(string, string) {} // what a satellite's tools use is not told of: they say it of themselves
-	one.inv.Refused = func(key, detail string, among ...capabilities.CallID) {
-		words := make([]string, len(among))
-		for i, one := range among {
-			words[i] = string(one)
-		}
-		refused(key, detail, words...)
-	}
+	// Nothing observes what a satellite's tools use: they say it of themselves.
+	ctx, inv, cancel := capabilities.Prepare(ctx, capabilities.Invocation{
+		Call: id, Args: args, Progress: progress,
+		Refused: func(key, detail string, among ...capabilities.CallID) {
+			words := make([]string, len(among))
+			for i, one := range among {
+				words[i] = string(one)
+			}
+			refused(key, detail, words...)
+		},
+	})
+	defer cancel(nil)
+	one := call{id: id, upstream: tool, args: inv.Args, progress: inv.Progress, inv: inv}
 	c.hosted.begin(&one.inv)
 	defer c.hosted.end(&one.inv)
 	for i := range c.command.offers.Tools {
