@@ -286,6 +286,8 @@ func (i *Identity) connect(other *tls.Config, options ...nats.Option) (*nats.Con
 			return nil
 		}
 	}
+	// The library's own handler writes to standard error, which is the program's.
+	options = append([]nats.Option{nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}, options...)
 	options = append(options, nats.Nkey(key, pair.Sign), nats.Secure(config), nats.MaxReconnects(-1), nats.Timeout(5*time.Second),
 		nats.ReconnectWait(500*time.Millisecond), nats.ReconnectJitter(200*time.Millisecond, 500*time.Millisecond), nats.ReconnectBufSize(-1),
 		nats.PingInterval(25*time.Second), nats.MaxPingsOutstanding(1))

@@ -256,6 +256,7 @@ func (s *server) run(ctx context.Context) error {
 func (s *server) dial(ctx context.Context) (conn *nats.Conn, ended chan struct{}, err error) {
 	conn, err = s.id.dial(ctx, 0, func(err error) { s.opts.Log.Warn("satellite.away", "err", err) }, s.opts.Join.TLS,
 		nats.Name(s.opts.Name+" "+s.id.Satellite), nats.NoEcho(),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { s.opts.Log.Warn("satellite.bus", "err", err) }),
 		nats.ReconnectHandler(func(*nats.Conn) { s.connected(); s.beatNow() }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if ctx.Err() == nil {

@@ -96,6 +96,9 @@ func TestASatelliteIsCutOffAndRevoked(t *testing.T) {
 	if err := second.Wait(); err == nil {
 		t.Error("the revoked one ended well")
 	}
+	if data, err := os.ReadFile(log.Name()); err != nil || strings.Contains("\n"+string(data), "\nnats: ") {
+		t.Errorf("a library wrote to its standard error: %v\n%s", err, data)
+	}
 	r := call()
 	if r.Code != capabilities.CodeNodeNotReady || !strings.Contains(r.Message, "no satellite") || r.Action.Key != capabilities.ActionListSatellites {
 		t.Errorf("%+v", r)
