@@ -97,6 +97,7 @@ bench-policy: build ## decision, consent, ticket, whole call, stop and ledger ch
 
 bench-spawn: ## a program's start behind walls, warm and cold, beside bwrap and sandbox-runtime (FIGURES=docs/benchmarks/spawn.md)
 	@.ci/setup test
+	@$(ESCAPE_NEEDS)
 	[ -e $(ESCAPE_PEERS)/node_modules/.bin/srt ] || npm install --prefix $(ESCAPE_PEERS) --silent --no-audit --no-fund --no-package-lock @anthropic-ai/sandbox-runtime@0.0.83
 	go run ./test/bench/spawn -peers $(ESCAPE_PEERS) $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
 
@@ -163,9 +164,13 @@ libraries: setup build ## the browser's tools on pages of real npm packages, as 
 # PEERS names another folder for the peer; FIGURES=docs/isolation.md writes the table there.
 ESCAPE_PEERS = $(or $(PEERS),$(CURDIR)/dist/escape)
 
+# The npm package starts no program without socat and rg.
+ESCAPE_NEEDS = for program in bwrap socat rg npm; do command -v $$program >/dev/null || \
+	{ echo "make $@ compares with others: install bubblewrap, socat, ripgrep and npm" >&2; exit 1; }; done
+
 escape: ## hostile programs in our walls, in bwrap and in @anthropic-ai/sandbox-runtime (FIGURES=docs/isolation.md)
 	@.ci/setup test
-	@for program in bwrap socat rg npm; do command -v $$program >/dev/null || { echo "make escape compares with others: install bubblewrap, socat, ripgrep and npm" >&2; exit 1; }; done
+	@$(ESCAPE_NEEDS)
 	[ -e $(ESCAPE_PEERS)/node_modules/.bin/srt ] || npm install --prefix $(ESCAPE_PEERS) --silent --no-audit --no-fund --no-package-lock @anthropic-ai/sandbox-runtime@0.0.83
 	go test -count=1 -v -timeout 10m -run 'TestNothingEscapes|TestHarm|TestModules|TestTable' ./test/escape \
 		-args -peers $(ESCAPE_PEERS) $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))

@@ -135,7 +135,10 @@ func (w *way) once(ctx context.Context, dir string, only bool) error {
 	}
 	var letter [1]byte
 	if _, err := io.ReadFull(out, letter[:]); err != nil {
-		return errors.Join(err, end())
+		if ended := end(); ended != nil {
+			return ended
+		}
+		return fmt.Errorf("it ended without a word: %w", err)
 	}
 	first := time.Since(began)
 	if _, err := io.Copy(io.Discard, out); err != nil {
@@ -189,12 +192,19 @@ func command(of func(dir string) []string) func(context.Context, string) (io.Rea
 	return func(ctx context.Context, dir string) (io.Reader, func() error, error) {
 		argv := of(dir)
 		c := exec.CommandContext(ctx, argv[0], argv[1:]...)
-		c.Dir = dir
+		var said bytes.Buffer
+		c.Dir, c.Stderr = dir, &said
 		out, err := c.StdoutPipe()
 		if err == nil {
 			err = c.Start()
 		}
-		return out, c.Wait, err
+		return out, func() error {
+			err := c.Wait()
+			if err != nil {
+				err = fmt.Errorf("%s: %w: %s", argv[0], err, bytes.TrimSpace(said.Bytes()))
+			}
+			return err
+		}, err
 	}
 }
 
