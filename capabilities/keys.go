@@ -20,6 +20,13 @@ const NarrowDomains = "network.egress.domain_allowlist:"
 // KeyEgress is the capability key of what reaches hosts through the egress proxy of its node.
 const KeyEgress = "network.egress.https"
 
+// Keys under which attempts are told that walls refused; no tool declares them.
+const (
+	KeyLookup = "network.dns.lookup"      // a datagram, by which names are looked up
+	KeyTrace  = "execution.proc.trace"    // looking into a process that the program did not start
+	KeySystem = "execution.system.change" // changing the system: mounts, kernel modules, clocks
+)
+
 // KeySecret is the capability key of what a secret is handed out by.
 const KeySecret = "privileged.secret.read"
 

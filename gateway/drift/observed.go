@@ -85,7 +85,8 @@ func Observed(s Seen) []Difference {
 		switch {
 		case strings.HasPrefix(u.Key, "privileged."):
 			d.Severity = Critical
-		case u.Key == capabilities.KeyTemp: // every program has a folder of its own for these
+		case u.Key == capabilities.KeyTemp, // every program has a folder of its own for these
+			u.Key == capabilities.KeyLookup: // a program that looks at its own machine has such a socket, too
 			d.Severity = Warning
 		}
 		all = append(all, d)

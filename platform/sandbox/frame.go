@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/netip"
 	"sync"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // Between this process and the runner, in both directions:
@@ -32,7 +34,18 @@ const (
 	frameChange  = 14 // the program changes something in a folder that it may write: the folder
 	frameSpawn   = 15 // the program would start another and is refused
 	frameOdd     = 16 // the program with a door wanted another kind of socket and was refused: which
+	frameTried   = 17 // the program tried something else and was refused: what (tryLookup …), then words
 )
+
+// The kinds of frameTried, which are its first byte.
+const (
+	tryLookup byte = iota
+	tryTrace
+	trySystem
+)
+
+// tryKeys are the capability keys of those.
+var tryKeys = [...]string{tryLookup: capabilities.KeyLookup, tryTrace: capabilities.KeyTrace, trySystem: capabilities.KeySystem}
 
 // maxOrder bounds an order, which holds a command's words.
 const maxOrder = 2 << 20
@@ -85,6 +98,11 @@ func (t teller) spawns() error { return t.report.write(frameSpawn, nil) }
 
 // odd tells of a socket that no door is for.
 func (t teller) odd(socket string) error { return t.report.write(frameOdd, []byte(socket)) }
+
+// tried tells of something else that the program did not get, in a few words.
+func (t teller) tried(what byte, words string) error {
+	return t.report.write(frameTried, append([]byte{what}, words...))
+}
 
 // changes tells of a folder in which the program changes something.
 func (t teller) changes(folder string) error { return t.report.write(frameChange, []byte(folder)) }

@@ -32,6 +32,7 @@ import (
 type keeper struct {
 	door     netip.AddrPort // invalid: none
 	direct   []netip.AddrPort
+	nowhere  bool // the door leads nowhere
 	listener int
 	folders  []writable
 	self     int  // the thread that starts the program
@@ -128,8 +129,11 @@ func (k *keeper) answer(n *notification, r *response, to teller) error {
 	switch n.nr {
 	case unix.SYS_SOCKET:
 		if k.door.IsValid() {
-			if odd := oddSocket(n); odd != "" && k.asks(n) == nil {
+			switch odd := oddSocket(n); {
+			case odd != "" && k.asks(n) == nil:
 				_ = to.odd(odd)
+			case k.nowhere && isLookup(n) && k.asks(n) == nil:
+				_ = to.tried(tryLookup, "an IPv4 socket for datagrams")
 			}
 			return k.socket(n, r)
 		}
@@ -153,6 +157,16 @@ func (k *keeper) answer(n *notification, r *response, to teller) error {
 	}
 	if at, ok := chmods[n.nr]; ok {
 		return k.outside(n, owned{name: name{at, at + 1, before}}, to, k.chmod(n, at))
+	}
+	if words, ok := changing[n.nr]; ok {
+		if k.asks(n) == nil {
+			_ = to.tried(trySystem, words)
+		}
+		return unix.EPERM
+	}
+	if _, ok := tracing[n.nr]; ok {
+		k.traces(n, to)
+		return unix.EPERM
 	}
 	for _, calls := range []map[int32]owned{owning, olderOwning} {
 		if one, ok := calls[n.nr]; ok {

@@ -56,6 +56,45 @@ func (k *keeper) spawning(n *notification, to teller, err error) error {
 	return err
 }
 
+// tracing are the calls that look into a process, with the place of its number among the arguments.
+var tracing = map[int32]struct {
+	at    int
+	words string
+}{
+	unix.SYS_PTRACE: {1, "ptrace"}, unix.SYS_PROCESS_VM_READV: {0, "process_vm_readv"}, unix.SYS_PROCESS_VM_WRITEV: {0, "process_vm_writev"},
+}
+
+// changing are the calls that change the system or open files past their names, which no program
+// and no library tries on its way to something else.
+var changing = map[int32]string{
+	unix.SYS_MOUNT: "mount", unix.SYS_UMOUNT2: "umount2", unix.SYS_MOVE_MOUNT: "move_mount", unix.SYS_FSOPEN: "fsopen",
+	unix.SYS_FSMOUNT: "fsmount", unix.SYS_MOUNT_SETATTR: "mount_setattr", unix.SYS_PIVOT_ROOT: "pivot_root", unix.SYS_CHROOT: "chroot",
+	unix.SYS_SETNS: "setns", unix.SYS_OPEN_BY_HANDLE_AT: "open_by_handle_at", unix.SYS_INIT_MODULE: "init_module",
+	unix.SYS_FINIT_MODULE: "finit_module", unix.SYS_DELETE_MODULE: "delete_module", unix.SYS_KEXEC_LOAD: "kexec_load",
+	unix.SYS_REBOOT: "reboot", unix.SYS_SWAPON: "swapon", unix.SYS_SWAPOFF: "swapoff", unix.SYS_ACCT: "acct",
+	unix.SYS_SETTIMEOFDAY: "settimeofday", unix.SYS_CLOCK_SETTIME: "clock_settime", unix.SYS_SETHOSTNAME: "sethostname",
+	unix.SYS_SETDOMAINNAME: "setdomainname",
+}
+
+// traces tells of a look into a process that is there and that the program did not start. Into its
+// own ones debuggers and tools that look for leaks want to look, and go on without.
+func (k *keeper) traces(n *notification, to teller) {
+	call := tracing[n.nr]
+	pid := int(int32(n.args[call.at]))
+	if n.nr == unix.SYS_PTRACE && n.args[0] == unix.PTRACE_TRACEME {
+		return
+	}
+	if _, there := look(pid); there && !k.ours(pid) && k.asks(n) == nil {
+		_ = to.tried(tryTrace, call.words)
+	}
+}
+
+// isLookup reports whether a program wants a socket by which names are looked up. Where no network
+// was granted that is an attempt, or a look at the machine's own interfaces.
+func isLookup(n *notification) bool {
+	return n.args[0] == unix.AF_INET && n.args[1]&0xf == unix.SOCK_DGRAM
+}
+
 // oddSocket says which socket a program with a door wants that only somebody wants who goes round
 // it; "" for the door's own, and for those that libraries open by themselves.
 func oddSocket(n *notification) string {

@@ -15,7 +15,8 @@ import (
 // Refusals by a call's number are told as well: another process of a program that may
 // start none, a change of rights, owner or times outside its folders, and a socket that only
 // somebody wants who goes round the door. Nobody is told of what copying programs try inside, of
-// what is not there, and of what libraries open on their way to a name (S1-50).
+// what is not there, of what libraries open on their way to a name, and of a look into a process of
+// its own. Where the door leads nowhere, a datagram is told (S1-50).
 func TestRefusalsByNumberAreTold(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
 		t.Skip(err)
@@ -33,6 +34,9 @@ func TestRefusalsByNumberAreTold(t *testing.T) {
 	file := filepath.Join(seen, "file")
 	const python = "/usr/bin/python3"
 	const socket = "import socket, sys\ntry: socket.socket(*[getattr(socket, n) if n[:1].isalpha() else int(n) for n in sys.argv[1:]])\nexcept OSError: pass\nelse: sys.exit('it has it')"
+	const look = "import ctypes, os, sys\nl = ctypes.CDLL(None, use_errno=True)\nif getattr(l, sys.argv[1])(*[eval(a) for a in sys.argv[2:]]) != -1 or ctypes.get_errno() != 1: sys.exit('it has it')"
+	calls := func(words ...string) []string { return append([]string{python, "-c", look}, words...) }
+	vector := "(ctypes.c_size_t * 2)(ctypes.addressof(ctypes.create_string_buffer(8)), 8)"
 	opens := func(words ...string) []string { return append([]string{python, "-c", socket}, words...) }
 	shell := func(command string) []string { return []string{"bash", "-c", command} }
 	all := []string{capabilities.KeySpawn, capabilities.KeyRead, capabilities.KeyWrite, capabilities.KeyLanguage + "python"}
@@ -55,20 +59,36 @@ func TestRefusalsByNumberAreTold(t *testing.T) {
 		"what is not there": {shell("chmod 777 $SEEN/none; chown 1 $SEEN/none; touch -c $SEEN/none; true"), all, nil},
 		"a device":          {shell("chmod 666 /dev/null; true"), all, nil},
 
-		"a raw socket":        {opens("AF_INET", "SOCK_RAW", "1"), all, []string{capabilities.KeyEgress + " a raw IPv4 socket"}},
-		"a raw one of IPv6":   {opens("AF_INET6", "SOCK_RAW", "58"), all, []string{capabilities.KeyEgress + " a raw IPv6 socket"}},
-		"an echo request":     {opens("AF_INET", "SOCK_DGRAM", "1"), all, []string{capabilities.KeyEgress + " an IPv4 socket of protocol 1"}},
-		"packets":             {opens("AF_PACKET", "SOCK_RAW"), all, []string{capabilities.KeyEgress + " a socket of family 17"}},
-		"a virtual machine's": {opens("AF_VSOCK", "SOCK_STREAM"), all, []string{capabilities.KeyEgress + " a socket of family 40"}},
-		"a service":           {opens("AF_UNIX", "SOCK_STREAM"), all, nil},
-		"datagrams":           {opens("AF_INET", "SOCK_DGRAM"), all, nil},
-		"IPv6":                {opens("AF_INET6", "SOCK_STREAM"), all, nil},
-		"a name":              {[]string{python, "-c", "import socket\ntry: socket.getaddrinfo('none.example', 443)\nexcept OSError: pass"}, all, nil},
+		"a raw socket":             {opens("AF_INET", "SOCK_RAW", "1"), all, []string{capabilities.KeyEgress + " a raw IPv4 socket"}},
+		"a raw one of IPv6":        {opens("AF_INET6", "SOCK_RAW", "58"), all, []string{capabilities.KeyEgress + " a raw IPv6 socket"}},
+		"an echo request":          {opens("AF_INET", "SOCK_DGRAM", "1"), all, []string{capabilities.KeyEgress + " an IPv4 socket of protocol 1"}},
+		"packets":                  {opens("AF_PACKET", "SOCK_RAW"), all, []string{capabilities.KeyEgress + " a socket of family 17"}},
+		"a virtual machine's":      {opens("AF_VSOCK", "SOCK_STREAM"), all, []string{capabilities.KeyEgress + " a socket of family 40"}},
+		"a service":                {opens("AF_UNIX", "SOCK_STREAM"), all, nil},
+		"datagrams":                {opens("AF_INET", "SOCK_DGRAM"), all, nil},
+		"IPv6":                     {opens("AF_INET6", "SOCK_STREAM"), all, nil},
+		"another process's memory": {calls("process_vm_readv", "os.getppid()", vector, "1", vector, "1", "0"), all, []string{capabilities.KeyTrace + " process_vm_readv"}},
+		"tracing another":          {calls("ptrace", "16", "os.getppid()", "0", "0"), all, []string{capabilities.KeyTrace + " ptrace"}},
+		"a process that is not":    {calls("ptrace", "16", "4194303", "0", "0"), all, nil},
+		"a process of its own":     {calls("ptrace", "16", "os.fork() or os._exit(0)", "0", "0"), all, nil},
+		"being traced":             {calls("ptrace", "0", "0", "0", "0"), all, nil},
+		"a mount":                  {calls("mount", "b'none'", "b'/tmp'", "b'tmpfs'", "0", "0"), all, []string{capabilities.KeySystem + " mount"}},
+		"another root":             {calls("chroot", "b'/'"), all, []string{capabilities.KeySystem + " chroot"}},
+		"the machine's name":       {calls("sethostname", "b'x'", "1"), all, []string{capabilities.KeySystem + " sethostname"}},
+		"namespaces":               {calls("unshare", "0x10000000"), all, nil},
+		"datagrams, no network":    {opens("AF_INET", "SOCK_DGRAM"), all, []string{capabilities.KeyLookup + " an IPv4 socket for datagrams"}},
+		"IPv6, no network":         {opens("AF_INET6", "SOCK_DGRAM"), all, nil},
+		"a service, no network":    {opens("AF_UNIX", "SOCK_STREAM"), all, nil},
+		"a name":                   {[]string{python, "-c", "import socket\ntry: socket.getaddrinfo('none.example', 443)\nexcept OSError: pass"}, all, nil},
 	} {
 		for _, landlock := range []int{0, 4} {
 			var w told
+			door := sandbox.Door(newEcho(t))
+			if strings.HasSuffix(name, "no network") {
+				door = nowhere{newEcho(t)}
+			}
 			child, err := heldTo(t, landlock).Start(t.Context(), sandbox.Program{
-				Argv: c.argv, Env: []string{"IN=" + inside, "SEEN=" + seen}, Read: []string{seen}, Write: []string{inside}, Door: newEcho(t), Call: true, Keys: c.keys,
+				Argv: c.argv, Env: []string{"IN=" + inside, "SEEN=" + seen}, Read: []string{seen}, Write: []string{inside}, Door: door, Call: true, Keys: c.keys,
 				Wrote: w.wrote, Denied: func(key, what string) { w.wrote(key + " " + what) },
 			})
 			if err != nil {
@@ -85,3 +105,8 @@ func TestRefusalsByNumberAreTold(t *testing.T) {
 		}
 	}
 }
+
+// nowhere is a door that only hears what was tried.
+type nowhere struct{ *echo }
+
+func (nowhere) Nowhere() bool { return true }

@@ -148,6 +148,8 @@ type order struct {
 	// Door is the address of its way to the network, Direct what it connects to without a proxy.
 	Door   netip.AddrPort   `json:"door,omitzero"`
 	Direct []netip.AddrPort `json:"direct,omitempty"`
+	// Nowhere says that the door leads nowhere.
+	Nowhere bool `json:"nowhere,omitempty"`
 	// Reads says that Missed is told.
 	Reads bool `json:"reads,omitempty"`
 	// Changes are the folders of Write of which Changed is told, Once that this is once for each.
@@ -218,7 +220,7 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 		o.Dir = child.Scratch()
 	}
 	if p.Door != nil {
-		o.Door, o.Direct = p.Door.Addr(), p.Door.Direct()
+		o.Door, o.Direct, o.Nowhere = p.Door.Addr(), p.Door.Direct(), p.Door.Nowhere()
 	}
 	over, err := s.host.around(&o)
 	if err != nil {
@@ -436,6 +438,10 @@ func (p *Process) listen(to *io.PipeWriter) {
 		case frameOdd:
 			if p.denied != nil {
 				p.denied(capabilities.KeyEgress, strings.ToValidUTF8(string(data), "\uFFFD"))
+			}
+		case frameTried:
+			if p.denied != nil && len(data) > 0 && int(data[0]) < len(tryKeys) {
+				p.denied(tryKeys[data[0]], strings.ToValidUTF8(string(data[1:]), "\uFFFD"))
 			}
 		case frameWrite:
 			if p.wrote != nil {
