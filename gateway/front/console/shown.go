@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"html/template"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,18 @@ func show(x any) string {
 		return ""
 	}
 	return capabilities.EscapeBut(fmt.Sprint(x), lineEnds)
+}
+
+// term is show for code. A long name with dots, such as a capability key, breaks behind those where
+// a phone is too narrow for it, not within a word.
+func term(x any) template.HTML {
+	const longest = 16
+	text := show(x)
+	out := template.HTMLEscapeString(text)
+	if len(text) > longest && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789._-") == "" {
+		out = strings.NewReplacer(".", ".<wbr>", "_", "_<wbr>").Replace(out)
+	}
+	return template.HTML(out)
 }
 
 // lines is show for text of several lines, which keeps its newlines and tabs; for pre.

@@ -26,9 +26,9 @@ import (
 var markup embed.FS
 
 // functions are what pages can call. Those of special end what an action says; every other
-// action is ended by show.
+// action is ended by show, or in code by term.
 var functions = template.FuncMap{
-	"show": show, "lines": lines, "value": value, "kept": kept, "at": within, "own": own,
+	"show": show, "term": term, "lines": lines, "value": value, "kept": kept, "at": within, "own": own,
 	"named": pairOf, "list": list, "took": took, "count": count, "stamp": stamp, "clock": clock,
 }
 
@@ -252,8 +252,11 @@ func (r *reader) action(pipe *parse.PipeNode, p *spot) {
 	case last != "" || wants != "show":
 		r.refuse("%s has to end with %s where it stands", pipe, wants)
 	default:
+		if p.in == inText && p.tag == "code" {
+			wants = "term"
+		}
 		pipe.Cmds = append(pipe.Cmds,
-			&parse.CommandNode{NodeType: parse.NodeCommand, Pos: pipe.Pos, Args: []parse.Node{parse.NewIdentifier("show").SetPos(pipe.Pos)}})
+			&parse.CommandNode{NodeType: parse.NodeCommand, Pos: pipe.Pos, Args: []parse.Node{parse.NewIdentifier(wants).SetPos(pipe.Pos)}})
 	}
 }
 

@@ -65,7 +65,7 @@ func FuzzMarkup(f *testing.F) {
 	} {
 		f.Add(s)
 	}
-	pages, err := parsed(sheet(`<p title="{{.}}" data-x="{{value .}}">{{.}}</p><pre>{{lines .}}</pre><textarea>{{kept .}}</textarea><input value="{{value .}}"><a href="{{own .}}">x</a>`))
+	pages, err := parsed(sheet(`<p title="{{.}}" data-x="{{value .}}">{{.}}</p><pre>{{lines .}}</pre><textarea>{{kept .}}</textarea><input value="{{value .}}"><a href="{{own .}}">x</a><code>{{.}}</code>`))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func FuzzMarkup(f *testing.F) {
 		for n := range doc.LastChild.LastChild.ChildNodes() {
 			got = append(got, n)
 		}
-		want := []atom.Atom{atom.P, atom.Pre, atom.Textarea, atom.Input, atom.A}
+		want := []atom.Atom{atom.P, atom.Pre, atom.Textarea, atom.Input, atom.A, atom.Code}
 		for i, n := range got {
 			if len(got) != len(want) || n.DataAtom != want[i] {
 				t.Fatalf("%q breaks out: %s", s, page)
@@ -111,6 +111,18 @@ func FuzzMarkup(f *testing.F) {
 					t.Fatalf("%q comes back as %q", s, back)
 				}
 			}
+		}
+		var code strings.Builder
+		for n := range got[5].ChildNodes() {
+			if n.Type != html.TextNode && n.DataAtom != atom.Wbr {
+				t.Fatalf("%q makes an element of code: %s", s, page)
+			}
+			if n.Type == html.TextNode {
+				code.WriteString(n.Data)
+			}
+		}
+		if code.String() != words(got[0]) {
+			t.Fatalf("%q reads %q in code", s, code.String())
 		}
 		if !ownAddress(got[4].Attr[0].Val) {
 			t.Fatalf("an address leads away: %s", page)
@@ -201,7 +213,7 @@ func TestEveryActionIsShown(t *testing.T) {
 			eachAction(one.Tree.Root, func(a *parse.ActionNode) {
 				seen++
 				id, ok := a.Pipe.Cmds[len(a.Pipe.Cmds)-1].Args[0].(*parse.IdentifierNode)
-				if !ok || id.Ident != "show" && !slices.Contains(special, id.Ident) {
+				if !ok || id.Ident != "show" && id.Ident != "term" && !slices.Contains(special, id.Ident) {
 					t.Errorf("%s, %s: %s prints a value as it is", name, one.Name(), a)
 				}
 			})
@@ -251,6 +263,24 @@ func TestLineEndsAreForReaders(t *testing.T) {
 		if got := rendered(t, body, "v"); got != want {
 			t.Errorf("%q: %q, want %q", body, got, want)
 		}
+	}
+}
+
+// A capability key breaks behind its dots on a phone, and anything else in code stays as it is.
+func TestKeysBreakBehindDots(t *testing.T) {
+	for text, want := range map[string]string{
+		"privileged.admin.mutate_policy": "privileged.<wbr>admin.<wbr>mutate_<wbr>policy",
+		"tool.fs.read":                   "tool.fs.read",
+		"c06h2j2fid0s6u5r12hasi7317k":    "c06h2j2fid0s6u5r12hasi7317k",
+		"https://auth.example/a?b=1":     "https://auth.example/a?b=1",
+		"privileged.<b>.mutate.policy":   "privileged.&lt;b&gt;.mutate.policy",
+	} {
+		if got := rendered(t, "<code>{{.}}</code>", text); got != "<code>"+want+"</code>" {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+	if got := rendered(t, "<p>{{.}}</p>", "privileged.admin.mutate_policy"); strings.Contains(got, "wbr") {
+		t.Error(got)
 	}
 }
 
