@@ -142,6 +142,6 @@ func (r rulebook) ReplayCall(ctx context.Context, call capabilities.CallID) (rul
 	return rules.ReplayCall(ctx, r.g.Rulebook, r.g.Registry, r.g.Ledger, call)
 }
 
-func (r rulebook) Replay(ctx context.Context, engine *policy.Engine, after uint64) (rules.Replay, error) {
-	return rules.Run(ctx, engine, r.g.Registry, r.g.Ledger, after)
+func (r rulebook) Replay(ctx context.Context, engine, now *policy.Engine, after uint64) (rules.Replay, error) {
+	return rules.Run(ctx, engine, now, r.g.Registry, r.g.Ledger, after)
 }

@@ -52,6 +52,8 @@ type PolicyReplay struct {
 	Skipped  int    `json:"skipped"` // refused before policy, or by something else than policy
 	Looser   int    `json:"looser"`
 	Stricter int    `json:"stricter"`
+	// Already counts those of Looser and Stricter that the policy in force decides so, too.
+	Already int `json:"already,omitempty"`
 	// Unsure counts those of Calls whose recorded evidence does not say enough.
 	Unsure  int            `json:"unsure"`
 	Changes []PolicyChange `json:"changes"` // the newest ones, at most 200
@@ -70,12 +72,16 @@ type PolicyChange struct {
 	Policies  []string                 `json:"policies"`
 	Reason    string                   `json:"reason"`
 	Unsure    bool                     `json:"unsure,omitempty"`
+	Already   bool                     `json:"already,omitempty"` // the policy in force decides so, too
 }
 
 // Instead says what would have been decided.
 func (c *PolicyChange) Instead() string {
-	if c.Unsure {
+	switch {
+	case c.Unsure:
 		return c.Would + " (unsure)"
+	case c.Already:
+		return c.Would + ", as now"
 	}
 	return c.Would
 }
@@ -86,6 +92,10 @@ func (r *PolicyReplay) Summary() string {
 	if r.Calls == 1 {
 		calls = "call"
 	}
-	return fmt.Sprintf("%d recorded %s judged again: %d as they were, %d stricter, %d looser, %d unsure; %d not decided by policy.",
+	said := fmt.Sprintf("%d recorded %s judged again: %d as they were, %d stricter, %d looser, %d unsure; %d not decided by policy.",
 		r.Calls, calls, r.Same, r.Stricter, r.Looser, r.Unsure, r.Skipped)
+	if r.Already > 0 {
+		said += fmt.Sprintf(" The policy in force decides %d of them so already.", r.Already)
+	}
+	return said
 }

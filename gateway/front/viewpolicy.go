@@ -28,13 +28,13 @@ func ViewDraft(d *rules.Draft) api.PolicyDraft { return api.PolicyDraft(*d) }
 func ViewReplay(r *rules.Replay) api.PolicyReplay {
 	out := api.PolicyReplay{
 		Snapshot: r.Snapshot, Calls: r.Calls, Same: r.Same, Skipped: r.Skipped, Looser: r.Looser, Stricter: r.Stricter, Unsure: r.Unsure,
-		Through: r.Through, Changes: make([]api.PolicyChange, 0, len(r.Changes)),
+		Already: r.Already, Through: r.Through, Changes: make([]api.PolicyChange, 0, len(r.Changes)),
 	}
 	for i := range r.Changes {
 		c := &r.Changes[i]
 		out.Changes = append(out.Changes, api.PolicyChange{
 			Call: c.Call, At: c.At, Tool: c.Tool, Principal: c.Principal, Node: c.Node, Was: c.Was.String(), Would: c.Would.String(),
-			Policies: c.Policies, Reason: c.Reason, Unsure: c.Unsure,
+			Policies: c.Policies, Reason: c.Reason, Unsure: c.Unsure, Already: c.Already,
 		})
 	}
 	return out

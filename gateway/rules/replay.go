@@ -33,6 +33,8 @@ type Replay struct {
 	Skipped  int // refused before policy, or by something else than policy
 	Looser   int
 	Stricter int
+	// Already counts those of Looser and Stricter that the policy in force decides so, too.
+	Already int
 	// Unsure counts those of Calls whose recorded evidence does not say enough.
 	Unsure  int
 	Changes []Change // the newest ones, at most maxChanges
@@ -51,6 +53,7 @@ type Change struct {
 	Policies  []string
 	Reason    string
 	Unsure    bool
+	Already   bool // the policy in force decides so, too
 }
 
 const (
@@ -60,8 +63,9 @@ const (
 )
 
 // Run judges the recorded calls after a packet again, under engine: as they were
-// asked, without the grants that people gave. It never changes anything.
-func Run(ctx context.Context, engine *policy.Engine, tools Tools, packets Packets, after uint64) (Replay, error) {
+// asked, without the grants that people gave. Calls that would be decided otherwise are judged
+// under now as well, the policy in force; nil: they are not. It never changes anything.
+func Run(ctx context.Context, engine, now *policy.Engine, tools Tools, packets Packets, after uint64) (Replay, error) {
 	r := Replay{Snapshot: engine.SnapshotID(), Changes: []Change{}, Through: after}
 	evidence := map[capabilities.CallID]map[string]any{}
 	for {
@@ -82,7 +86,7 @@ func Run(ctx context.Context, engine *policy.Engine, tools Tools, packets Packet
 				args, known := evidence[p.Call]
 				delete(evidence, p.Call) // of an escalated call the first decision counts
 				if known {
-					r.judge(engine, tools, p, args)
+					r.judge(engine, now, tools, p, args)
 				}
 			}
 		}
@@ -95,7 +99,7 @@ func Run(ctx context.Context, engine *policy.Engine, tools Tools, packets Packet
 	}
 }
 
-func (r *Replay) judge(engine *policy.Engine, tools Tools, p *ledger.Packet, evidence map[string]any) {
+func (r *Replay) judge(engine, now *policy.Engine, tools Tools, p *ledger.Packet, evidence map[string]any) {
 	c, ok := again(engine, tools, p, evidence)
 	if !ok {
 		r.Skipped++
@@ -113,6 +117,12 @@ func (r *Replay) judge(engine *policy.Engine, tools Tools, p *ledger.Packet, evi
 		r.Stricter++
 	default:
 		r.Looser++
+	}
+	if now != nil {
+		if already, ok := again(now, tools, p, evidence); ok && already.Would == c.Would {
+			c.Already = true
+			r.Already++
+		}
 	}
 	r.Changes = append(r.Changes, c)
 	if len(r.Changes) > 2*maxChanges {

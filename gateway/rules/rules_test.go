@@ -274,20 +274,43 @@ func TestReplay(t *testing.T) {
 	r.call(shot, "", nil, map[string]any{"effect": "deny", "code": "node_not_ready", "role": "agent"})
 	r.call("tool.gone.away", "n1", nil, allowed)
 
-	same, err := rules.Run(t.Context(), load(string(policy.DefaultSource())), cat, r, 0)
+	same, err := rules.Run(t.Context(), load(string(policy.DefaultSource())), nil, cat, r, 0)
 	must(t, err)
 	// The denied one was asked about under the default policy.
 	if same.Calls != 5 || same.Same != 4 || same.Looser != 1 || same.Stricter != 0 || same.Skipped != 2 || same.Through != uint64(len(r)) {
 		t.Fatalf("%+v", same)
 	}
 	got, err := rules.Run(t.Context(), load(`@id("p") permit (principal, action, resource);
-		@id("no") forbid (principal, action == Action::"tool.browser.navigate", resource) when { context.args.host == "b.example" };`), cat, r, 0)
+		@id("no") forbid (principal, action == Action::"tool.browser.navigate", resource) when { context.args.host == "b.example" };`), nil, cat, r, 0)
 	must(t, err)
 	if got.Stricter != 1 || got.Changes[0].Policies[0] != "no" || got.Changes[0].Was != policy.Allow || got.Changes[0].Would != policy.Deny || got.Unsure != 0 {
 		t.Fatalf("%+v", got)
 	}
-	if tail, err := rules.Run(t.Context(), load(``), cat, r, 6); err != nil || tail.Calls != 2 || tail.Stricter != 1 {
+	if tail, err := rules.Run(t.Context(), load(``), nil, cat, r, 6); err != nil || tail.Calls != 2 || tail.Stricter != 1 {
 		t.Fatalf("%+v %v", tail, err)
+	}
+}
+
+// A call that the policy in force decides as the other one would is told apart from what the change
+// itself does (S1-56).
+func TestReplayBesideThePolicyInForce(t *testing.T) {
+	cat, err := catalog.Embedded()
+	must(t, err)
+	load := func(text string) *policy.Engine {
+		e, err := policy.Load([]policy.Source{{Name: "a.cedar", Data: []byte(`@id("p") permit (principal, action, resource);` + text)}}, cat)
+		must(t, err)
+		return e
+	}
+	const noNavigate = `@id("n") forbid (principal, action == Action::"tool.browser.navigate", resource);`
+	const noShot = `@id("s") forbid (principal, action == Action::"tool.browser.screenshot", resource);`
+	var r recording
+	allowed := map[string]any{"effect": "allow", "role": "agent", "isolation_given": "t2"}
+	r.call("tool.browser.navigate", "n1", map[string]any{"url": "https://a.example/"}, allowed)
+	r.call("tool.browser.screenshot", "n1", nil, allowed)
+	got, err := rules.Run(t.Context(), load(noNavigate+noShot), load(noNavigate), cat, r, 0)
+	must(t, err)
+	if got.Stricter != 2 || got.Already != 1 || !got.Changes[0].Already || got.Changes[1].Already || got.Changes[1].Policies[0] != "s" {
+		t.Fatalf("%+v", got)
 	}
 }
 

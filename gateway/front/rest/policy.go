@@ -20,7 +20,7 @@ type Rules interface {
 	Stage(context.Context, rules.Edit) (*policy.Engine, error)
 	Drafts(context.Context) ([]rules.Draft, error)
 	ReplayCall(ctx context.Context, call capabilities.CallID) (rules.CallReplay, error)
-	Replay(ctx context.Context, engine *policy.Engine, after uint64) (rules.Replay, error)
+	Replay(ctx context.Context, engine, now *policy.Engine, after uint64) (rules.Replay, error)
 }
 
 func (s *Server) policySet(c *visit, _ none) (api.PolicySet, error) {
@@ -122,7 +122,14 @@ func (s *Server) replayPolicy(c *visit, in replayBody) (api.PolicyReplay, error)
 			return api.PolicyReplay{}, err
 		}
 	}
-	found, err := s.opts.Rules.Replay(c.r.Context(), engine, in.After)
+	now, err := s.opts.Rules.Load(c.r.Context(), rules.Active)
+	if err != nil {
+		return api.PolicyReplay{}, err
+	}
+	if now.SnapshotID() == engine.SnapshotID() {
+		now = nil // what it decides is what is asked about
+	}
+	found, err := s.opts.Rules.Replay(c.r.Context(), engine, now, in.After)
 	return front.ViewReplay(&found), err
 }
 

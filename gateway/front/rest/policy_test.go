@@ -85,6 +85,6 @@ func (r ruleSets) ReplayCall(ctx context.Context, call capabilities.CallID) (rul
 	return rules.ReplayCall(ctx, r.Book, r.f.Dispatcher.Catalog, r.f.Ledger, call)
 }
 
-func (r ruleSets) Replay(ctx context.Context, engine *policy.Engine, after uint64) (rules.Replay, error) {
-	return rules.Run(ctx, engine, r.f.Dispatcher.Catalog, r.f.Ledger, after)
+func (r ruleSets) Replay(ctx context.Context, engine, now *policy.Engine, after uint64) (rules.Replay, error) {
+	return rules.Run(ctx, engine, now, r.f.Dispatcher.Catalog, r.f.Ledger, after)
 }
