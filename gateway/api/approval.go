@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -192,4 +193,59 @@ type Answered struct {
 type FailedApproval struct {
 	Approval string `json:"approval"`
 	Error    Error  `json:"error"`
+}
+
+// ApprovalList is what waits for a person.
+type ApprovalList struct {
+	Approvals []Approval `json:"approvals"`
+}
+
+// AnswerApproval is a person's answer. Answer is allow or deny; dismiss, too, for what a provider
+// asks.
+type AnswerApproval struct {
+	Answer  string `json:"answer"`
+	Kind    string `json:"kind,omitempty"`     // of an allow: call (default), lease, session, always
+	Seconds int64  `json:"seconds,omitempty"`  // of a lease; default 300, at most 3600
+	Family  bool   `json:"family,omitempty"`   // a lease for every tool of the family
+	Scope   Scope  `json:"scope,omitzero"`     // narrows what lasts
+	MaxUses int    `json:"max_uses,omitempty"` // of what lasts; default: not counted
+	Reason  string `json:"reason,omitempty"`   // at most 500 bytes
+	// Acknowledged says that the approver has seen what is privileged or may destroy something
+	// (surface.acknowledge of the question); an allow of such a question needs it, or a passkey.
+	Acknowledged bool `json:"acknowledged,omitempty"`
+	// Content fills in a provider's form, by the names of its fields; texts are read as its fields
+	// have them. Of an allow.
+	Content map[string]any `json:"content,omitempty"`
+	// Passkey is what the approver's passkey answered, as JSON of navigator.credentials;
+	// it stands in for coming from elsewhere while an agent holds the device.
+	Passkey json.RawMessage `json:"passkey,omitempty"`
+}
+
+// AnswerApprovals is one answer to several questions of one task.
+type AnswerApprovals struct {
+	Approvals []string `json:"approvals"` // of one principal in one lane
+	AnswerApproval
+}
+
+// GrantList is the permissions that are good now.
+type GrantList struct {
+	Grants []Grant `json:"grants"`
+}
+
+// GiveGrant asks for a lease ahead of any call.
+type GiveGrant struct {
+	Principal capabilities.PrincipalID `json:"principal"`
+	Tools     []string                 `json:"tools"` // tool IDs, or families as tool.desktop.*
+	Node      capabilities.NodeID      `json:"node"`
+	Lane      capabilities.LaneID      `json:"lane,omitempty"`     // default: the one that its token works in
+	AnyLane   bool                     `json:"any_lane,omitempty"` // instead of lane: any of the principal's
+	Seconds   int64                    `json:"seconds,omitempty"`
+	Scope     Scope                    `json:"scope,omitzero"`
+	MaxUses   int                      `json:"max_uses,omitempty"`
+	Reason    string                   `json:"reason,omitempty"`
+}
+
+// RevokedGrant names the grant that was ended.
+type RevokedGrant struct {
+	Grant string `json:"grant"`
 }

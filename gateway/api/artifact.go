@@ -21,3 +21,13 @@ type Artifact struct {
 	ExpiresAt time.Time                `json:"expires_at"`
 	Retention string                   `json:"retention"` // standard, or extended by data.retention.extended
 }
+
+// ArtifactList is the files that calls made.
+type ArtifactList struct {
+	Artifacts []Artifact `json:"artifacts"`
+}
+
+// RemovedArtifact names the file that was removed.
+type RemovedArtifact struct {
+	Artifact capabilities.ArtifactID `json:"artifact_id"`
+}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -97,4 +98,50 @@ type Task struct {
 	Code      capabilities.Code        `json:"code,omitempty"` // of a call that did not succeed
 	Created   time.Time                `json:"created_at"`
 	Expires   time.Time                `json:"expires_at"`
+}
+
+// CallList is a page of calls, the newest first.
+type CallList struct {
+	Calls []Call `json:"calls"`
+	// Before continues the list with what is older; absent at its end. A filter looks
+	// through a bounded number of packets at once, so a list may be short and go on.
+	Before uint64 `json:"before,omitempty"`
+}
+
+// MakeCall is a call to make.
+type MakeCall struct {
+	Tool      capabilities.ToolID    `json:"tool"`
+	Args      json.RawMessage        `json:"args,omitempty"`
+	Lane      capabilities.LaneID    `json:"lane,omitempty"`
+	RequestID capabilities.RequestID `json:"request_id,omitempty"`
+	// keys of the controls it was made by, such as ui.input.file_upload: it is denied unless it is
+	// granted each
+	Shown []string `json:"shown,omitempty"`
+	// of a worker: the tools that its turn was offered, which may be none; a call of another is
+	// denied. Absent: nothing is said
+	Opened []capabilities.ToolID `json:"opened,omitzero"`
+	// of a sub-agent's worker: the job and the claim on it, inside whose call this one is made; its
+	// lane is the job's
+	Job   string `json:"job_id,omitempty"`
+	Claim string `json:"claim,omitempty"`
+}
+
+// ReplayCall asks what a recorded call would be decided as now.
+type ReplayCall struct {
+	Run bool `json:"run,omitempty"` // run it again, too
+}
+
+// CancelledCall names the call that was ended.
+type CancelledCall struct {
+	Call capabilities.CallID `json:"call_id"`
+}
+
+// TaskList is the calls that are kept.
+type TaskList struct {
+	Tasks []Task `json:"tasks"`
+}
+
+// DroppedTask names the call that was forgotten.
+type DroppedTask struct {
+	Task string `json:"task"`
 }

@@ -19,3 +19,8 @@ func (v *Error) Err() *capabilities.Error {
 	e.Hint, e.Action = v.Action.Unworded(v.Hint)
 	return e
 }
+
+// Failed is the body of every answer that is an error.
+type Failed struct {
+	Error Error `json:"error"`
+}

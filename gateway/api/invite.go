@@ -48,3 +48,14 @@ type NewInvite struct {
 	TTLSeconds  int64    `json:"ttl_s,omitempty"` // default 10 min
 	Uses        int      `json:"uses,omitempty"`  // default 1
 }
+
+// InviteList is the invitations.
+type InviteList struct {
+	Invites []Invite `json:"invites"`
+}
+
+// WithdrawnInvite names the invitation that is good no more.
+type WithdrawnInvite struct {
+	Invite    string `json:"invite_id"`
+	Withdrawn bool   `json:"withdrawn"`
+}

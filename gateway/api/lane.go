@@ -14,3 +14,8 @@ type Lane struct {
 	CreatedAt time.Time                `json:"created_at"`
 	LastUsed  time.Time                `json:"last_used,omitzero"`
 }
+
+// LaneList is the lanes.
+type LaneList struct {
+	Lanes []Lane `json:"lanes"`
+}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -48,4 +49,35 @@ type Marks struct {
 	Node    capabilities.NodeID `json:"node_id"`
 	Session string              `json:"session_id"`
 	Marks   []capabilities.Mark `json:"marks"`
+}
+
+// TakeOver asks for a node.
+type TakeOver struct {
+	Pause bool `json:"pause,omitempty"`
+}
+
+// UseControl is what is done with mouse or keyboard: the arguments of that tool.
+type UseControl struct {
+	Args json.RawMessage `json:"args"`
+}
+
+// WatcherList is those who watch a node.
+type WatcherList struct {
+	Watching []Watcher `json:"watching"`
+	// Taken is who keeps the node: they have taken it over, or have agents wait.
+	Taken []Control `json:"taken"`
+}
+
+// StartRecording asks for a recording.
+type StartRecording struct {
+	Lane capabilities.LaneID `json:"lane"`
+	// Node is where; default: the one node that is attached to the lane.
+	Node       capabilities.NodeID `json:"node_id,omitempty"`
+	Display    string              `json:"display,omitempty"`
+	DurationMS int64               `json:"duration_ms,omitempty"` // 1000 to 840000; default 300000
+}
+
+// RecordingList is the recordings that run, and the latest that are over.
+type RecordingList struct {
+	Recordings []Recording `json:"recordings"`
 }

@@ -88,3 +88,22 @@ type NodeChange struct {
 	// Owner is whose device it is, for admins to say; empty: nobody's.
 	Owner *capabilities.PrincipalID `json:"owner,omitempty"`
 }
+
+// Presence is the data of a node event without an ID: who came and went is not
+// in the ledger, so it cannot be resumed.
+type Presence struct {
+	Node      capabilities.NodeID `json:"node_id"`
+	Label     string              `json:"label,omitempty"`
+	State     string              `json:"state"`
+	Connected bool                `json:"connected"`
+}
+
+// NodeList is the nodes.
+type NodeList struct {
+	Nodes []Node `json:"nodes"`
+}
+
+// Reason is why a person does what they ask for.
+type Reason struct {
+	Reason string `json:"reason,omitempty"`
+}

@@ -24,3 +24,13 @@ type Packet struct {
 
 // Time is when the packet was recorded.
 func (p *Packet) Time() time.Time { return time.UnixMicro(p.TimeUS).UTC() }
+
+// PacketList is packets of the ledger, in order.
+type PacketList struct {
+	Packets []Packet `json:"packets"`
+}
+
+// CompareLedger asks to hold the ledger against a node's own log.
+type CompareLedger struct {
+	Log string `json:"log"` // as 'handrail node log --out' wrote it
+}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -31,3 +32,10 @@ const (
 	PermissionAsk     = "ask"
 	PermissionDenied  = "denied"
 )
+
+// CheckPermission asks what covers a call before it is made.
+type CheckPermission struct {
+	Tool capabilities.ToolID `json:"tool"`
+	Args json.RawMessage     `json:"args,omitempty"` // empty: whatever they are
+	Lane capabilities.LaneID `json:"lane,omitempty"`
+}

@@ -99,3 +99,44 @@ func (r *PolicyReplay) Summary() string {
 	}
 	return said
 }
+
+// ExplainPolicy asks what policy would decide.
+type ExplainPolicy struct {
+	Principal capabilities.PrincipalID `json:"principal"`
+	Role      string                   `json:"role"`
+	Tool      capabilities.ToolID      `json:"tool"`
+	Node      capabilities.NodeID      `json:"node,omitempty"`
+	Lane      capabilities.LaneID      `json:"lane,omitempty"`
+	Args      json.RawMessage          `json:"args,omitempty"`
+}
+
+// PolicyVersionList is the activations, the newest first.
+type PolicyVersionList struct {
+	Versions []PolicyVersion `json:"versions"`
+}
+
+// PolicyDraftList is the sets that are not in force.
+type PolicyDraftList struct {
+	Drafts []PolicyDraft `json:"drafts"`
+}
+
+// StagePolicy is a change of files, to be kept for an activation.
+type StagePolicy struct {
+	Base   string       `json:"base,omitempty"` // staged, active (default), or a hash
+	Files  []PolicyFile `json:"files,omitempty"`
+	Remove []string     `json:"remove,omitempty"`
+}
+
+// ActivatePolicy puts To in force in place of From.
+type ActivatePolicy struct {
+	To     string `json:"to"`
+	From   string `json:"from"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// ReplayPolicy asks what a policy would have decided on the recorded calls.
+type ReplayPolicy struct {
+	Set   string `json:"set,omitempty"`   // staged (default), active, or a hash
+	After uint64 `json:"after,omitempty"` // packets after this sequence number
+	Days  int    `json:"days,omitempty"`  // or those of the last days
+}

@@ -133,3 +133,14 @@ type ToolDecision struct {
 	Canary []capabilities.PrincipalID `json:"canary,omitempty"` // who may call it; with canary only
 	Hash   string                     `json:"hash,omitempty"`   // of the tool, as it was looked at; only retiring goes without
 }
+
+// ProviderList is the providers.
+type ProviderList struct {
+	Providers []Provider `json:"providers"`
+}
+
+// ProviderDone says what became of a provider.
+type ProviderDone struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+}

@@ -47,14 +47,14 @@ type InvitedSatellite struct {
 	Expires time.Time `json:"expires_at"`
 }
 
-// DecideSatellite is a decision about a satellite.
-type DecideSatellite struct {
-	Reason string `json:"reason,omitempty"`
-}
-
 // BusKeys are the public keys that a NATS server elsewhere has to know.
 type BusKeys struct {
 	Gateway string `json:"gateway"` // user nkey of the gateway
 	Issuer  string `json:"issuer"`  // account nkey that signs who may connect
 	System  string `json:"system"`  // user nkey that may end connections, where the server lets it
+}
+
+// SatelliteList is the roster of satellites.
+type SatelliteList struct {
+	Satellites []Satellite `json:"satellites"`
 }

@@ -23,3 +23,35 @@ type Reference struct {
 	Display string                   `json:"display_name,omitempty"`
 	Owner   capabilities.PrincipalID `json:"principal,omitempty"`
 }
+
+// SecretList is the secrets, without their values.
+type SecretList struct {
+	Secrets []Secret `json:"secrets"`
+}
+
+// SetSecret is a secret's new value.
+type SetSecret struct {
+	Value string `json:"value"`
+}
+
+// SecretDone says what became of a secret.
+type SecretDone struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+}
+
+// AllowSecret lets an agent name a secret.
+type AllowSecret struct {
+	Principal capabilities.PrincipalID `json:"principal"`
+	Alias     string                   `json:"secret_alias,omitempty"`
+	Display   string                   `json:"display_name,omitempty"`
+	Tools     []capabilities.ToolID    `json:"allowed_tool_ids,omitempty"` // default: every tool that delivers
+}
+
+// SecretsDone says which nodes heard that nothing of the secrets of a lane is to be seen.
+type SecretsDone struct {
+	Lane   capabilities.LaneID   `json:"lane_id"`
+	Status string                `json:"status"`
+	Nodes  int                   `json:"nodes"`
+	Left   []capabilities.NodeID `json:"not_told,omitempty"`
+}

@@ -49,3 +49,8 @@ type FinishSignIn struct {
 	Issuer string `json:"iss,omitempty"`
 	Error  string `json:"error,omitempty"`
 }
+
+// SignInList is the sign-ins.
+type SignInList struct {
+	SignIns []SignIn `json:"sign_ins"`
+}

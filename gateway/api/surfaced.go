@@ -24,3 +24,8 @@ type Signal struct {
 	Key      string              `json:"key,omitempty"`
 	Text     string              `json:"text"` // one plain sentence
 }
+
+// SignalList is what a page offered and should not have.
+type SignalList struct {
+	Signals []Signal `json:"signals"`
+}

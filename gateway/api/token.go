@@ -43,3 +43,17 @@ type Caller struct {
 	// Bus is where a worker on another machine may ask in place of HTTPS; absent for all others.
 	Bus *WorkerBus `json:"bus,omitempty"`
 }
+
+// CreateToken asks for a token.
+type CreateToken struct {
+	Principal  capabilities.PrincipalID `json:"principal"`
+	Role       string                   `json:"role"`
+	Lane       capabilities.LaneID      `json:"lane,omitempty"`
+	TTLSeconds int64                    `json:"ttl_s,omitempty"`
+	Face       string                   `json:"face,omitempty"` // all (default), whole or search: how MCP lists tools to it
+}
+
+// TokenList is the tokens.
+type TokenList struct {
+	Tokens []Token `json:"tokens"`
+}

@@ -100,3 +100,23 @@ type ToolSelection struct {
 	// 0.5 is a tie, 1 is without a rival.
 	Confidence float64 `json:"confidence"`
 }
+
+// ToolList is the tools.
+type ToolList struct {
+	Tools []Tool `json:"tools"`
+}
+
+// ValidateArgs asks whether arguments fit a tool's schema.
+type ValidateArgs struct {
+	Args json.RawMessage     `json:"args,omitempty"` // as for a call, with routing fields
+	Lane capabilities.LaneID `json:"lane,omitempty"`
+}
+
+// SelectTool asks for the tool that fits an intent.
+type SelectTool struct {
+	Intent     string                `json:"intent"`
+	Tags       []string              `json:"tags,omitempty"`
+	Args       json.RawMessage       `json:"args,omitempty"`
+	Candidates []capabilities.ToolID `json:"candidates,omitempty"`
+	Lane       capabilities.LaneID   `json:"lane,omitempty"`
+}

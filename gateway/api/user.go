@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -42,4 +43,54 @@ type Account struct {
 	Sessions   []Token                  `json:"sessions"`             // that are open
 	Session    string                   `json:"session"`              // the one that asks; empty: a token asks
 	FreshUntil time.Time                `json:"fresh_until,omitzero"` // until when this session may change how one signs in
+}
+
+// UserList is the users.
+type UserList struct {
+	Users []User `json:"users"`
+}
+
+// AddUser asks for a user.
+type AddUser struct {
+	Principal capabilities.PrincipalID `json:"principal"`
+	Role      string                   `json:"role"`
+	Password  *string                  `json:"password,omitempty"` // absent: none
+}
+
+// SetPassword is a new password.
+type SetPassword struct {
+	Password string `json:"password"`
+}
+
+// SetRole is a new role.
+type SetRole struct {
+	Role string `json:"role"`
+}
+
+// EndedSessions says how many sessions were ended.
+type EndedSessions struct {
+	Ended int `json:"ended"` // sessions
+}
+
+// AddPasskey is a passkey that a browser made.
+type AddPasskey struct {
+	Name       string          `json:"name"`       // by its user, at most 64 bytes
+	Credential json.RawMessage `json:"credential"` // what navigator.credentials.create returned, as JSON
+}
+
+// RemovedPasskey names the passkey that was removed.
+type RemovedPasskey struct {
+	Passkey string `json:"passkey"`
+}
+
+// LogIn asks for a link that signs in.
+type LogIn struct {
+	Role string `json:"role,omitempty"` // at most the token's own, which is the default
+}
+
+// Confirm names the request that is to be confirmed.
+type Confirm struct {
+	Method string          `json:"method"`
+	Path   string          `json:"path"`
+	Body   json.RawMessage `json:"body,omitempty"`
 }

@@ -46,11 +46,6 @@ type InvitedWorker struct {
 	Expires   time.Time                `json:"expires_at"`
 }
 
-// DecideWorker is a decision about a worker.
-type DecideWorker struct {
-	Reason string `json:"reason,omitempty"`
-}
-
 // JoinWorker is what a worker says to come in. Its signatures are over the lines that
 // pairing.WorkerAsk draws.
 type JoinWorker struct {

@@ -16,9 +16,7 @@ import (
 // operators, everybody's. call is "" for all; limit is at most 1,000, 0 the gateway's
 // default.
 func (c *Client) Artifacts(ctx context.Context, call capabilities.CallID, limit int) ([]api.Artifact, error) {
-	list, err := get[struct {
-		Artifacts []api.Artifact `json:"artifacts"`
-	}](ctx, c, Query(Path("artifacts"), "call", string(call), "limit", number(limit)))
+	list, err := get[api.ArtifactList](ctx, c, Query(Path("artifacts"), "call", string(call), "limit", number(limit)))
 	return list.Artifacts, err
 }
 

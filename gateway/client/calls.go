@@ -19,25 +19,42 @@ func (c *Client) Health(ctx context.Context) (api.Health, error) {
 
 // Call is a tool to call.
 type Call struct {
-	Tool capabilities.ToolID `json:"tool"`
-	Args any                 `json:"args,omitempty"` // an object; nil: none
-	Lane capabilities.LaneID `json:"lane,omitempty"` // default: the token's
+	Tool capabilities.ToolID
+	Args any                 // an object; nil: none
+	Lane capabilities.LaneID // default: the token's
 	// RequestID makes a retry recognisable: what has this ID is carried out once.
-	RequestID capabilities.RequestID `json:"request_id,omitempty"`
+	RequestID capabilities.RequestID
 	// Shown are the keys of the controls that a person made it by, such as ui.input.file_upload: the
 	// call is denied unless it is granted each.
-	Shown []string `json:"shown,omitempty"`
+	Shown []string
 }
 
 // Call calls a tool. Once the pipeline is reached the answer is a result, whatever
 // came of it: look at Status. A pending one waits for a person; the identical call
 // joins it. A result that is not ok can be made an error with ResultError.
 func (c *Client) Call(ctx context.Context, call Call) (capabilities.Result, error) {
-	r, err := do[capabilities.Result](ctx, c, http.MethodPost, Path("calls"), call)
+	args, err := arguments(call.Args)
+	if err != nil {
+		return capabilities.Result{}, err
+	}
+	in := api.MakeCall{Tool: call.Tool, Args: args, Lane: call.Lane, RequestID: call.RequestID, Shown: call.Shown}
+	r, err := do[capabilities.Result](ctx, c, http.MethodPost, Path("calls"), in)
 	if err != nil {
 		return r, err
 	}
 	return r, takeBlobs(&r)
+}
+
+// arguments returns the JSON of a call's arguments; nil for none.
+func arguments(args any) (json.RawMessage, error) {
+	if args == nil {
+		return nil, nil
+	}
+	text, err := json.Marshal(args)
+	if err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "the arguments cannot be written as JSON")
+	}
+	return text, nil
 }
 
 // takeBlobs turns base64 in the output into the bytes of the blobs it stands for;
@@ -80,9 +97,7 @@ func ResultError(r capabilities.Result) error {
 
 // Tools lists what the caller may use now in a lane; "" is the token's.
 func (c *Client) Tools(ctx context.Context, lane capabilities.LaneID) ([]api.Tool, error) {
-	list, err := get[struct {
-		Tools []api.Tool `json:"tools"`
-	}](ctx, c, Query(Path("tools"), "lane", string(lane)))
+	list, err := get[api.ToolList](ctx, c, Query(Path("tools"), "lane", string(lane)))
 	return list.Tools, err
 }
 
@@ -94,9 +109,7 @@ func (c *Client) Tool(ctx context.Context, lane capabilities.LaneID, tool capabi
 // Calls lists the newest calls first: the caller's own or, for operators,
 // everybody's. limit is at most 200; 0 is the gateway's default.
 func (c *Client) Calls(ctx context.Context, limit int) ([]api.Call, error) {
-	list, err := get[struct {
-		Calls []api.Call `json:"calls"`
-	}](ctx, c, Query(Path("calls"), "limit", number(limit)))
+	list, err := get[api.CallList](ctx, c, Query(Path("calls"), "limit", number(limit)))
 	return list.Calls, err
 }
 

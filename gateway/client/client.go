@@ -227,9 +227,7 @@ func (c *Client) Unreachable(ctx context.Context, err error) error {
 // page, say) becomes a plain error with its status.
 func DecodeError(resp *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	var form struct {
-		Error api.Error `json:"error"`
-	}
+	var form api.Failed
 	if err := json.Unmarshal(data, &form); err == nil && form.Error.Code != "" {
 		return form.Error.Err()
 	}

@@ -14,9 +14,7 @@ import (
 
 // Nodes lists every node.
 func (c *Client) Nodes(ctx context.Context) ([]api.Node, error) {
-	list, err := get[struct {
-		Nodes []api.Node `json:"nodes"`
-	}](ctx, c, Path("nodes"))
+	list, err := get[api.NodeList](ctx, c, Path("nodes"))
 	return list.Nodes, err
 }
 
@@ -32,12 +30,12 @@ func (c *Client) ApproveNode(ctx context.Context, id capabilities.NodeID, a api.
 
 // DenyNode refuses a pending node for good.
 func (c *Client) DenyNode(ctx context.Context, id capabilities.NodeID, reason string) (api.Node, error) {
-	return do[api.Node](ctx, c, http.MethodPost, Path("nodes", string(id), "deny"), reasonBody{reason})
+	return do[api.Node](ctx, c, http.MethodPost, Path("nodes", string(id), "deny"), api.Reason{Reason: reason})
 }
 
 // RevokeNode puts a node out, at once and for good.
 func (c *Client) RevokeNode(ctx context.Context, id capabilities.NodeID, reason string) (api.Node, error) {
-	return do[api.Node](ctx, c, http.MethodPost, Path("nodes", string(id), "revoke"), reasonBody{reason})
+	return do[api.Node](ctx, c, http.MethodPost, Path("nodes", string(id), "revoke"), api.Reason{Reason: reason})
 }
 
 // ChangeNode edits a node.
@@ -52,9 +50,7 @@ func (c *Client) Invite(ctx context.Context, i api.NewInvite) (api.Invited, erro
 
 // Lanes lists the caller's own or, for operators, all.
 func (c *Client) Lanes(ctx context.Context) ([]api.Lane, error) {
-	list, err := get[struct {
-		Lanes []api.Lane `json:"lanes"`
-	}](ctx, c, Path("lanes"))
+	list, err := get[api.LaneList](ctx, c, Path("lanes"))
 	return list.Lanes, err
 }
 
@@ -72,24 +68,14 @@ func (c *Client) Detach(ctx context.Context, lane capabilities.LaneID, node capa
 // principal, ttl 0 is for ever.
 func (c *Client) CreateToken(ctx context.Context, principal capabilities.PrincipalID, role string, lane capabilities.LaneID,
 	ttl time.Duration) (api.Token, Token, error) {
-	in := struct {
-		Principal capabilities.PrincipalID `json:"principal"`
-		Role      string                   `json:"role"`
-		Lane      capabilities.LaneID      `json:"lane,omitempty"`
-		TTL       int64                    `json:"ttl_s,omitempty"`
-	}{principal, role, lane, int64(ttl.Seconds())}
-	made, err := do[struct {
-		api.Token
-		Secret string `json:"token"`
-	}](ctx, c, http.MethodPost, Path("tokens"), in)
+	in := api.CreateToken{Principal: principal, Role: role, Lane: lane, TTLSeconds: int64(ttl.Seconds())}
+	made, err := do[api.MadeToken](ctx, c, http.MethodPost, Path("tokens"), in)
 	return made.Token, NewToken(made.Secret), err
 }
 
 // Tokens lists the tokens.
 func (c *Client) Tokens(ctx context.Context) ([]api.Token, error) {
-	list, err := get[struct {
-		Tokens []api.Token `json:"tokens"`
-	}](ctx, c, Path("tokens"))
+	list, err := get[api.TokenList](ctx, c, Path("tokens"))
 	return list.Tokens, err
 }
 
@@ -112,9 +98,8 @@ func (c *Client) Packets(ctx context.Context, q PacketQuery) ([]api.Packet, erro
 	if q.After > 0 {
 		after = strconv.FormatUint(q.After, 10)
 	}
-	list, err := get[struct {
-		Packets []api.Packet `json:"packets"`
-	}](ctx, c, Query(Path("ledger", "packets"), "after", after, "limit", number(q.Limit), "call", string(q.Call), "kind", q.Kind))
+	list, err := get[api.PacketList](ctx, c, Query(Path("ledger", "packets"), "after", after, "limit", number(q.Limit),
+		"call", string(q.Call), "kind", q.Kind))
 	return list.Packets, err
 }
 
@@ -132,15 +117,21 @@ func (c *Client) ExportLedger(ctx context.Context, w io.Writer) error {
 
 // Question asks what policy would decide.
 type Question struct {
-	Principal capabilities.PrincipalID `json:"principal"`
-	Role      string                   `json:"role"`
-	Tool      capabilities.ToolID      `json:"tool"`
-	Node      capabilities.NodeID      `json:"node,omitempty"`
-	Lane      capabilities.LaneID      `json:"lane,omitempty"`
-	Args      any                      `json:"args,omitempty"`
+	Principal capabilities.PrincipalID
+	Role      string
+	Tool      capabilities.ToolID
+	Node      capabilities.NodeID
+	Lane      capabilities.LaneID
+	Args      any // an object; nil: none
 }
 
 // Explain returns the decision and the rules behind it, as the gateway's JSON.
 func (c *Client) Explain(ctx context.Context, q Question) (json.RawMessage, error) {
-	return do[json.RawMessage](ctx, c, http.MethodPost, Path("policy", "explain"), q)
+	args, err := arguments(q.Args)
+	if err != nil {
+		return nil, err
+	}
+	return do[json.RawMessage](ctx, c, http.MethodPost, Path("policy", "explain"), api.ExplainPolicy{
+		Principal: q.Principal, Role: q.Role, Tool: q.Tool, Node: q.Node, Lane: q.Lane, Args: args,
+	})
 }

@@ -25,9 +25,7 @@ type Answer struct {
 
 // Approvals lists what waits for a person.
 func (c *Client) Approvals(ctx context.Context) ([]api.Approval, error) {
-	list, err := get[struct {
-		Approvals []api.Approval `json:"approvals"`
-	}](ctx, c, Path("approvals"))
+	list, err := get[api.ApprovalList](ctx, c, Path("approvals"))
 	return list.Approvals, err
 }
 
@@ -38,51 +36,35 @@ func (c *Client) Approval(ctx context.Context, id string) (api.Approval, error) 
 
 // Answer answers one. The first answer counts.
 func (c *Client) Answer(ctx context.Context, id string, a Answer) (api.Approval, error) {
-	return do[api.Approval](ctx, c, http.MethodPost, Path("approvals", id), a.body(nil))
+	return do[api.Approval](ctx, c, http.MethodPost, Path("approvals", id), a.body())
 }
 
 // AnswerTogether returns one answer to several questions of one caller in one lane, none of which
 // is asked about at each call if it allows. It returns those that it answered, and the first reason
 // why another was not.
 func (c *Client) AnswerTogether(ctx context.Context, ids []string, a Answer) ([]api.Approval, error) {
-	said, err := do[api.Answered](ctx, c, http.MethodPost, Path("approvals"), a.body(ids))
+	said, err := do[api.Answered](ctx, c, http.MethodPost, Path("approvals"),
+		api.AnswerApprovals{Approvals: ids, AnswerApproval: a.body()})
 	if err == nil && len(said.Failed) > 0 {
 		err = said.Failed[0].Error.Err()
 	}
 	return said.Approvals, err
 }
 
-func (a Answer) body(ids []string) any {
-	in := struct {
-		Approvals []string   `json:"approvals,omitempty"`
-		Answer    string     `json:"answer"`
-		Kind      string     `json:"kind,omitempty"`
-		Seconds   int64      `json:"seconds,omitempty"`
-		Family    bool       `json:"family,omitempty"`
-		Scope     *api.Scope `json:"scope,omitempty"`
-		MaxUses   int        `json:"max_uses,omitempty"`
-		Reason    string     `json:"reason,omitempty"`
-		Seen      bool       `json:"acknowledged,omitempty"`
-	}{ids, "deny", a.Kind, int64(a.For.Seconds()), a.Family, narrows(a.Scope), a.MaxUses, a.Reason, a.Acknowledged}
+func (a Answer) body() api.AnswerApproval {
+	in := api.AnswerApproval{
+		Answer: "deny", Kind: a.Kind, Seconds: int64(a.For.Seconds()), Family: a.Family, Scope: a.Scope, MaxUses: a.MaxUses, Reason: a.Reason,
+		Acknowledged: a.Acknowledged,
+	}
 	if a.Allow {
 		in.Answer = "allow"
 	}
 	return in
 }
 
-// narrows is the scope, or nil if it narrows nothing.
-func narrows(s api.Scope) *api.Scope {
-	if len(s.Domains)+len(s.Apps)+len(s.Paths) == 0 && s.Starts.IsZero() {
-		return nil
-	}
-	return &s
-}
-
 // Grants lists those that are good now.
 func (c *Client) Grants(ctx context.Context) ([]api.Grant, error) {
-	list, err := get[struct {
-		Grants []api.Grant `json:"grants"`
-	}](ctx, c, Path("grants"))
+	list, err := get[api.GrantList](ctx, c, Path("grants"))
 	return list.Grants, err
 }
 
@@ -101,17 +83,10 @@ type Lease struct {
 
 // Give grants a lease.
 func (c *Client) Give(ctx context.Context, l Lease) (api.Grant, error) {
-	in := struct {
-		Principal capabilities.PrincipalID `json:"principal"`
-		Tools     []string                 `json:"tools"`
-		Node      capabilities.NodeID      `json:"node"`
-		Lane      capabilities.LaneID      `json:"lane,omitempty"`
-		AnyLane   bool                     `json:"any_lane,omitempty"`
-		Seconds   int64                    `json:"seconds,omitempty"`
-		Scope     *api.Scope               `json:"scope,omitempty"`
-		MaxUses   int                      `json:"max_uses,omitempty"`
-		Reason    string                   `json:"reason,omitempty"`
-	}{l.Principal, l.Tools, l.Node, l.Lane, l.AnyLane, int64(l.For.Seconds()), narrows(l.Scope), l.MaxUses, l.Reason}
+	in := api.GiveGrant{
+		Principal: l.Principal, Tools: l.Tools, Node: l.Node, Lane: l.Lane, AnyLane: l.AnyLane, Seconds: int64(l.For.Seconds()), Scope: l.Scope,
+		MaxUses: l.MaxUses, Reason: l.Reason,
+	}
 	return do[api.Grant](ctx, c, http.MethodPost, Path("grants"), in)
 }
 
@@ -128,23 +103,17 @@ func (c *Client) Stopped(ctx context.Context) (api.Stop, error) {
 // Stop stops everything until Resume. It is in effect also when it returns an error of the gateway,
 // which then says that it could not be made durable.
 func (c *Client) Stop(ctx context.Context, reason string) (api.Halted, error) {
-	return do[api.Halted](ctx, c, http.MethodPost, Path("stop"), reasonBody{reason})
+	return do[api.Halted](ctx, c, http.MethodPost, Path("stop"), api.Reason{Reason: reason})
 }
 
 // Resume lets calls run again; what was granted before stays revoked.
 func (c *Client) Resume(ctx context.Context, reason string) (api.Halted, error) {
-	return do[api.Halted](ctx, c, http.MethodPost, Path("resume"), reasonBody{reason})
-}
-
-type reasonBody struct {
-	Reason string `json:"reason,omitempty"`
+	return do[api.Halted](ctx, c, http.MethodPost, Path("resume"), api.Reason{Reason: reason})
 }
 
 // Tasks lists the calls that are kept: the caller's own or, for operators, all.
 func (c *Client) Tasks(ctx context.Context) ([]api.Task, error) {
-	list, err := get[struct {
-		Tasks []api.Task `json:"tasks"`
-	}](ctx, c, Path("tasks"))
+	list, err := get[api.TaskList](ctx, c, Path("tasks"))
 	return list.Tasks, err
 }
 

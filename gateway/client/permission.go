@@ -13,9 +13,5 @@ import (
 // any call of the tool. lane empty: the token's.
 func (c *Client) Permission(ctx context.Context, tool capabilities.ToolID, lane capabilities.LaneID,
 	args json.RawMessage) (api.Permission, error) {
-	return do[api.Permission](ctx, c, http.MethodPost, Path("permissions", "check"), struct {
-		Tool capabilities.ToolID `json:"tool"`
-		Lane capabilities.LaneID `json:"lane,omitempty"`
-		Args json.RawMessage     `json:"args,omitempty"`
-	}{tool, lane, args})
+	return do[api.Permission](ctx, c, http.MethodPost, Path("permissions", "check"), api.CheckPermission{Tool: tool, Lane: lane, Args: args})
 }

@@ -10,9 +10,7 @@ import (
 
 // Providers lists the providers of the gateway.
 func (c *Client) Providers(ctx context.Context) ([]api.Provider, error) {
-	list, err := get[struct {
-		Providers []api.Provider `json:"providers"`
-	}](ctx, c, Path("providers"))
+	list, err := get[api.ProviderList](ctx, c, Path("providers"))
 	return list.Providers, err
 }
 

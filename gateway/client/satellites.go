@@ -10,9 +10,7 @@ import (
 
 // Satellites lists the satellites of the gateway.
 func (c *Client) Satellites(ctx context.Context) ([]api.Satellite, error) {
-	list, err := get[struct {
-		Satellites []api.Satellite `json:"satellites"`
-	}](ctx, c, Path("satellites"))
+	list, err := get[api.SatelliteList](ctx, c, Path("satellites"))
 	return list.Satellites, err
 }
 
@@ -28,17 +26,17 @@ func (c *Client) InviteSatellite(ctx context.Context, in api.InviteSatellite) (a
 
 // ApproveSatellite lets one in.
 func (c *Client) ApproveSatellite(ctx context.Context, id capabilities.NodeID) (api.Satellite, error) {
-	return do[api.Satellite](ctx, c, http.MethodPost, Path("satellites", string(id), "approve"), api.DecideSatellite{})
+	return do[api.Satellite](ctx, c, http.MethodPost, Path("satellites", string(id), "approve"), api.Reason{})
 }
 
 // DenySatellite turns one away that waits.
 func (c *Client) DenySatellite(ctx context.Context, id capabilities.NodeID, reason string) (api.Satellite, error) {
-	return do[api.Satellite](ctx, c, http.MethodPost, Path("satellites", string(id), "deny"), api.DecideSatellite{Reason: reason})
+	return do[api.Satellite](ctx, c, http.MethodPost, Path("satellites", string(id), "deny"), api.Reason{Reason: reason})
 }
 
 // RevokeSatellite puts one out, at once and for good.
 func (c *Client) RevokeSatellite(ctx context.Context, id capabilities.NodeID, reason string) (api.Satellite, error) {
-	return do[api.Satellite](ctx, c, http.MethodPost, Path("satellites", string(id), "revoke"), api.DecideSatellite{Reason: reason})
+	return do[api.Satellite](ctx, c, http.MethodPost, Path("satellites", string(id), "revoke"), api.Reason{Reason: reason})
 }
 
 // BusKeys returns the public keys that a NATS server elsewhere has to know.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/registry"
 )
 
@@ -13,29 +14,6 @@ import (
 const Tool capabilities.ToolID = "tool.skill.load"
 
 var _ registry.Provider = (*Shelf)(nil)
-
-// Loaded is the result of Tool.
-type Loaded struct {
-	Name        string   `json:"name,omitempty"`
-	Description string   `json:"description,omitempty"`
-	Path        string   `json:"path,omitempty"`
-	Text        string   `json:"text,omitempty"`
-	Files       []Listed `json:"files,omitempty"`  // beside SKILL.md
-	Skills      []About  `json:"skills,omitempty"` // of a call that names none
-	Broken      []Broken `json:"broken,omitempty"` // beside Skills: what is none, and why
-}
-
-// Listed is a file that a skill has.
-type Listed struct {
-	Path  string `json:"path"`
-	Bytes int    `json:"bytes"`
-}
-
-// About is what is told of a skill before it is loaded.
-type About struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-}
 
 // Execute loads a skill's SKILL.md, or another of its files; without a name it says which skills
 // there are.
@@ -50,9 +28,9 @@ func (s *Shelf) Execute(_ context.Context, o registry.Order) (capabilities.Outpu
 	s.Look()
 	if args.Name == "" {
 		now := s.now.Load()
-		out := Loaded{Skills: []About{}, Broken: now.broken}
+		out := api.Skill{Skills: []api.SkillSummary{}, Broken: now.broken}
 		for _, one := range now.all {
-			out.Skills = append(out.Skills, About{one.Name, one.Description})
+			out.Skills = append(out.Skills, api.SkillSummary{Name: one.Name, Description: one.Description})
 		}
 		return capabilities.Output{Result: out, Effect: capabilities.EffectConfirmed}, nil
 	}
@@ -66,17 +44,17 @@ func (s *Shelf) Execute(_ context.Context, o registry.Order) (capabilities.Outpu
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no skill %.64q", args.Name).
 			WithHint("Call it without a name: it lists the skills.")
 	}
-	out := Loaded{Name: one.Name, Description: one.Description, Path: Main, Text: one.Body}
+	out := api.Skill{Name: one.Name, Description: one.Description, Path: Main, Text: one.Body}
 	if args.File != "" { // SKILL.md by its name is the whole file, with its head
 		f, ok := one.File(args.File)
 		if !ok {
 			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "the skill %s has no file %.256q", one.Name, args.File).
 				WithHint("Load the skill without a file: it lists its files.")
 		}
-		return capabilities.Output{Result: Loaded{Name: one.Name, Path: f.Path, Text: f.Text}, Effect: capabilities.EffectConfirmed}, nil
+		return capabilities.Output{Result: api.Skill{Name: one.Name, Path: f.Path, Text: f.Text}, Effect: capabilities.EffectConfirmed}, nil
 	}
 	for _, f := range one.Files[1:] {
-		out.Files = append(out.Files, Listed{f.Path, len(f.Text)})
+		out.Files = append(out.Files, api.SkillFile{Path: f.Path, Bytes: len(f.Text)})
 	}
 	return capabilities.Output{Result: out, Effect: capabilities.EffectConfirmed}, nil
 }

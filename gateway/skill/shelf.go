@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 //go:embed pack
@@ -48,14 +49,8 @@ type Shelf struct {
 type state struct {
 	version uint64
 	all     []*Skill // by name
-	broken  []Broken
+	broken  []api.BrokenSkill
 	over    chan struct{} // closed when another state is there
-}
-
-// Broken is a folder that is no skill, or a file that was left out, and why.
-type Broken struct {
-	Name string `json:"name"` // of the folder, or SKILL/FILE
-	Why  string `json:"why"`
 }
 
 // Open reads the skills that are compiled in, and those of the folder dir; "": none. A folder in
@@ -113,7 +108,7 @@ func (s *Shelf) Look() (version uint64) {
 			return was.version
 		}
 		next.all = slices.Clone(s.own)
-		next.broken = []Broken{{Name: ".", Why: "the folder of skills cannot be read any more"}}
+		next.broken = []api.BrokenSkill{{Name: ".", Why: "the folder of skills cannot be read any more"}}
 	}
 	if s.seen = looks; !keep {
 		s.seen = ""
@@ -216,7 +211,9 @@ func (s *state) take(fsys fs.FS, builtIn bool) error {
 
 func (s *state) refuse(name, why string) {
 	if len(s.broken) < maxBroken {
-		s.broken = append(s.broken, Broken{capabilities.Clip(capabilities.Escape(name), 128), capabilities.Clip(capabilities.Escape(why), 300)})
+		s.broken = append(s.broken, api.BrokenSkill{
+			Name: capabilities.Clip(capabilities.Escape(name), 128), Why: capabilities.Clip(capabilities.Escape(why), 300),
+		})
 	}
 }
 
@@ -238,7 +235,7 @@ func (s *Shelf) List() ([]*Skill, uint64) {
 }
 
 // Broken returns what was not taken, and why. The slice is the caller's.
-func (s *Shelf) Broken() []Broken { return slices.Clone(s.now.Load().broken) }
+func (s *Shelf) Broken() []api.BrokenSkill { return slices.Clone(s.now.Load().broken) }
 
 // Get finds a skill by its name, as it was read last.
 func (s *Shelf) Get(name string) (*Skill, bool) { return s.now.Load().get(name) }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/registry"
 )
 
@@ -37,13 +38,13 @@ func listed(s *Shelf) []*Skill {
 	return all
 }
 
-func load(t *testing.T, s *Shelf, args string) (Loaded, error) {
+func load(t *testing.T, s *Shelf, args string) (api.Skill, error) {
 	t.Helper()
 	out, err := s.Execute(context.Background(), registry.Order{Args: json.RawMessage(args)})
 	if err != nil {
-		return Loaded{}, err
+		return api.Skill{}, err
 	}
-	return out.Result.(Loaded), nil
+	return out.Result.(api.Skill), nil
 }
 
 // A skill is told by name and description first, then loaded, then its files one by one (S3-15).
@@ -59,11 +60,11 @@ func TestProgressiveDisclosure(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, err := load(t, s, `{}`)
-	if err != nil || len(all.Skills) != 5 || all.Skills[3] != (About{"letters", "Writes letters in style."}) || all.Text != "" {
+	if err != nil || len(all.Skills) != 5 || all.Skills[3] != (api.SkillSummary{Name: "letters", Description: "Writes letters in style."}) || all.Text != "" {
 		t.Fatalf("%+v %v", all, err)
 	}
 	one, err := load(t, s, `{"name":"letters"}`)
-	if err != nil || one.Text != "# Letters\nSee [style](references/style.md).\n" || len(one.Files) != 1 || one.Files[0] != (Listed{"references/style.md", 9}) {
+	if err != nil || one.Text != "# Letters\nSee [style](references/style.md).\n" || len(one.Files) != 1 || one.Files[0] != (api.SkillFile{Path: "references/style.md", Bytes: 9}) {
 		t.Errorf("%+v %v", one, err)
 	}
 	if f, err := load(t, s, `{"name":"letters","file":"references/style.md"}`); err != nil || f.Text != "Be kind.\n" {

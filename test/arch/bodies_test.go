@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -149,6 +150,37 @@ func TestNoPacketIsAMap(t *testing.T) {
 			for _, line := range mapBodies(all.fset, s.syntax, more...) {
 				t.Errorf("%s:%d: the body of a packet is a map: give it a type, in gateway/ledger/packet", s.file, line)
 			}
+		}
+	}
+}
+
+// ownWire are the files of the REST surface that have a type of the wire themselves: the replay of
+// a call is an answer of gateway/rules with the result beside it, and OAuth's steps are a list.
+var ownWire = []string{"gateway/front/rest/replay.go", "gateway/front/rest/clients.go"}
+
+// What goes over the REST surface has one type, in gateway/api: a server or a client with one of
+// its own would be a second truth.
+func TestTypesOfTheWireHaveOneRoom(t *testing.T) {
+	all := readTree(t)
+	needed := map[string]bool{}
+	for _, s := range all.code {
+		if s.isTest() || s.dir() != "gateway/front/rest" && s.dir() != "gateway/client" {
+			continue
+		}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			f, ok := n.(*ast.Field)
+			if !ok || f.Tag == nil || !strings.Contains(f.Tag.Value, "json:") {
+				return true
+			}
+			if needed[s.file] = true; !slices.Contains(ownWire, s.file) {
+				t.Errorf("%s:%d: a type of the wire stands in gateway/api", s.file, all.fset.Position(f.Pos()).Line)
+			}
+			return true
+		})
+	}
+	for _, file := range ownWire {
+		if !needed[file] {
+			t.Errorf("%s has no type of the wire any more: take it out of ownWire", file)
 		}
 	}
 }

@@ -127,7 +127,7 @@ var rooms = []room{
 		why: "a worker that is let in is a principal with a token: nothing of jobs, calls or surfaces"},
 	{dir: "gateway/subagent", may: []string{"capabilities", "capabilities/canonical", "capabilities/canonical/yaml", "capabilities/catalog", "capabilities/catalog/tools", "gateway/api", "gateway/job", "gateway/registry"}, std: true,
 		why: "a sub-agent is a task for a worker, and its calls are made by whom the registry hands it"},
-	{dir: "gateway/skill", may: []string{"capabilities", "capabilities/canonical", "capabilities/canonical/yaml", "gateway/registry"}, std: true, tests: []string{"capabilities/catalog"},
+	{dir: "gateway/skill", may: []string{"capabilities", "capabilities/canonical", "capabilities/canonical/yaml", "gateway/api", "gateway/registry"}, std: true, tests: []string{"capabilities/catalog"},
 		why: "a skill is text from a folder, and grants nothing"},
 	{dir: "gateway/macro", may: []string{"capabilities", "capabilities/canonical", "capabilities/canonical/yaml", "capabilities/catalog", "capabilities/catalog/tools", "gateway/registry"}, std: true,
 		why: "a macro is data, and its calls are made by whom the registry hands it"},

@@ -161,7 +161,7 @@ func TestAWorkerAsksOverTheBus(t *testing.T) {
 	}
 	admin, err := client.New(h.URL(), client.NewToken(h.MustToken("root", principal.RoleAdmin)))
 	must(t, err)
-	must(t, admin.Do(t.Context(), http.MethodPost, client.Path("workers", w.id, "revoke"), api.DecideWorker{}, nil))
+	must(t, admin.Do(t.Context(), http.MethodPost, client.Path("workers", w.id, "revoke"), api.Reason{}, nil))
 	within(t, "the worker to be cut off", func() bool {
 		_, err := c.Jobs(t.Context(), 1)
 		return errors.Is(err, errElseways) || capabilities.CodeOf(err) == capabilities.CodeUnauthenticated

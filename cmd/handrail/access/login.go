@@ -85,7 +85,7 @@ func NewLoginCmd() *cobra.Command {
 			}
 		}
 		var raw json.RawMessage
-		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("logins"), remote.Body("role", *role), &raw); err != nil {
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("logins"), api.LogIn{Role: *role}, &raw); err != nil {
 			return err
 		}
 		var made api.SignInLink

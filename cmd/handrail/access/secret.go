@@ -48,7 +48,7 @@ func newSecretSetCmd() *cobra.Command {
 				return err
 			}
 			var raw json.RawMessage
-			if err := c.Ask(cmd.Context(), http.MethodPut, remote.Path("secrets", args[0]), map[string]string{"value": value}, &raw); err != nil {
+			if err := c.Ask(cmd.Context(), http.MethodPut, remote.Path("secrets", args[0]), api.SetSecret{Value: value}, &raw); err != nil {
 				return err
 			}
 			return remote.Confirmed(cmd, raw, "secret %s is set; let an agent use it with 'handrail secret allow'", args[0])
@@ -119,17 +119,15 @@ func newSecretAllowCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		request := remote.Body("principal", *agent, "secret_alias", *alias, "display_name", *display)
-		if len(*tools) > 0 {
-			request["allowed_tool_ids"] = *tools
+		request := api.AllowSecret{Principal: capabilities.PrincipalID(*agent), Alias: *alias, Display: *display}
+		for _, tool := range *tools {
+			request.Tools = append(request.Tools, capabilities.ToolID(tool))
 		}
 		var raw json.RawMessage
 		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("secrets", args[0], "references"), request, &raw); err != nil {
 			return err
 		}
-		var made struct {
-			ID string `json:"secret_ref_id"`
-		}
+		var made api.Reference
 		if err := json.Unmarshal(raw, &made); err != nil {
 			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/api"
@@ -56,8 +57,10 @@ func newTokenCreateCmd() *cobra.Command {
 			return err
 		}
 		var raw json.RawMessage
-		request := remote.Body("principal", args[0], "role", *role, "lane", *lane, "ttl_s", int(ttl.Seconds()),
-			"face", strings.TrimPrefix(*face, "all"))
+		request := api.CreateToken{
+			Principal: capabilities.PrincipalID(args[0]), Role: *role, Lane: capabilities.LaneID(*lane), TTLSeconds: int64(ttl.Seconds()),
+			Face: strings.TrimPrefix(*face, "all"),
+		}
 		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("tokens"), request, &raw); err != nil {
 			return err
 		}

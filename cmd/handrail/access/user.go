@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
@@ -68,9 +69,9 @@ func newUserAddCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		user := api.AddUser{Principal: capabilities.PrincipalID(args[0]), Role: *role}
 		if *link {
-			if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("users"), map[string]string{"principal": args[0], "role": *role},
-				nil); err != nil {
+			if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("users"), user, nil); err != nil {
 				return err
 			}
 			return printWelcome(cmd, c, args[0])
@@ -80,8 +81,8 @@ func newUserAddCmd() *cobra.Command {
 			return err
 		}
 		var raw json.RawMessage
-		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("users"),
-			map[string]string{"principal": args[0], "role": *role, "password": password}, &raw); err != nil {
+		user.Password = &password
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("users"), user, &raw); err != nil {
 			return err
 		}
 		return remote.Confirmed(cmd, raw, "%s signs in at %s/console/", args[0], c.Base)
@@ -111,7 +112,7 @@ func printWelcome(cmd *cobra.Command, c *remote.Gateway, name string) error {
 		base = datadir.ForBrowser(c.Base.String()) // this machine's own browser can use it
 	}
 	var made api.SignInLink
-	if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("users", name, "link"), map[string]any{}, &made); err != nil {
+	if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("users", name, "link"), nil, &made); err != nil {
 		return err
 	}
 	link := cmp.Or(made.Public, base) + "/console/login#" + made.Code
@@ -171,7 +172,7 @@ func newUserPasswordCmd() *cobra.Command {
 				return err
 			}
 			var raw json.RawMessage
-			if err := c.Ask(cmd.Context(), http.MethodPut, remote.Path("users", args[0], "password"), map[string]string{"password": password},
+			if err := c.Ask(cmd.Context(), http.MethodPut, remote.Path("users", args[0], "password"), api.SetPassword{Password: password},
 				&raw); err != nil {
 				return err
 			}
@@ -193,7 +194,7 @@ func newUserRoleCmd() *cobra.Command {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return remote.Change(cmd, http.MethodPut, remote.Path("users", args[0], "role"), map[string]string{"role": args[1]}, "%s is %s now",
+			return remote.Change(cmd, http.MethodPut, remote.Path("users", args[0], "role"), api.SetRole{Role: args[1]}, "%s is %s now",
 				args[0], args[1])
 		},
 	}

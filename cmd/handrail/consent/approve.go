@@ -34,21 +34,14 @@ func addScopeFlags(cmd *cobra.Command) scopeFlags {
 	}
 }
 
-// into adds what is narrowed to a request, and tells whether anything is.
-func (s scopeFlags) into(request map[string]any) bool {
-	scope := map[string]any{}
-	for name, list := range map[string][]string{"domains": *s.domains, "apps": *s.apps, "paths": *s.paths} {
-		if len(list) > 0 {
-			scope[name] = list
-		}
-	}
-	if len(scope) > 0 {
-		request["scope"] = scope
-	}
-	if *s.uses != 0 {
-		request["max_uses"] = *s.uses
-	}
-	return len(scope) > 0 || *s.uses != 0
+// scope returns what is narrowed, and how often it is good.
+func (s scopeFlags) scope() (api.Scope, int) {
+	return api.Scope{Domains: *s.domains, Apps: *s.apps, Paths: *s.paths}, *s.uses
+}
+
+// narrows reports whether anything is narrowed.
+func (s scopeFlags) narrows() bool {
+	return len(*s.domains)+len(*s.apps)+len(*s.paths) > 0 || *s.uses != 0
 }
 
 func keysOf(m map[string]any) func(func(string) bool) {
@@ -125,25 +118,21 @@ func NewApproveCmd() *cobra.Command {
 		if *family && kind != "lease" {
 			return terminal.UsageError("--family goes with --for")
 		}
-		request := remote.Body("answer", "allow", "kind", kind, "reason", *reason, "seconds", int(lasts.Seconds()))
-		if *family {
-			request["family"] = true
-		}
-		if *acknowledge {
-			request["acknowledged"] = true
+		request := api.AnswerApproval{
+			Answer: "allow", Kind: kind, Reason: *reason, Seconds: int64(lasts.Seconds()), Family: *family, Acknowledged: *acknowledge,
 		}
 		if len(*fill) > 0 {
-			content := map[string]any{}
+			request.Content = map[string]any{}
 			for _, pair := range *fill {
 				name, value, ok := strings.Cut(pair, "=")
 				if !ok || name == "" {
 					return terminal.UsageError("--set wants NAME=VALUE")
 				}
-				content[name] = value
+				request.Content[name] = value
 			}
-			request["content"] = content
 		}
-		if narrow.into(request) && kind == "call" {
+		request.Scope, request.MaxUses = narrow.scope()
+		if narrow.narrows() && kind == "call" {
 			return terminal.UsageError("one call is as narrow as can be; --domain, --app, --path and --uses go with --for, --session or --always")
 		}
 		terms := map[string]string{
@@ -167,16 +156,16 @@ func NewDenyCmd() *cobra.Command {
 	dismiss := cmd.Flags().Bool("dismiss", false, "of what a provider asks: close it without an answer, where a no would be one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *dismiss {
-			return answerApproval(cmd, args, remote.Body("answer", "dismiss", "reason", *reason), "dismissed", "")
+			return answerApproval(cmd, args, api.AnswerApproval{Answer: "dismiss", Reason: *reason}, "dismissed", "")
 		}
-		return answerApproval(cmd, args, remote.Body("answer", "deny", "reason", *reason), "denied", "")
+		return answerApproval(cmd, args, api.AnswerApproval{Answer: "deny", Reason: *reason}, "denied", "")
 	}
 	return cmd
 }
 
 // acknowledging posts an answer, and once more with the acknowledgement that it needs if the
 // person at the terminal gives it.
-func acknowledging(cmd *cobra.Command, request map[string]any, post func() error) error {
+func acknowledging(cmd *cobra.Command, request *api.AnswerApproval, post func() error) error {
 	err := post()
 	var e *capabilities.Error
 	if !errors.As(err, &e) || e.Code != capabilities.CodeAcknowledgementRequired || !terminal.Interactive(cmd.InOrStdin()) {
@@ -185,12 +174,12 @@ func acknowledging(cmd *cobra.Command, request map[string]any, post func() error
 	if err := terminal.Confirm(cmd, terminal.Plain(e.PublicMessage())+" Allow it?", "nothing was allowed"); err != nil {
 		return err
 	}
-	request["acknowledged"] = true
+	request.Acknowledged = true
 	return post()
 }
 
 // answerApproval answers questions, and says what they were about.
-func answerApproval(cmd *cobra.Command, texts []string, request map[string]any, done, terms string) error {
+func answerApproval(cmd *cobra.Command, texts []string, request api.AnswerApproval, done, terms string) error {
 	c, err := remote.Find(cmd)
 	if err != nil {
 		return err
@@ -211,7 +200,7 @@ func answerApproval(cmd *cobra.Command, texts []string, request map[string]any, 
 			return ""
 		}
 		what := string(a.Tool)
-		if family := strings.SplitN(what, ".", 3); request["family"] == true && len(family) == 3 {
+		if family := strings.SplitN(what, ".", 3); request.Family && len(family) == 3 {
 			what = "every " + family[0] + "." + family[1] + " tool"
 		}
 		text := ": " + string(a.Principal) + ", " + what
@@ -228,18 +217,20 @@ func answerApproval(cmd *cobra.Command, texts []string, request map[string]any, 
 		post := func() error {
 			return c.Ask(cmd.Context(), http.MethodPost, remote.Path("approvals", ids[0]), request, &raw)
 		}
-		if err := acknowledging(cmd, request, post); err != nil {
+		if err := acknowledging(cmd, &request, post); err != nil {
 			return err
 		}
 		return remote.Confirmed(cmd, raw, "%s %s%s", done, ids[0], about(raw))
 	}
-	request["approvals"] = ids
 	var answer struct {
 		Approvals []json.RawMessage    `json:"approvals"`
 		Failed    []api.FailedApproval `json:"failed"`
 	}
-	post := func() error { return c.Ask(cmd.Context(), http.MethodPost, remote.Path("approvals"), request, &answer) }
-	if err := acknowledging(cmd, request, post); err != nil {
+	post := func() error {
+		in := api.AnswerApprovals{Approvals: ids, AnswerApproval: request}
+		return c.Ask(cmd.Context(), http.MethodPost, remote.Path("approvals"), in, &answer)
+	}
+	if err := acknowledging(cmd, &request, post); err != nil {
 		return err
 	}
 	for _, raw := range answer.Approvals {
@@ -350,19 +341,13 @@ func newGrantGiveCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		request := remote.Body("principal", args[0], "node", on, "lane", *lane, "seconds", int(lasts.Seconds()), "reason", *reason)
-		request["tools"] = args[1:]
-		narrow.into(request)
-		if *starts > 0 {
-			scope, _ := request["scope"].(map[string]any)
-			if scope == nil {
-				scope = map[string]any{}
-			}
-			scope["starts_at"] = time.Now().Add(*starts).UTC()
-			request["scope"] = scope
+		request := api.GiveGrant{
+			Principal: capabilities.PrincipalID(args[0]), Tools: args[1:], Node: capabilities.NodeID(on), Lane: capabilities.LaneID(*lane),
+			AnyLane: *anyLane, Seconds: int64(lasts.Seconds()), Reason: *reason,
 		}
-		if *anyLane {
-			request["any_lane"] = true
+		request.Scope, request.MaxUses = narrow.scope()
+		if *starts > 0 {
+			request.Scope.Starts = time.Now().Add(*starts).UTC()
 		}
 		var raw json.RawMessage
 		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("grants"), request, &raw); err != nil {
@@ -391,9 +376,7 @@ func newGrantGiveCmd() *cobra.Command {
 // noteOtherLane says where a principal works now, if that is not the lane of a grant that
 // was made for it: a client that 'handrail connect' set up has a lane of its own each time.
 func noteOtherLane(cmd *cobra.Command, c *remote.Gateway, principal string, lane capabilities.LaneID) {
-	var answer struct {
-		Lanes []api.Lane `json:"lanes"`
-	}
+	var answer api.LaneList
 	if c.Get(cmd.Context(), remote.Path("lanes"), &answer) != nil {
 		return
 	}

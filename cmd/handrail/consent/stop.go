@@ -63,7 +63,7 @@ func turnSwitch(cmd *cobra.Command, action, reason string) (h api.Halted, raw js
 		return h, nil, err
 	}
 	for began := time.Now(); ; {
-		err = c.Ask(cmd.Context(), http.MethodPost, remote.Path(action), remote.Body("reason", reason), &raw)
+		err = c.Ask(cmd.Context(), http.MethodPost, remote.Path(action), api.Reason{Reason: reason}, &raw)
 		left := handsOver(err)
 		if left <= 0 || time.Since(began) > 2*graceAfterStop {
 			break

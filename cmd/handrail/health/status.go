@@ -123,9 +123,7 @@ func readStatus(cmd *cobra.Command, version string) (statusView, error) {
 	if note("calls", c.Get(cmd.Context(), remote.Query(remote.Path("calls"), "state", "running", "limit", "200"), &running)) {
 		s.Running = len(running.Calls)
 	}
-	var tokens struct {
-		Tokens []api.Token `json:"tokens"`
-	}
+	var tokens api.TokenList
 	if note("clients", c.Get(cmd.Context(), remote.Path("tokens"), &tokens)) {
 		at := map[string]bool{}
 		for _, t := range tokens.Tokens {
@@ -138,9 +136,7 @@ func readStatus(cmd *cobra.Command, version string) (statusView, error) {
 			}
 		}
 	}
-	var lanes struct {
-		Lanes []api.Lane `json:"lanes"`
-	}
+	var lanes api.LaneList
 	if note("lanes", c.Get(cmd.Context(), remote.Path("lanes"), &lanes)) {
 		for _, l := range lanes.Lanes {
 			for i := range s.Clients {

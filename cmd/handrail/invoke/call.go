@@ -92,8 +92,9 @@ func runCall(cmd *cobra.Command, tool string, o Options) error {
 			return terminal.UsageError("--out: %v", err)
 		}
 	}
-	request := remote.Body("tool", tool, "lane", o.Lane, "request_id", o.requestID)
-	request["args"] = args
+	request := api.MakeCall{
+		Tool: capabilities.ToolID(tool), Args: args, Lane: capabilities.LaneID(o.Lane), RequestID: capabilities.RequestID(o.requestID),
+	}
 	var raw json.RawMessage
 	stop := terminal.ShowWaiting(cmd, "waiting for "+tool)
 	asker := c

@@ -48,8 +48,9 @@ func newLaneRecordCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		order := remote.Body("lane", args[0], "node_id", on, "display", *display)
-		order["duration_ms"] = length.Milliseconds()
+		order := api.StartRecording{
+			Lane: capabilities.LaneID(args[0]), Node: capabilities.NodeID(on), Display: *display, DurationMS: length.Milliseconds(),
+		}
 		stop := terminal.ShowWaiting(cmd, "waiting for the first picture, or a person's word")
 		var film api.Recording
 		err = c.Ask(cmd.Context(), http.MethodPost, remote.Path("recordings"), order, &film)

@@ -191,9 +191,7 @@ func approveAll(ctx context.Context, c *remote.Gateway, p api.Provider) (api.Pro
 // hostNamed returns the node that is meant: the one that is named by ID or label, or the
 // only one that may host providers.
 func hostNamed(ctx context.Context, c *remote.Gateway, name string) (capabilities.NodeID, error) {
-	var list struct {
-		Nodes []api.Node `json:"nodes"`
-	}
+	var list api.NodeList
 	if err := c.Ask(ctx, http.MethodGet, remote.Path("nodes"), nil, &list); err != nil {
 		return "", err
 	}

@@ -40,7 +40,7 @@ func newCallsReplayCmd() *cobra.Command {
 			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
 		}
 		var raw json.RawMessage
-		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("calls", string(call.ID), "replay"), map[string]any{"run": *run},
+		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("calls", string(call.ID), "replay"), api.ReplayCall{Run: *run},
 			&raw); err != nil {
 			return err
 		}

@@ -47,30 +47,3 @@ func (c *Gateway) List(cmd *cobra.Command, path, field string) ([]json.RawMessag
 	}
 	return items, nil
 }
-
-// Body builds a request from (name, value) pairs, leaving out empty values.
-func Body(pairs ...any) map[string]any {
-	m := map[string]any{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		switch v := pairs[i+1].(type) {
-		case string:
-			if v == "" {
-				continue
-			}
-		case []string:
-			if len(v) == 0 {
-				continue
-			}
-		case int:
-			if v == 0 {
-				continue
-			}
-		case bool:
-			if !v {
-				continue
-			}
-		}
-		m[pairs[i].(string)] = pairs[i+1]
-	}
-	return m
-}

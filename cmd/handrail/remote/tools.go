@@ -127,9 +127,7 @@ func CompleteTools(cmd *cobra.Command, args []string, _ string) ([]string, cobra
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var answer struct {
-		Tools []api.Tool `json:"tools"`
-	}
+	var answer api.ToolList
 	c, err := Find(cmd)
 	if err != nil || c.Get(cmd.Context(), Path("tools"), &answer) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -17,6 +17,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/command"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // kind is what is let in by a code and a person's word over the REST surface: satellites and
@@ -25,32 +26,31 @@ type kind struct {
 	what string                 // as people and commands call one; the roster is at what+"s"
 	of   string                 // the field with what one is invited as
 	add  capabilities.ActionKey // how another is invited
+	read func(raw json.RawMessage) (*newcomer, error)
+	code func(raw json.RawMessage) (*invited, error)
 	join func(name string) []string
 	then func(said io.Writer, n *newcomer) // told once it is in; nil: nothing
 }
 
-// newcomer is one of a roster, as the gateway tells of it.
+// newcomer is what both have: one of a roster, and what it was invited as.
 type newcomer struct {
-	Satellite string `json:"satellite_id"`
-	Worker    string `json:"worker_id"`
-	Service   string `json:"service"`
-	Name      string `json:"name"`
-	State     string `json:"state"`
-	Host      string `json:"host"`
-	Platform  string `json:"platform"`
-	Key       string `json:"key"`
-	raw       json.RawMessage
+	id, as, state, host, platform, key string
+
+	raw json.RawMessage // as the gateway told of it
 }
 
-func (n *newcomer) id() string { return n.Satellite + n.Worker }
-func (n *newcomer) as() string { return n.Service + n.Name }
-
-// invited is a code with what it is for.
+// invited is a code, and what comes with it.
 type invited struct {
-	Paste   string    `json:"paste"`
-	Service string    `json:"service"`
-	Name    string    `json:"name"`
-	Expires time.Time `json:"expires_at"`
+	paste, as string
+	expires   time.Time
+}
+
+// decoded reads a T of the gateway's.
+func decoded[T any](raw json.RawMessage) (v T, err error) {
+	if err = json.Unmarshal(raw, &v); err != nil {
+		err = fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
+	}
+	return v, err
 }
 
 func (k *kind) roster() string { return k.what + "s" }
@@ -60,14 +60,13 @@ func (k *kind) all(cmd *cobra.Command, c *remote.Gateway) (map[string]*newcomer,
 	if err != nil {
 		return nil, err
 	}
-	list, err := remote.DecodeAll[newcomer](raw)
-	if err != nil {
-		return nil, err
-	}
-	all := make(map[string]*newcomer, len(list))
-	for i := range list {
-		list[i].raw = raw[i]
-		all[list[i].id()] = &list[i]
+	all := make(map[string]*newcomer, len(raw))
+	for _, one := range raw {
+		n, err := k.read(one)
+		if err != nil {
+			return nil, err
+		}
+		all[n.id] = n
 	}
 	return all, nil
 }
@@ -99,14 +98,17 @@ func (k *kind) invite(cmd *cobra.Command, f inviteFlags, in any) error {
 	if err != nil {
 		return err
 	}
-	var i invited
-	if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path(k.roster()), in, &i); err != nil {
+	var raw json.RawMessage
+	if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path(k.roster()), in, &raw); err != nil {
 		return err
 	}
-	as := i.Service + i.Name
+	i, err := k.code(raw)
+	if err != nil {
+		return err
+	}
 	out, said := cmd.OutOrStdout(), cmd.OutOrStdout()
 	if terminal.FlagsOf(cmd).JSON {
-		if err := terminal.PrintJSON(out, map[string]any{"event": "paste", k.of: as, "paste": i.Paste, "expires_at": i.Expires}); err != nil {
+		if err := terminal.PrintJSON(out, map[string]any{"event": "paste", k.of: i.as, "paste": i.paste, "expires_at": i.expires}); err != nil {
 			return err
 		}
 	} else {
@@ -114,14 +116,14 @@ func (k *kind) invite(cmd *cobra.Command, f inviteFlags, in any) error {
 			said = cmd.ErrOrStderr()
 		}
 		fmt.Fprintf(said, "On the %s's machine, run '%s' and enter this code (valid until %s):\n\n", k.what,
-			command.Join(append([]string{"handrail"}, k.join(as)...)...), i.Expires.Local().Format(terminal.Clock))
-		fmt.Fprintln(out, terminal.Plain(i.Paste))
+			command.Join(append([]string{"handrail"}, k.join(i.as)...)...), i.expires.Local().Format(terminal.Clock))
+		fmt.Fprintln(out, terminal.Plain(i.paste))
 		fmt.Fprintln(said)
 	}
 	if *f.noWait {
 		return nil
 	}
-	return k.await(cmd, c, said, &i, before)
+	return k.await(cmd, c, said, i, before)
 }
 
 // await shows who came with a code, and settles whether it is let in.
@@ -142,30 +144,30 @@ func (k *kind) await(cmd *cobra.Command, c *remote.Gateway, said io.Writer, i *i
 			return err
 		}
 		for id, n := range now {
-			if _, old := before[id]; old || n.as() != i.Service+i.Name {
+			if _, old := before[id]; old || n.as != i.as {
 				continue
 			}
 			stop()
 			return k.meet(ctx, cmd, c, said, n)
 		}
-		if time.Now().After(i.Expires) {
+		if time.Now().After(i.expires) {
 			return capabilities.Errorf(capabilities.CodePasteExpired, "nobody used the code in its time").
-				WithAction(capabilities.Action{Key: k.add, Name: i.Service + i.Name}, "")
+				WithAction(capabilities.Action{Key: k.add, Name: i.as}, "")
 		}
 	}
 }
 
 func (k *kind) meet(ctx context.Context, cmd *cobra.Command, c *remote.Gateway, said io.Writer, n *newcomer) error {
-	asJSON, id := terminal.FlagsOf(cmd).JSON, n.id()
+	asJSON, id := terminal.FlagsOf(cmd).JSON, n.id
 	if asJSON {
 		if err := terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"event": "joined", k.what: n.raw}); err != nil {
 			return err
 		}
 	} else {
 		fmt.Fprintf(said, "Joined: %s\n  %-9s %s\n  host      %s\n  platform  %s\n  key       %s\n", terminal.Plain(id), k.of,
-			terminal.Plain(n.as()), terminal.Plain(n.Host), terminal.Plain(n.Platform), terminal.Plain(n.Key))
+			terminal.Plain(n.as), terminal.Plain(n.host), terminal.Plain(n.platform), terminal.Plain(n.key))
 	}
-	if n.State == "pending" {
+	if n.state == "pending" {
 		p := admission{cmd: cmd, client: c, said: said, answers: bufio.NewReader(cmd.InOrStdin())}
 		answer, err := p.ask(ctx, "Compare the key with what the "+k.what+" shows. Let it in? [y/N] ")
 		if err == io.EOF {
@@ -179,24 +181,28 @@ func (k *kind) meet(ctx context.Context, cmd *cobra.Command, c *remote.Gateway, 
 		if answer = strings.ToLower(answer); answer == "y" || answer == "yes" {
 			action = "approve"
 		}
-		if err := c.Ask(ctx, http.MethodPost, remote.Path(k.roster(), id, action), map[string]any{}, n); err != nil {
+		var raw json.RawMessage
+		if err := c.Ask(ctx, http.MethodPost, remote.Path(k.roster(), id, action), api.Reason{}, &raw); err != nil {
+			return err
+		}
+		if n, err = k.read(raw); err != nil {
 			return err
 		}
 	}
 	if asJSON {
-		if err := terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"event": n.State, k.what + "_id": id}); err != nil {
+		if err := terminal.PrintJSON(cmd.OutOrStdout(), map[string]any{"event": n.state, k.what + "_id": id}); err != nil {
 			return err
 		}
 	} else {
-		fmt.Fprintf(said, "%s %s is %s.\n", strings.ToUpper(k.what[:1])+k.what[1:], terminal.Plain(id), terminal.Plain(n.State))
-		if n.State == "approved" && k.then != nil {
+		fmt.Fprintf(said, "%s %s is %s.\n", strings.ToUpper(k.what[:1])+k.what[1:], terminal.Plain(id), terminal.Plain(n.state))
+		if n.state == "approved" && k.then != nil {
 			k.then(said, n)
 		}
 	}
-	if n.State != "approved" {
+	if n.state != "approved" {
 		return &terminal.ExitError{
 			Code: terminal.ExitDenied, Silent: true,
-			Err: capabilities.Errorf(capabilities.CodePairingDenied, "%s %s is %s", k.what, id, n.State),
+			Err: capabilities.Errorf(capabilities.CodePairingDenied, "%s %s is %s", k.what, id, n.state),
 		}
 	}
 	return nil
@@ -207,7 +213,7 @@ func (k *kind) decides(action, short string, show func(cmd *cobra.Command, raw j
 	cmd := &cobra.Command{Use: action + " ID", Short: short, Args: cobra.ExactArgs(1)}
 	reason := cmd.Flags().String("reason", "", "why, for the record")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return k.on(cmd, http.MethodPost, args[0], []string{action}, remote.Body("reason", *reason), show)
+		return k.on(cmd, http.MethodPost, args[0], []string{action}, api.Reason{Reason: *reason}, show)
 	}
 	return cmd
 }
@@ -230,8 +236,8 @@ func (k *kind) meant(cmd *cobra.Command, c *remote.Gateway, text string) (string
 	var named []remote.Named
 	for id, n := range all {
 		one := remote.Named{ID: id}
-		if n.State == "approved" || n.State == "pending" {
-			one.Label = n.as()
+		if n.state == "approved" || n.state == "pending" {
+			one.Label = n.as
 		}
 		named = append(named, one)
 	}

@@ -54,7 +54,7 @@ func newNodeAllowCmd() *cobra.Command {
 		if len(allow) > 0 {
 			text = asTools(allow)
 		}
-		return c.Change(cmd, http.MethodPatch, remote.Path("nodes", id), map[string]any{"allow": allow}, "node %s may use: %s", id, text)
+		return c.Change(cmd, http.MethodPatch, remote.Path("nodes", id), api.NodeChange{Allow: &allow}, "node %s may use: %s", id, text)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *remove && *set {

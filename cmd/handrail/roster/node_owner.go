@@ -5,8 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // newNodeOwnerCmd says whose device a node is: that person needs nobody else's word for
@@ -24,9 +26,11 @@ func newNodeOwnerCmd() *cobra.Command {
 	nobody := cmd.Flags().Bool("nobody", false, "it is nobody's: a second person answers")
 	change := remote.WithNode(func(cmd *cobra.Command, c *remote.Gateway, id string, args []string) error {
 		if *nobody {
-			return c.Change(cmd, http.MethodPatch, remote.Path("nodes", id), map[string]any{"owner": ""}, "node %s is nobody's now", id)
+			none := capabilities.PrincipalID("")
+			return c.Change(cmd, http.MethodPatch, remote.Path("nodes", id), api.NodeChange{Owner: &none}, "node %s is nobody's now", id)
 		}
-		return c.Change(cmd, http.MethodPatch, remote.Path("nodes", id), map[string]any{"owner": args[1]}, "node %s is %s's now", id, args[1])
+		owner := capabilities.PrincipalID(args[1])
+		return c.Change(cmd, http.MethodPatch, remote.Path("nodes", id), api.NodeChange{Owner: &owner}, "node %s is %s's now", id, args[1])
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if (len(args) == 2) == *nobody {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // NewNodesCmd makes 'handrail nodes'.
@@ -104,26 +105,28 @@ func AddNodeAdminCmds(parent *cobra.Command) {
 	approveAllow := approve.Flags().StringSlice("allow", nil, "tools it may use (default: those of its invite)")
 	approveTrust := approve.Flags().String("trust", "", "trust level")
 	approveLabel := approve.Flags().String("label", "", "name for people")
-	nodeAction(approve, "approve", "is approved", func() (map[string]any, error) {
+	nodeAction(approve, "approve", "is approved", func() (any, error) {
 		allow, err := checkAllow(*approveAllow)
-		return remote.Body("allow", allow, "trust", *approveTrust, "label", *approveLabel), err
+		return api.NodeApproval{Allow: allow, Trust: *approveTrust, Label: *approveLabel}, err
 	})
 
 	deny := &cobra.Command{Use: "deny NODE", Short: "Turn a pending node away"}
-	nodeAction(deny, "deny", "is turned away", func() (map[string]any, error) { return remote.Body(), nil })
+	nodeAction(deny, "deny", "is turned away", func() (any, error) { return api.Reason{}, nil })
 
 	revoke := &cobra.Command{Use: "revoke NODE", Short: "End a node's pairing at once and for good"}
 	reason := revoke.Flags().String("reason", "", "why, for the record")
 	nodeAction(revoke, "revoke", "is revoked; its connection is closed",
-		func() (map[string]any, error) { return remote.Body("reason", *reason), nil })
+		func() (any, error) { return api.Reason{Reason: *reason}, nil })
 
 	parent.AddCommand(list, approve, deny, revoke, newNodeAllowCmd(),
-		newNodePatchCmd("label NODE LABEL", "Name a node for people", "label"),
-		newNodePatchCmd("trust NODE LEVEL", "Set a node's trust level", "trust"), newNodeOwnerCmd())
+		newNodePatchCmd("label NODE LABEL", "Name a node for people", "label",
+			func(s *string) api.NodeChange { return api.NodeChange{Label: s} }),
+		newNodePatchCmd("trust NODE LEVEL", "Set a node's trust level", "trust",
+			func(s *string) api.NodeChange { return api.NodeChange{Trust: s} }), newNodeOwnerCmd())
 }
 
 // nodeAction completes cmd as POST /v1/nodes/{id}/{action}.
-func nodeAction(cmd *cobra.Command, action, done string, request func() (map[string]any, error)) {
+func nodeAction(cmd *cobra.Command, action, done string, request func() (any, error)) {
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.ValidArgsFunction = remote.CompleteNodes(1)
 	cmd.RunE = remote.WithNode(func(cmd *cobra.Command, c *remote.Gateway, id string, _ []string) error {
@@ -135,14 +138,14 @@ func nodeAction(cmd *cobra.Command, action, done string, request func() (map[str
 	})
 }
 
-func newNodePatchCmd(use, short, field string) *cobra.Command {
+func newNodePatchCmd(use, short, field string, to func(*string) api.NodeChange) *cobra.Command {
 	return &cobra.Command{
 		Use:               use,
 		Short:             short,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: remote.CompleteNodes(1),
 		RunE: remote.WithNode(func(cmd *cobra.Command, c *remote.Gateway, id string, args []string) error {
-			return c.Change(cmd, http.MethodPatch, remote.Path("nodes", id), map[string]any{field: args[1]}, "node %s: %s is now %q", id, field,
+			return c.Change(cmd, http.MethodPatch, remote.Path("nodes", id), to(&args[1]), "node %s: %s is now %q", id, field,
 				args[1])
 		}),
 	}

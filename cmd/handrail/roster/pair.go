@@ -71,8 +71,9 @@ func runPair(cmd *cobra.Command, o pairOptions) error {
 	if o.allow, err = checkAllow(o.allow); err != nil {
 		return err
 	}
-	request := remote.Body("label", o.label, "trust", o.trust, "allow", o.allow, "labels", o.tags,
-		"auto_approve", o.yes, "ttl_s", int(o.ttl.Seconds()), "uses", o.uses)
+	request := api.NewInvite{
+		Label: o.label, Trust: o.trust, Allow: o.allow, Labels: o.tags, AutoApprove: o.yes, TTLSeconds: int64(o.ttl.Seconds()), Uses: o.uses,
+	}
 	if err := c.Ask(ctx, http.MethodPost, remote.Path("invites"), request, &invite); err != nil {
 		return err
 	}
@@ -242,7 +243,7 @@ func (p admission) meet(ctx context.Context, id string) error {
 			action = "deny"
 		}
 	}
-	if err := p.client.Ask(ctx, http.MethodPost, remote.Path("nodes", id, action), map[string]any{}, nil); err != nil {
+	if err := p.client.Ask(ctx, http.MethodPost, remote.Path("nodes", id, action), api.Reason{}, nil); err != nil {
 		return err
 	}
 	return p.settled(id, map[string]string{"approve": "approved", "deny": "denied"}[action])

@@ -18,8 +18,16 @@ import (
 var satelliteKind = kind{
 	what: "satellite", of: "service", add: capabilities.ActionAddSatellite,
 	join: func(name string) []string { return []string{"satellite", "join", name} },
+	read: func(raw json.RawMessage) (*newcomer, error) {
+		s, err := decoded[api.Satellite](raw)
+		return &newcomer{id: string(s.ID), as: s.Service, state: s.State, host: s.Host, platform: s.Platform, key: s.Key, raw: raw}, err
+	},
+	code: func(raw json.RawMessage) (*invited, error) {
+		i, err := decoded[api.InvitedSatellite](raw)
+		return &invited{i.Paste, i.Service, i.Expires}, err
+	},
 	then: func(said io.Writer, n *newcomer) {
-		fmt.Fprintf(said, "Once it runs, look at its tools: handrail provider approve %s\n", terminal.Plain(n.Service))
+		fmt.Fprintf(said, "Once it runs, look at its tools: handrail provider approve %s\n", terminal.Plain(n.as))
 	},
 }
 

@@ -15,6 +15,14 @@ import (
 
 var workerKind = kind{
 	what: "worker", of: "name", add: capabilities.ActionAddWorker, join: func(string) []string { return []string{"worker", "join"} },
+	read: func(raw json.RawMessage) (*newcomer, error) {
+		w, err := decoded[api.Worker](raw)
+		return &newcomer{id: w.ID, as: w.Name, state: w.State, host: w.Host, platform: w.Platform, key: w.Key, raw: raw}, err
+	},
+	code: func(raw json.RawMessage) (*invited, error) {
+		i, err := decoded[api.InvitedWorker](raw)
+		return &invited{i.Paste, i.Name, i.Expires}, err
+	},
 	then: func(said io.Writer, _ *newcomer) {
 		fmt.Fprintln(said, "On its machine, start it: handrail worker --gateway joined")
 	},

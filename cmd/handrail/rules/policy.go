@@ -272,7 +272,10 @@ func newPolicyExplainCmd() *cobra.Command {
 				return err
 			}
 			tool := c.ToolName(cmd, args[0])
-			in := map[string]any{"principal": who, "role": role, "tool": tool, "node": node, "lane": lane}
+			in := api.ExplainPolicy{
+				Principal: capabilities.PrincipalID(who), Role: role, Tool: capabilities.ToolID(tool), Node: capabilities.NodeID(node),
+				Lane: capabilities.LaneID(lane),
+			}
 			if len(args) > 1 && !json.Valid([]byte(args[1])) {
 				return terminal.UsageError("ARGS is not JSON")
 			}
@@ -281,7 +284,7 @@ func newPolicyExplainCmd() *cobra.Command {
 				if len(args) > 1 {
 					o.Args = args[1]
 				}
-				if in["args"], err = o.Arguments(cmd, c, tool); err != nil {
+				if in.Args, err = o.Arguments(cmd, c, tool); err != nil {
 					return err
 				}
 			}

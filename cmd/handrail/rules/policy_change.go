@@ -134,7 +134,7 @@ func newPolicyActivateCmd() *cobra.Command {
 				}
 			}
 			var v api.PolicyVersion
-			in := map[string]any{"to": b.Snapshot, "from": a.Snapshot, "reason": reason}
+			in := api.ActivatePolicy{To: b.Snapshot, From: a.Snapshot, Reason: reason}
 			if err := c.Ask(cmd.Context(), http.MethodPost, "/v1/policy/activate", in, &v); err != nil {
 				return err
 			}
@@ -160,9 +160,9 @@ func newPolicyReplayCmd() *cobra.Command {
 			"Where the ledger does not keep enough of the arguments to be sure, it says so.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			in := map[string]any{"after": after}
+			in := api.ReplayPolicy{After: after}
 			if len(args) > 0 {
-				in["set"] = args[0]
+				in.Set = args[0]
 			}
 			c, err := remote.Find(cmd)
 			if err != nil {

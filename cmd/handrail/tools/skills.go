@@ -14,29 +14,11 @@ import (
 	"github.com/handrail-dev/handrail/cmd/handrail/invoke"
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // toolSkill is the tool that loads skills: listing and showing them are calls like any other.
 const toolSkill = "tool.skill.load"
-
-// skillText is the result of toolSkill.
-type skillText struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	Text        string `json:"text"`
-	Files       []struct {
-		Path  string `json:"path"`
-		Bytes int    `json:"bytes"`
-	} `json:"files"`
-	Skills []struct {
-		Name        string `json:"name"`
-		Description string `json:"description"`
-	} `json:"skills"`
-	Broken []struct {
-		Name string `json:"name"`
-		Why  string `json:"why"`
-	} `json:"broken"`
-}
 
 // NewSkillsCmd makes 'handrail skills'.
 func NewSkillsCmd() *cobra.Command {
@@ -53,15 +35,17 @@ func NewSkillsCmd() *cobra.Command {
 }
 
 // loadSkill makes the call, and prints its result as it is where that is wanted.
-func loadSkill(cmd *cobra.Command, args map[string]any) (s skillText, done bool, err error) {
+func loadSkill(cmd *cobra.Command, args map[string]any) (s api.Skill, done bool, err error) {
 	c, err := remote.Find(cmd)
 	if err != nil {
 		return s, false, err
 	}
-	request := remote.Body("tool", toolSkill)
-	request["args"] = args
+	text, err := json.Marshal(args)
+	if err != nil {
+		return s, false, err
+	}
 	var raw json.RawMessage
-	if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("calls"), request, &raw); err != nil {
+	if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("calls"), api.MakeCall{Tool: toolSkill, Args: text}, &raw); err != nil {
 		return s, false, err
 	}
 	var r capabilities.Result

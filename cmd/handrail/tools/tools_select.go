@@ -34,8 +34,8 @@ func newToolsValidateCmd() *cobra.Command {
 			o.Args = args[1]
 		}
 		tool := c.ToolName(cmd, args[0])
-		in := remote.Body("lane", o.Lane)
-		if in["args"], err = o.Arguments(cmd, c, tool); err != nil {
+		in := api.ValidateArgs{Lane: capabilities.LaneID(o.Lane)}
+		if in.Args, err = o.Arguments(cmd, c, tool); err != nil {
 			return err
 		}
 		var raw json.RawMessage
@@ -99,18 +99,15 @@ func newToolsSelectCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		in := remote.Body("intent", strings.Join(words, " "), "lane", lane)
+		in := api.SelectTool{Intent: strings.Join(words, " "), Tags: tags, Lane: capabilities.LaneID(lane)}
 		if args != "" {
 			if !json.Valid([]byte(args)) {
 				return terminal.UsageError("--args is not JSON")
 			}
-			in["args"] = json.RawMessage(args)
+			in.Args = json.RawMessage(args)
 		}
-		if len(tags) > 0 {
-			in["tags"] = tags
-		}
-		if len(candidates) > 0 {
-			in["candidates"] = candidates
+		for _, one := range candidates {
+			in.Candidates = append(in.Candidates, capabilities.ToolID(one))
 		}
 		var raw json.RawMessage
 		if err := c.Ask(cmd.Context(), http.MethodPost, remote.Path("selections"), in, &raw); err != nil {

@@ -78,18 +78,14 @@ func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args
 		}
 	}
 	defer invoke.ShowQuestions(g.cmd, g.remote, g.asker, o, string(tool))()
-	request := remote.Body("tool", string(tool), "lane", g.lane)
-	request["args"] = args
+	request := api.MakeCall{Tool: tool, Args: args, Lane: capabilities.LaneID(g.lane), Opened: g.opened}
 	if j := g.opts.inside; j != nil {
-		request["job_id"], request["claim"] = j.ID, j.Claim
-	}
-	if g.opened != nil {
-		request["opened"] = g.opened
+		request.Job, request.Claim = j.ID, j.Claim
 	}
 	name := ""
 	if g.requests != nil {
 		name = g.requests(tool, args)
-		request["request_id"] = name
+		request.RequestID = capabilities.RequestID(name)
 	}
 	if isSubAgent(tool) {
 		defer g.serve(ctx, g.lastLane)()

@@ -48,7 +48,7 @@ func (v *visit) offerPasskey() bool {
 }
 
 func (c *Console) setPassword(v *visit) {
-	if err := v.ask(http.MethodPut, v1("account", "password"), map[string]any{"password": v.r.PostForm.Get("password")}, nil); err != nil {
+	if err := v.ask(http.MethodPut, v1("account", "password"), api.SetPassword{Password: v.r.PostForm.Get("password")}, nil); err != nil {
 		v.showAccount(err)
 		return
 	}
@@ -65,7 +65,7 @@ func (c *Console) approvalPasskey(v *visit) {
 		front.WriteError(v.w, err)
 		return
 	}
-	delete(in, "passkey")
+	in.Passkey = nil
 	v.answerJSON(v1("approvals", v.r.PathValue("approval"), "passkey"), in)
 }
 
@@ -98,7 +98,7 @@ func credential(r *http.Request) (json.RawMessage, error) {
 func (c *Console) addPasskey(v *visit) {
 	made, err := credential(v.r)
 	if err == nil {
-		err = v.ask(http.MethodPost, v1("account", "passkeys"), map[string]any{"name": v.r.PostForm.Get("name"), "credential": made}, nil)
+		err = v.ask(http.MethodPost, v1("account", "passkeys"), api.AddPasskey{Name: v.r.PostForm.Get("name"), Credential: made}, nil)
 	}
 	if err != nil {
 		v.showAccount(err)

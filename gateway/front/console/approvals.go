@@ -21,9 +21,7 @@ import (
 func (c *Console) approvals(v *visit) { v.showApprovals(nil) }
 
 func (v *visit) showApprovals(problem error) {
-	var list struct {
-		Approvals []api.Approval `json:"approvals"`
-	}
+	var list api.ApprovalList
 	if err := v.get(v1("approvals"), &list); err != nil {
 		v.show(page{name: "problem", title: "Approvals", here: "/console/approvals", fault: err})
 		return
@@ -102,35 +100,35 @@ func (q question) Family() string {
 }
 
 // answerFields is what the form says, as the REST surface takes it.
-func (v *visit) answerFields() (map[string]any, error) {
+func (v *visit) answerFields() (api.AnswerApproval, error) {
 	f := v.r.PostForm
 	if f.Get("form") == "1" {
 		return v.formFields()
 	}
-	in := map[string]any{"answer": "allow", "reason": f.Get("reason")}
+	in := api.AnswerApproval{Answer: "allow", Reason: f.Get("reason")}
 	switch kind := f.Get("answer"); kind {
 	case "deny":
-		in["answer"] = "deny"
+		in.Answer = "deny"
 	case string(consent.KindLease), familyAnswer:
 		minutes, err := strconv.Atoi(orElse(f.Get("minutes"), "5"))
 		if err != nil || minutes < 1 || minutes > 60 {
-			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "minutes must be a number from 1 to 60")
+			return in, capabilities.Errorf(capabilities.CodeInvalidRequest, "minutes must be a number from 1 to 60")
 		}
-		in["kind"], in["seconds"], in["family"] = consent.KindLease, minutes*60, kind == familyAnswer || f.Get("family") == "1"
+		in.Kind, in.Seconds, in.Family = string(consent.KindLease), int64(minutes)*60, kind == familyAnswer || f.Get("family") == "1"
 	case string(consent.KindCall), string(consent.KindSession), string(consent.KindAlways):
-		in["kind"] = kind
+		in.Kind = kind
 	default:
-		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no answer")
+		return in, capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no answer")
 	}
 	if f.Get("acknowledged") == "1" {
-		in["acknowledged"] = true
+		in.Acknowledged = true
 	}
 	if f.Get("credential") != "" {
 		got, err := credential(v.r)
 		if err != nil {
-			return nil, err
+			return in, err
 		}
-		in["passkey"] = got
+		in.Passkey = got
 	}
 	return in, nil
 }
@@ -141,7 +139,7 @@ func (c *Console) answer(v *visit) {
 	if err == nil {
 		err = v.ask(http.MethodPost, v1("approvals", v.r.PathValue("approval")), in, nil)
 	}
-	v.answered(err, in["answer"] == "deny")
+	v.answered(err, in.Answer == "deny")
 }
 
 // moreTime keeps a question open for who needs longer to read it.

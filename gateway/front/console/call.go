@@ -77,9 +77,7 @@ func (c *Console) callPage(v *visit) { v.showCall(nil) }
 
 func (v *visit) showCall(problem error) {
 	id := v.r.PathValue("call")
-	var list struct {
-		Packets []api.Packet `json:"packets"`
-	}
+	var list api.PacketList
 	err := v.get(v1("ledger", "packets")+"?"+url.Values{"call": {id}, "limit": {"100"}}.Encode(), &list)
 	if err != nil || len(list.Packets) == 0 {
 		pg := page{name: "problem", title: "A call", here: "/console/calls", live: "call", fault: err}

@@ -187,7 +187,7 @@ func (c *Console) cancelCall(v *visit) {
 		return
 	}
 	id, back := v.r.PathValue("call"), v.r.PostForm.Get("back") == "list"
-	err := v.ask(http.MethodDelete, v1("calls", id), map[string]string{"reason": v.r.PostForm.Get("reason")}, nil)
+	err := v.ask(http.MethodDelete, v1("calls", id), api.Reason{Reason: v.r.PostForm.Get("reason")}, nil)
 	switch {
 	case err != nil && back:
 		v.showCalls(err)

@@ -40,15 +40,14 @@ func clientWanted(f url.Values) (request, error) {
 			WithHint("Choose the program handrail mcp.")
 	}
 	as := orElse(strings.TrimSpace(f.Get("principal")), c.Name)
-	return request{v1("tokens"), map[string]any{"principal": as, "role": principal.RoleAgent}}, nil
+	return request{v1("tokens"), api.CreateToken{
+		Principal: capabilities.PrincipalID(as), Role: string(principal.RoleAgent),
+	}}, nil
 }
 
 // connected makes a client's token and shows its entry, this once.
 func (c *Console) connected(v *visit) {
-	var made struct {
-		api.Token
-		Secret string `json:"token"`
-	}
+	var made api.MadeToken
 	if err := v.sends("client", &made); err != nil {
 		v.showTokens(err, tokensPage{})
 		return

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/front"
 )
 
@@ -43,7 +45,12 @@ func (c *Console) confirm(v *visit) {
 		front.WriteError(v.w, err)
 		return
 	}
-	v.answerJSON(v1("confirmations"), map[string]any{"method": http.MethodPost, "path": wanted.target, "body": wanted.in})
+	body, err := json.Marshal(wanted.in)
+	if err != nil {
+		front.WriteError(v.w, capabilities.Wrap(capabilities.CodeInternal, err, ""))
+		return
+	}
+	v.answerJSON(v1("confirmations"), api.Confirm{Method: http.MethodPost, Path: wanted.target, Body: body})
 }
 
 // sends has the REST surface do what the form asks, with what a passkey answered, if it did.
@@ -114,9 +121,8 @@ func (c *Console) approvalsPasskey(v *visit) {
 		front.WriteError(v.w, err)
 		return
 	}
-	delete(in, "passkey")
-	in["approvals"] = v.r.PostForm["approval"]
-	v.answerJSON(v1("confirmations", "answers"), in)
+	in.Passkey = nil
+	v.answerJSON(v1("confirmations", "answers"), api.AnswerApprovals{Approvals: v.r.PostForm["approval"], AnswerApproval: in})
 }
 
 func tokenWanted(f url.Values) (request, error) {
@@ -124,9 +130,9 @@ func tokenWanted(f url.Values) (request, error) {
 	if err != nil || days < 0 || days > 3650 {
 		return request{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "days must be a number from 0 to 3650")
 	}
-	return request{v1("tokens"), map[string]any{
-		"principal": strings.TrimSpace(f.Get("principal")), "role": f.Get("role"), "lane": strings.TrimSpace(f.Get("lane")),
-		"ttl_s": int64(days) * 24 * 3600,
+	return request{v1("tokens"), api.CreateToken{
+		Principal: capabilities.PrincipalID(strings.TrimSpace(f.Get("principal"))), Role: f.Get("role"),
+		Lane: capabilities.LaneID(strings.TrimSpace(f.Get("lane"))), TTLSeconds: int64(days) * 24 * 3600,
 	}}, nil
 }
 
@@ -135,18 +141,20 @@ func grantWanted(f url.Values) (request, error) {
 	if err != nil || minutes < 1 || minutes > 60 {
 		return request{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "minutes must be a number from 1 to 60")
 	}
-	return request{v1("grants"), map[string]any{"principal": strings.TrimSpace(f.Get("principal")), "tools": fields(f.Get("tools")),
-		"node": f.Get("node"), "lane": strings.TrimSpace(f.Get("lane")),
-		"seconds": minutes * 60, "reason": f.Get("reason")}}, nil
+	return request{v1("grants"), api.GiveGrant{
+		Principal: capabilities.PrincipalID(strings.TrimSpace(f.Get("principal"))), Tools: fields(f.Get("tools")),
+		Node: capabilities.NodeID(f.Get("node")), Lane: capabilities.LaneID(strings.TrimSpace(f.Get("lane"))),
+		Seconds: int64(minutes) * 60, Reason: f.Get("reason"),
+	}}, nil
 }
 
 func activationWanted(f url.Values) (request, error) {
 	if f.Get("read") != "1" {
 		return request{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "say that you have read the difference")
 	}
-	return request{v1("policy", "activate"), map[string]any{"to": f.Get("to"), "from": f.Get("from"), "reason": f.Get("reason")}}, nil
+	return request{v1("policy", "activate"), api.ActivatePolicy{To: f.Get("to"), From: f.Get("from"), Reason: f.Get("reason")}}, nil
 }
 
 func resumeWanted(f url.Values) (request, error) {
-	return request{v1("resume"), map[string]any{"reason": f.Get("reason")}}, nil
+	return request{v1("resume"), api.Reason{Reason: f.Get("reason")}}, nil
 }

@@ -100,28 +100,27 @@ func (f formField) Under(c api.FormChoice) string { return orElse(c.Title, c.Val
 
 // formFields is what a person filled in, as the REST surface takes it: texts, which the gateway
 // reads as the form's fields have them.
-func (v *visit) formFields() (map[string]any, error) {
+func (v *visit) formFields() (api.AnswerApproval, error) {
 	f := v.r.PostForm
-	in := map[string]any{"answer": f.Get("answer")}
+	in := api.AnswerApproval{Answer: f.Get("answer")}
 	switch f.Get("answer") {
 	case "deny", "dismiss":
 		return in, nil
 	case "allow":
 	default:
-		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no answer")
+		return in, capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no answer")
 	}
-	content := map[string]any{}
+	in.Content = map[string]any{}
 	for key, values := range f {
 		name, is := strings.CutPrefix(key, "v:")
 		if !is || len(values) == 0 {
 			continue
 		}
 		if f.Get("several:"+name) == "1" {
-			content[name] = values
+			in.Content[name] = values
 			continue
 		}
-		content[name] = values[0]
+		in.Content[name] = values[0]
 	}
-	in["content"] = content
 	return in, nil
 }

@@ -221,9 +221,7 @@ var askedKeys = []string{
 
 // labels are what people call the devices. Without them the devices are shown by their IDs.
 func (v *visit) labels() map[capabilities.NodeID]string {
-	var list struct {
-		Nodes []api.Node `json:"nodes"`
-	}
+	var list api.NodeList
 	_ = v.get(v1("nodes"), &list)
 	all := map[capabilities.NodeID]string{}
 	for i := range list.Nodes {

@@ -12,9 +12,7 @@ import (
 func (c *Console) grants(v *visit) { v.showGrants(nil) }
 
 func (v *visit) showGrants(problem error) {
-	var list struct {
-		Grants []api.Grant `json:"grants"`
-	}
+	var list api.GrantList
 	if err := v.get(v1("grants"), &list); err != nil {
 		v.show(page{name: "problem", title: "Grants", here: "/console/grants", fault: err})
 		return

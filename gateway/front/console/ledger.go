@@ -64,9 +64,7 @@ func (v *visit) showLedger(problem error, shown ledgerPage) {
 			q.Set(name, s)
 		}
 	}
-	var list struct {
-		Packets []api.Packet `json:"packets"`
-	}
+	var list api.PacketList
 	if err := v.get(v1("ledger", "packets")+"?"+q.Encode(), &list); err != nil {
 		problem = err
 	}
@@ -126,7 +124,7 @@ func (c *Console) compareLedger(v *visit) {
 		log += "\n"
 	}
 	var r ledger.Comparison
-	if err := v.ask(http.MethodPost, v1("ledger", "compare"), map[string]string{"log": log}, &r); err != nil {
+	if err := v.ask(http.MethodPost, v1("ledger", "compare"), api.CompareLedger{Log: log}, &r); err != nil {
 		v.showLedger(err, ledgerPage{})
 		return
 	}
@@ -148,9 +146,7 @@ func (d drifted) Mood() string {
 
 // drifted is what pages offered without a grant, of late.
 func (v *visit) drifted() []drifted {
-	var list struct {
-		Packets []api.Packet `json:"packets"`
-	}
+	var list api.PacketList
 	if v.get(v1("ledger", "packets")+"?kind=gateway.drift.&newest=1&limit=10", &list) != nil {
 		return nil
 	}

@@ -173,7 +173,7 @@ type madePaste struct {
 
 func (c *Console) pair(v *visit) {
 	var made api.Invited
-	if err := v.ask(http.MethodPost, v1("invites"), map[string]any{"label": strings.TrimSpace(v.r.PostForm.Get("label"))}, &made); err != nil {
+	if err := v.ask(http.MethodPost, v1("invites"), api.NewInvite{Label: strings.TrimSpace(v.r.PostForm.Get("label"))}, &made); err != nil {
 		v.showNodes(err, nil)
 		return
 	}
@@ -220,9 +220,9 @@ func (c *Console) changeNode(v *visit) {
 	var err error
 	switch form.Get("do") {
 	case "approve":
-		err = v.ask(http.MethodPost, v1("nodes", id, "approve"), map[string]any{}, nil)
+		err = v.ask(http.MethodPost, v1("nodes", id, "approve"), api.NodeApproval{}, nil)
 	case "deny", "revoke":
-		err = v.ask(http.MethodPost, v1("nodes", id, form.Get("do")), map[string]any{"reason": form.Get("reason")}, nil)
+		err = v.ask(http.MethodPost, v1("nodes", id, form.Get("do")), api.Reason{Reason: form.Get("reason")}, nil)
 	case "widen":
 		var d device
 		if err = v.get(v1("nodes", id), &d); err == nil {
@@ -232,14 +232,15 @@ func (c *Console) changeNode(v *visit) {
 					allow = append(allow, string(w))
 				}
 			}
-			err = v.ask(http.MethodPatch, v1("nodes", id), map[string]any{"allow": slices.Compact(slices.Sorted(slices.Values(allow)))}, nil)
+			allow = slices.Compact(slices.Sorted(slices.Values(allow)))
+			err = v.ask(http.MethodPatch, v1("nodes", id), api.NodeChange{Allow: &allow}, nil)
 		}
 	case "save":
-		err = v.ask(http.MethodPatch, v1("nodes", id), map[string]any{
-			"label": form.Get("label"), "labels": fields(form.Get("labels")), "allow": allowList(form.Get("allow")),
-		}, nil)
+		label, labels, allow := form.Get("label"), fields(form.Get("labels")), allowList(form.Get("allow"))
+		err = v.ask(http.MethodPatch, v1("nodes", id), api.NodeChange{Label: &label, Labels: &labels, Allow: &allow}, nil)
 	case "owner":
-		err = v.ask(http.MethodPatch, v1("nodes", id), map[string]any{"owner": form.Get("owner")}, nil)
+		owner := capabilities.PrincipalID(form.Get("owner"))
+		err = v.ask(http.MethodPatch, v1("nodes", id), api.NodeChange{Owner: &owner}, nil)
 	default:
 		err = capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no change")
 	}

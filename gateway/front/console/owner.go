@@ -30,9 +30,7 @@ func (d deviceCard) Owners() *choice {
 
 // persons are those who may answer questions.
 func (v *visit) persons() []string {
-	var list struct {
-		Tokens []api.Token `json:"tokens"`
-	}
+	var list api.TokenList
 	names := []string{}
 	if v.get(v1("tokens"), &list) != nil {
 		return names

@@ -16,9 +16,7 @@ import (
 func (c *Console) people(v *visit) { v.showPeople(nil, nil) }
 
 func (v *visit) showPeople(problem error, made *welcome) {
-	var list struct {
-		Users []api.User `json:"users"`
-	}
+	var list api.UserList
 	if err := v.get(v1("users"), &list); err != nil {
 		v.show(page{name: "problem", title: "People", here: "/console/people", fault: err})
 		return
@@ -75,7 +73,8 @@ type welcome struct {
 func (c *Console) addPerson(v *visit) {
 	f := v.r.PostForm
 	name := strings.TrimSpace(f.Get("principal"))
-	if err := v.ask(http.MethodPost, v1("users"), map[string]any{"principal": name, "role": f.Get("role")}, nil); err != nil {
+	in := api.AddUser{Principal: capabilities.PrincipalID(name), Role: f.Get("role")}
+	if err := v.ask(http.MethodPost, v1("users"), in, nil); err != nil {
 		v.showPeople(err, nil)
 		return
 	}
@@ -92,7 +91,7 @@ func (c *Console) changePerson(v *visit) {
 		v.welcome(name)
 		return
 	case "role":
-		done, err = "changed", v.ask(http.MethodPut, v1("users", name, "role"), map[string]any{"role": v.r.PostForm.Get("role")}, nil)
+		done, err = "changed", v.ask(http.MethodPut, v1("users", name, "role"), api.SetRole{Role: v.r.PostForm.Get("role")}, nil)
 	case "out":
 		done, err = "signedout", v.ask(http.MethodDelete, v1("users", name, "sessions"), nil, nil)
 	case "remove":

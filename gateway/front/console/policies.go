@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
@@ -143,14 +142,17 @@ func (c *Console) explain(v *visit) {
 		Principal: f.Get("principal"), Role: f.Get("role"), Tool: strings.TrimSpace(f.Get("tool")), Node: f.Get("node"), Lane: f.Get("lane"),
 		Args: f.Get("args"),
 	}
-	in := map[string]any{"principal": x.Principal, "role": x.Role, "tool": x.Tool, "node": x.Node, "lane": x.Lane}
+	in := api.ExplainPolicy{
+		Principal: capabilities.PrincipalID(x.Principal), Role: x.Role, Tool: capabilities.ToolID(x.Tool), Node: capabilities.NodeID(x.Node),
+		Lane: capabilities.LaneID(x.Lane),
+	}
 	if strings.TrimSpace(x.Args) != "" {
 		if !json.Valid([]byte(x.Args)) {
 			v.showPolicies(capabilities.Errorf(capabilities.CodeInvalidRequest, "the arguments are no JSON").
 				WithHint(`Write an object, such as {"url": "https://example.com/"}.`), nil, x)
 			return
 		}
-		in["args"] = json.RawMessage(x.Args)
+		in.Args = json.RawMessage(x.Args)
 	}
 	var said policy.Explanation
 	if err := v.ask(http.MethodPost, v1("policy", "explain"), in, &said); err != nil {
@@ -237,7 +239,7 @@ func (c *Console) changePolicy(v *visit) {
 		v.seeOther("/console/policies", "activated")
 	case "replay":
 		var r api.PolicyReplay
-		if err := v.ask(http.MethodPost, v1("policy", "replay"), map[string]any{"set": v.r.PathValue("set"), "days": replayedDays(f.Get("days"))},
+		if err := v.ask(http.MethodPost, v1("policy", "replay"), api.ReplayPolicy{Set: v.r.PathValue("set"), Days: replayedDays(f.Get("days"))},
 			&r); err != nil {
 			v.showSet(err, nil)
 			return
@@ -320,11 +322,7 @@ func ruleMark(id string) string { return "@id(" + strconv.Quote(id) + ")" }
 // draft stages what was written.
 func (c *Console) draft(v *visit) {
 	f := v.r.PostForm
-	in := struct {
-		Base   string           `json:"base"`
-		Files  []api.PolicyFile `json:"files,omitempty"`
-		Remove []string         `json:"remove,omitempty"`
-	}{Base: f.Get("base")}
+	in := api.StagePolicy{Base: f.Get("base")}
 	base, err := v.set(in.Base)
 	if err != nil {
 		v.showEdit(err, f)
@@ -367,13 +365,7 @@ const overrideFile = "overrides.cedar"
 // privileged call like for every other.
 func (c *Console) override(v *visit) {
 	id, effect := v.r.PathValue("approval"), v.r.PostForm.Get("effect")
-	var a struct {
-		Created   time.Time `json:"created_at"`
-		Overrides []struct {
-			Effect string `json:"effect"`
-			Cedar  string `json:"cedar"`
-		} `json:"overrides"`
-	}
+	var a api.Approval
 	if err := v.get(v1("approvals", id), &a); err != nil {
 		v.showApprovals(err)
 		return
@@ -394,8 +386,8 @@ func (c *Console) override(v *visit) {
 			}
 		}
 		var made api.PolicySet
-		in := map[string]any{
-			"base": active.Snapshot, "files": []api.PolicyFile{{Name: overrideFile, Text: before + "// Answers " + id + " for good.\n" + o.Cedar}},
+		in := api.StagePolicy{
+			Base: active.Snapshot, Files: []api.PolicyFile{{Name: overrideFile, Text: before + "// Answers " + id + " for good.\n" + o.Cedar}},
 		}
 		if err := v.ask(http.MethodPost, v1("policy", "drafts"), in, &made); err != nil {
 			v.showApprovals(err)

@@ -117,9 +117,7 @@ type diffLine struct{ Sign, Text string }
 func (c *Console) providers(v *visit) { v.showProviders(nil) }
 
 func (v *visit) showProviders(problem error) {
-	var list struct {
-		Providers []api.Provider `json:"providers"`
-	}
+	var list api.ProviderList
 	if err := v.get(v1("providers"), &list); err != nil {
 		v.show(page{name: "problem", title: "Providers", here: "/console/providers", fault: err})
 		return
@@ -171,9 +169,7 @@ func (v *visit) showProviders(problem error) {
 		problem = err
 	}
 	v.nameHosts(&shown)
-	var signedIn struct {
-		SignIns []api.SignIn `json:"sign_ins"`
-	}
+	var signedIn api.SignInList
 	if v.get(v1("sign-ins"), &signedIn) == nil {
 		for _, one := range signedIn.SignIns {
 			shown.SignIns = append(shown.SignIns, shownSignIn{v, one})
@@ -196,12 +192,7 @@ func signInOf(p *api.Provider) string {
 // satellite.
 func (v *visit) nameHosts(shown *providersPage) {
 	labels := map[capabilities.NodeID]string{}
-	var list struct {
-		Nodes []struct {
-			ID    capabilities.NodeID `json:"node_id"`
-			Label string              `json:"label"`
-		} `json:"nodes"`
-	}
+	var list api.NodeList
 	if v.get(v1("nodes"), &list) == nil {
 		for _, n := range list.Nodes {
 			labels[n.ID] = n.Label

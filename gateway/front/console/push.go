@@ -10,8 +10,7 @@ import (
 // browsers are the visitor's browsers that are told what waits.
 type browsers struct {
 	*visit
-	Key           string             `json:"key"`
-	Subscriptions []api.Subscription `json:"subscriptions"`
+	api.Push
 }
 
 // subscribe passes on what push.js put into the form.
@@ -22,8 +21,8 @@ func (c *Console) subscribe(v *visit) {
 		err = capabilities.Errorf(capabilities.CodeInvalidRequest, "the form holds no subscription").
 			WithHint("The page needs script for notices.")
 	} else {
-		err = v.ask(http.MethodPost, v1("account", "push"), map[string]any{
-			"name": f.Get("name"), "endpoint": f.Get("endpoint"), "keys": map[string]string{"p256dh": f.Get("p256dh"), "auth": f.Get("auth")},
+		err = v.ask(http.MethodPost, v1("account", "push"), api.Subscribe{
+			Name: f.Get("name"), Endpoint: f.Get("endpoint"), Keys: api.SubscribeKeys{P256dh: f.Get("p256dh"), Auth: f.Get("auth")},
 		}, nil)
 	}
 	if err != nil {

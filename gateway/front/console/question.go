@@ -173,13 +173,13 @@ func (c *Console) approvalFrame(v *visit) {
 func (c *Console) answerTogether(v *visit) {
 	in, err := v.answerFields()
 	if err == nil {
-		in["approvals"] = v.r.PostForm["approval"]
 		var said api.Answered
-		if err = v.ask(http.MethodPost, v1("approvals"), in, &said); err == nil && len(said.Failed) > 0 {
+		several := api.AnswerApprovals{Approvals: v.r.PostForm["approval"], AnswerApproval: in}
+		if err = v.ask(http.MethodPost, v1("approvals"), several, &said); err == nil && len(said.Failed) > 0 {
 			err = said.Failed[0].Error.Err()
 		}
 	}
-	v.answered(err, in["answer"] == "deny")
+	v.answered(err, in.Answer == "deny")
 }
 
 // answered goes on to the page that the answer was given on.
@@ -199,9 +199,7 @@ func (v *visit) answered(problem error, denied bool) {
 
 // waitingOn is what waits for a person about a device, answerable where it is watched.
 func (v *visit) waitingOn(node capabilities.NodeID) []task {
-	var list struct {
-		Approvals []api.Approval `json:"approvals"`
-	}
+	var list api.ApprovalList
 	if v.get(v1("approvals"), &list) != nil {
 		return nil
 	}

@@ -42,9 +42,7 @@ func (s shownSatellite) In() bool { return s.State == "approved" }
 
 // satellites are those that are in or wait; who was put out stands in the ledger.
 func (v *visit) satellites() ([]shownSatellite, error) {
-	var list struct {
-		Satellites []api.Satellite `json:"satellites"`
-	}
+	var list api.SatelliteList
 	if !v.Offers("GET /v1/satellites") {
 		return nil, nil
 	}
@@ -66,7 +64,7 @@ func (c *Console) changeSatellite(v *visit) {
 	var err error
 	switch action {
 	case "approve", "deny", "revoke":
-		err = v.ask(http.MethodPost, v1("satellites", v.r.PathValue("satellite"), action), api.DecideSatellite{}, nil)
+		err = v.ask(http.MethodPost, v1("satellites", v.r.PathValue("satellite"), action), api.Reason{}, nil)
 	default:
 		err = capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no change")
 	}

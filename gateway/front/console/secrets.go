@@ -12,9 +12,7 @@ import (
 func (c *Console) secrets(v *visit) { v.showSecrets(nil) }
 
 func (v *visit) showSecrets(problem error) {
-	var list struct {
-		Secrets []api.Secret `json:"secrets"`
-	}
+	var list api.SecretList
 	if err := v.get(v1("secrets"), &list); err != nil {
 		v.show(page{name: "problem", title: "Secrets", here: "/console/secrets", fault: err})
 		return
@@ -51,7 +49,9 @@ func (c *Console) changeSecret(v *visit) {
 	switch f.Get("do") {
 	case "allow":
 		err = v.ask(http.MethodPost, v1("secrets", what, "references"),
-			map[string]string{"principal": f.Get("principal"), "secret_alias": f.Get("alias"), "display_name": f.Get("display")}, nil)
+			api.AllowSecret{
+				Principal: capabilities.PrincipalID(f.Get("principal")), Alias: f.Get("alias"), Display: f.Get("display"),
+			}, nil)
 	case "remove":
 		err = v.ask(http.MethodDelete, v1("secrets", what), nil, nil)
 	default:

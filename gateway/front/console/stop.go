@@ -25,7 +25,7 @@ func (v *visit) showStop(problem error) {
 }
 
 func (c *Console) stop(v *visit) {
-	v.turned(v.ask(http.MethodPost, v1("stop"), map[string]string{"reason": v.r.PostForm.Get("reason")}, nil), "stopped")
+	v.turned(v.ask(http.MethodPost, v1("stop"), api.Reason{Reason: v.r.PostForm.Get("reason")}, nil), "stopped")
 }
 
 func (c *Console) resume(v *visit) { v.turned(v.sends("resume", nil), "resumed") }

@@ -62,9 +62,7 @@ func (v *visit) showTokens(problem error, shown tokensPage) {
 	if v.r.PostForm.Get("client") != "" {
 		confirms = "client"
 	}
-	var list struct {
-		Tokens []api.Token `json:"tokens"`
-	}
+	var list api.TokenList
 	if err := v.get(v1("tokens"), &list); err != nil {
 		v.show(page{name: "problem", title: "Agents and tokens", here: "/console/tokens", fault: err})
 		return
@@ -106,10 +104,7 @@ func (v *visit) showTokens(problem error, shown tokensPage) {
 }
 
 func (c *Console) newTokenMade(v *visit) {
-	var made struct {
-		api.Token
-		Secret string `json:"token"`
-	}
+	var made api.MadeToken
 	if err := v.sends("token", &made); err != nil {
 		v.showTokens(err, tokensPage{})
 		return

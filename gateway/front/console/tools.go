@@ -16,9 +16,7 @@ const maxChosen = 256 << 10
 
 // toolsPage lists the tools that the visitor may use now.
 func (c *Console) toolsPage(v *visit) {
-	var list struct {
-		Tools []api.Tool `json:"tools"`
-	}
+	var list api.ToolList
 	err := v.get(v1("tools"), &list)
 	shown := toolsPage{visit: v}
 	for _, t := range list.Tools {
@@ -123,6 +121,6 @@ func (v *visit) writes(typed typedFile) (result capabilities.Result, _ error) {
 		return result, err
 	}
 	err = v.ask(http.MethodPost, v1("calls"),
-		map[string]any{"tool": t.ID, "args": json.RawMessage(args), "shown": []string{"ui.input.file_upload"}}, &result)
+		api.MakeCall{Tool: t.ID, Args: args, Shown: []string{"ui.input.file_upload"}}, &result)
 	return result, err
 }

@@ -140,9 +140,7 @@ func (v *visit) packetsOf(t *api.Turn) (map[int]*packetRow, error) {
 	if t.First == 0 || !v.Offers("GET /v1/ledger/packets") {
 		return nil, nil
 	}
-	var list struct {
-		Packets []api.Packet `json:"packets"`
-	}
+	var list api.PacketList
 	if err := v.get(v1("ledger", "packets")+fmt.Sprintf("?after=%d&limit=%d", t.First-1, len(t.Stages)), &list); err != nil {
 		return nil, err
 	}

@@ -137,9 +137,7 @@ func (v *visit) recordable(d device) *choice {
 	if !ready || !v.Offers("POST /v1/recordings") {
 		return nil
 	}
-	var all struct {
-		Lanes []api.Lane `json:"lanes"`
-	}
+	var all api.LaneList
 	if err := v.get(v1("lanes"), &all); err != nil {
 		return nil
 	}

@@ -70,9 +70,7 @@ func (v *visit) showJobs(problem error) {
 
 // whoseWorker is whose worker a job can be for; nil if the visitor has no choice.
 func (v *visit) whoseWorker(jobs []api.Job, chosen string) *choice {
-	var list struct {
-		Tokens []api.Token `json:"tokens"`
-	}
+	var list api.TokenList
 	if !v.Offers("GET /v1/tokens") || v.get(v1("tokens"), &list) != nil {
 		return nil
 	}

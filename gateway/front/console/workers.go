@@ -55,7 +55,7 @@ func (c *Console) changeWorker(v *visit) {
 	err := error(capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no change"))
 	switch action {
 	case "approve", "deny", "revoke":
-		err = v.ask(http.MethodPost, v1("workers", v.r.PathValue("worker"), action), api.DecideWorker{}, nil)
+		err = v.ask(http.MethodPost, v1("workers", v.r.PathValue("worker"), action), api.Reason{}, nil)
 	}
 	if err != nil {
 		v.showJobs(err)

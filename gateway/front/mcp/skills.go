@@ -9,6 +9,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/skill"
 )
@@ -230,7 +231,7 @@ func (v *view) loadSkill(ctx context.Context, name, file string) (string, error)
 	if r.Status != capabilities.StatusOK {
 		return "", &capabilities.Error{Code: r.Code, Message: r.Message, Hint: r.Hint, Action: r.Action}
 	}
-	var loaded skill.Loaded
+	var loaded api.Skill
 	if err := json.Unmarshal(r.Output, &loaded); err != nil {
 		return "", capabilities.AsError(err)
 	}

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
@@ -87,13 +86,9 @@ func (s *Server) accountTable() []*endpoint {
 	}
 }
 
-type userList struct {
-	Users []api.User `json:"users"`
-}
-
-func (s *Server) users(*visit, none) (userList, error) {
+func (s *Server) users(*visit, none) (api.UserList, error) {
 	all := s.opts.Tokens.Users()
-	list := userList{Users: make([]api.User, 0, len(all))}
+	list := api.UserList{Users: make([]api.User, 0, len(all))}
 	for i := range all {
 		list.Users = append(list.Users, front.ViewUser(&all[i]))
 	}
@@ -108,13 +103,7 @@ func shownUser(u principal.User, err error) (api.User, error) {
 	return front.ViewUser(&u), nil
 }
 
-type userBody struct {
-	Principal capabilities.PrincipalID `json:"principal"`
-	Role      principal.Role           `json:"role"`
-	Password  *string                  `json:"password,omitempty"` // absent: none
-}
-
-func (s *Server) addUser(c *visit, in userBody) (api.User, error) {
+func (s *Server) addUser(c *visit, in api.AddUser) (api.User, error) {
 	var p principal.Password
 	if in.Password != nil {
 		var err error
@@ -128,7 +117,7 @@ func (s *Server) addUser(c *visit, in userBody) (api.User, error) {
 	if err := s.opts.Lanes.Claim(c.r.Context(), in.Principal, capabilities.LaneID(in.Principal)); err != nil {
 		return api.User{}, err
 	}
-	return shownUser(s.opts.Tokens.AddUser(c.r.Context(), c.who, in.Principal, in.Role, p))
+	return shownUser(s.opts.Tokens.AddUser(c.r.Context(), c.who, in.Principal, principal.Role(in.Role), p))
 }
 
 // welcome makes the link by which a user comes in.
@@ -140,19 +129,15 @@ func (s *Server) welcome(c *visit, _ none) (api.SignInLink, error) {
 	return s.linkOf(code, expires), nil
 }
 
-type passwordBody struct {
-	Password string `json:"password"`
-}
-
-func (s *Server) setPassword(c *visit, in passwordBody) (api.User, error) {
+func (s *Server) setPassword(c *visit, in api.SetPassword) (api.User, error) {
 	return s.changePassword(c, capabilities.PrincipalID(c.r.PathValue("user")), in)
 }
 
-func (s *Server) ownPassword(c *visit, in passwordBody) (api.User, error) {
+func (s *Server) ownPassword(c *visit, in api.SetPassword) (api.User, error) {
 	return s.changePassword(c, c.who.Principal, in)
 }
 
-func (s *Server) changePassword(c *visit, who capabilities.PrincipalID, in passwordBody) (api.User, error) {
+func (s *Server) changePassword(c *visit, who capabilities.PrincipalID, in api.SetPassword) (api.User, error) {
 	p, err := principal.NewPassword(in.Password)
 	if err != nil {
 		return api.User{}, err
@@ -160,12 +145,8 @@ func (s *Server) changePassword(c *visit, who capabilities.PrincipalID, in passw
 	return shownUser(s.opts.Tokens.SetPassword(c.r.Context(), c.who, who, p))
 }
 
-type roleBody struct {
-	Role principal.Role `json:"role"`
-}
-
-func (s *Server) setRole(c *visit, in roleBody) (api.User, error) {
-	return shownUser(s.opts.Tokens.SetRole(c.r.Context(), c.who, capabilities.PrincipalID(c.r.PathValue("user")), in.Role))
+func (s *Server) setRole(c *visit, in api.SetRole) (api.User, error) {
+	return shownUser(s.opts.Tokens.SetRole(c.r.Context(), c.who, capabilities.PrincipalID(c.r.PathValue("user")), principal.Role(in.Role)))
 }
 
 func (s *Server) removeUser(c *visit, _ none) (api.RemovedUser, error) {
@@ -173,13 +154,9 @@ func (s *Server) removeUser(c *visit, _ none) (api.RemovedUser, error) {
 	return api.RemovedUser{User: front.ViewUser(&gone.User), Ended: gone.Ended, Made: gone.Made}, err
 }
 
-type endedView struct {
-	Ended int `json:"ended"` // sessions
-}
-
-func (s *Server) endUserSessions(c *visit, _ none) (endedView, error) {
+func (s *Server) endUserSessions(c *visit, _ none) (api.EndedSessions, error) {
 	n, err := s.opts.Tokens.EndSessions(c.r.Context(), c.who, capabilities.PrincipalID(c.r.PathValue("user")), "")
-	return endedView{n}, err
+	return api.EndedSessions{Ended: n}, err
 }
 
 func (s *Server) account(c *visit, _ none) (api.Account, error) {
@@ -205,12 +182,7 @@ func (s *Server) beginPasskey(c *visit, _ none) (passkey.CreateOptions, error) {
 	return s.opts.Passkeys.BeginRegister(c.r.Context(), c.who, at)
 }
 
-type passkeyBody struct {
-	Name       string          `json:"name"`       // by its user, at most 64 bytes
-	Credential json.RawMessage `json:"credential"` // what navigator.credentials.create returned, as JSON
-}
-
-func (s *Server) addPasskey(c *visit, in passkeyBody) (api.Passkey, error) {
+func (s *Server) addPasskey(c *visit, in api.AddPasskey) (api.Passkey, error) {
 	at, err := passkey.At(front.Origin(c.r))
 	if err != nil {
 		return api.Passkey{}, err
@@ -219,18 +191,14 @@ func (s *Server) addPasskey(c *visit, in passkeyBody) (api.Passkey, error) {
 	return front.ViewPasskey(&made), err
 }
 
-type removedPasskey struct {
-	Passkey string `json:"passkey"`
-}
-
-func (s *Server) removePasskey(c *visit, _ none) (removedPasskey, error) {
+func (s *Server) removePasskey(c *visit, _ none) (api.RemovedPasskey, error) {
 	id := c.r.PathValue("passkey")
-	return removedPasskey{id}, s.opts.Tokens.RemovePasskey(c.r.Context(), c.who, id)
+	return api.RemovedPasskey{Passkey: id}, s.opts.Tokens.RemovePasskey(c.r.Context(), c.who, id)
 }
 
-func (s *Server) endSessions(c *visit, _ none) (endedView, error) {
+func (s *Server) endSessions(c *visit, _ none) (api.EndedSessions, error) {
 	n, err := s.opts.Tokens.EndSessions(c.r.Context(), c.who, c.who.Principal, "")
-	return endedView{n}, err
+	return api.EndedSessions{Ended: n}, err
 }
 
 func (s *Server) endSession(c *visit, _ none) (api.Token, error) {

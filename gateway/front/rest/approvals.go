@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -11,10 +10,6 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
-
-type approvalList struct {
-	Approvals []api.Approval `json:"approvals"`
-}
 
 // told adds what c's caller may know of a question; whole: with texts as long as they are.
 func (s *Server) told(c *visit, a consent.Approval, whole bool) api.Approval {
@@ -31,8 +26,8 @@ func (s *Server) told(c *visit, a consent.Approval, whole bool) api.Approval {
 	return v
 }
 
-func (s *Server) approvals(c *visit, _ none) (approvalList, error) {
-	list := approvalList{Approvals: []api.Approval{}}
+func (s *Server) approvals(c *visit, _ none) (api.ApprovalList, error) {
+	list := api.ApprovalList{Approvals: []api.Approval{}}
 	for _, a := range s.opts.Consent.Approvals() {
 		list.Approvals = append(list.Approvals, s.told(c, a, false))
 	}
@@ -51,30 +46,10 @@ func (s *Server) approval(c *visit, _ none) (api.Approval, error) {
 	return s.told(c, a, whole), nil
 }
 
-// answerBody is a person's answer. Answer is allow or deny; dismiss, too, for what a provider asks.
-type answerBody struct {
-	Answer  string        `json:"answer"`
-	Kind    consent.Kind  `json:"kind,omitempty"`     // of an allow: call (default), lease, session, always
-	Seconds int64         `json:"seconds,omitempty"`  // of a lease; default 300, at most 3600
-	Family  bool          `json:"family,omitempty"`   // a lease for every tool of the family
-	Scope   consent.Scope `json:"scope,omitzero"`     // narrows what lasts
-	MaxUses int           `json:"max_uses,omitempty"` // of what lasts; default: not counted
-	Reason  string        `json:"reason,omitempty"`   // at most 500 bytes
-	// Acknowledged says that the approver has seen what is privileged or may destroy something
-	// (surface.acknowledge of the question); an allow of such a question needs it, or a passkey.
-	Acknowledged bool `json:"acknowledged,omitempty"`
-	// Content fills in a provider's form, by the names of its fields; texts are read as its fields
-	// have them. Of an allow.
-	Content map[string]any `json:"content,omitempty"`
-	// Passkey is what the approver's passkey answered, as JSON of navigator.credentials;
-	// it stands in for coming from elsewhere while an agent holds the device.
-	Passkey json.RawMessage `json:"passkey,omitempty"`
-}
-
 // viewed is an approval of the consent room on the wire.
 func viewed(a consent.Approval, err error) (api.Approval, error) { return front.ViewApproval(&a), err }
 
-func (s *Server) answer(c *visit, in answerBody) (api.Approval, error) {
+func (s *Server) answer(c *visit, in api.AnswerApproval) (api.Approval, error) {
 	if asked, err := s.opts.Consent.Approval(c.r.PathValue("approval")); err == nil && asked.Form != nil {
 		return s.answerForm(c, &asked, in)
 	}
@@ -86,8 +61,8 @@ func (s *Server) answer(c *visit, in answerBody) (api.Approval, error) {
 		return api.Approval{}, err
 	}
 	said := consent.Answer{
-		Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason,
-		By: c.who.Principal,
+		Allow: in.Answer == "allow", Kind: consent.Kind(in.Kind), For: lasts, Family: in.Family,
+		Scope: consent.Scope(in.Scope), MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal,
 	}
 	id := c.r.PathValue("approval")
 	if said.Allow {
@@ -104,7 +79,7 @@ func (s *Server) answer(c *visit, in answerBody) (api.Approval, error) {
 // acknowledged returns the keys that an allow of a question acknowledges (S1-29, S1-32).
 // CodeAcknowledgementRequired if the answer does not say so; a passkey says it for this very
 // question.
-func (s *Server) acknowledged(in answerBody, id string) ([]string, error) {
+func (s *Server) acknowledged(in api.AnswerApproval, id string) ([]string, error) {
 	asked, err := s.opts.Consent.Approval(id)
 	if err != nil || asked.State != consent.StatePending {
 		return nil, nil // consent says what became of it
@@ -119,10 +94,10 @@ func (s *Server) acknowledged(in answerBody, id string) ([]string, error) {
 
 // answerForm answers what a provider asks. It grants nothing, and still nobody answers from where
 // an agent may have its hands, or with the token that made the call: that may be an agent's.
-func (s *Server) answerForm(c *visit, asked *consent.Approval, in answerBody) (api.Approval, error) {
+func (s *Server) answerForm(c *visit, asked *consent.Approval, in api.AnswerApproval) (api.Approval, error) {
 	said := consent.Answer{
-		Allow: in.Answer == "allow", Dismiss: in.Answer == "dismiss", Content: in.Content, Kind: in.Kind, Family: in.Family, Scope: in.Scope,
-		MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal,
+		Allow: in.Answer == "allow", Dismiss: in.Answer == "dismiss", Content: in.Content, Kind: consent.Kind(in.Kind), Family: in.Family,
+		Scope: consent.Scope(in.Scope), MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal,
 	}
 	switch {
 	case !said.Allow && !said.Dismiss && in.Answer != "deny":
@@ -142,18 +117,12 @@ func (s *Server) answerForm(c *visit, asked *consent.Approval, in answerBody) (a
 	return viewed(s.opts.Consent.Answer(c.r.Context(), asked.ID, said))
 }
 
-// severalBody is one answer to several questions of one task.
-type severalBody struct {
-	Approvals []string `json:"approvals"` // of one principal in one lane
-	answerBody
-}
-
 // maxTogether is how many questions one answer is for; an agent has no more open.
 const maxTogether = 8
 
 // answerSeveral returns one answer to the questions of one caller in one lane. A tool that is asked
 // about at each call (S1-23) is answered by itself.
-func (s *Server) answerSeveral(c *visit, in severalBody) (api.Answered, error) {
+func (s *Server) answerSeveral(c *visit, in api.AnswerApprovals) (api.Answered, error) {
 	if len(in.Approvals) == 0 || len(in.Approvals) > maxTogether || in.Answer != "allow" && in.Answer != "deny" {
 		return api.Answered{}, capabilities.Errorf(capabilities.CodeInvalidRequest,
 			"approvals must name 1 to %d questions, and answer must be allow or deny", maxTogether)
@@ -180,17 +149,17 @@ func (s *Server) answerSeveral(c *visit, in severalBody) (api.Answered, error) {
 				a.Tool).WithHint("Answer that question alone.")
 		}
 		if in.Answer == "allow" {
-			if acknowledged[i], err = s.acknowledged(in.answerBody, id); err != nil {
+			if acknowledged[i], err = s.acknowledged(in.AnswerApproval, id); err != nil {
 				return api.Answered{}, err
 			}
 		}
 	}
 	said := consent.Answer{
-		Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason,
-		By: c.who.Principal,
+		Allow: in.Answer == "allow", Kind: consent.Kind(in.Kind), For: lasts, Family: in.Family,
+		Scope: consent.Scope(in.Scope), MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal,
 	}
 	if said.Allow {
-		if said.Via, said.Known, err = s.mayAllow(c, in.answerBody, in.Approvals...); err != nil { // once, before the first answer lends hands
+		if said.Via, said.Known, err = s.mayAllow(c, in.AnswerApproval, in.Approvals...); err != nil { // once: an answer lends hands
 			return api.Answered{}, err
 		}
 	}
@@ -211,32 +180,16 @@ func (s *Server) extendApproval(c *visit, _ none) (api.Approval, error) {
 	return viewed(s.opts.Consent.Extend(c.r.Context(), c.r.PathValue("approval"), c.who.Principal))
 }
 
-type grantList struct {
-	Grants []api.Grant `json:"grants"`
-}
-
-func (s *Server) grants(*visit, none) (grantList, error) {
+func (s *Server) grants(*visit, none) (api.GrantList, error) {
 	all := s.opts.Consent.Grants()
-	list := grantList{Grants: make([]api.Grant, 0, len(all))}
+	list := api.GrantList{Grants: make([]api.Grant, 0, len(all))}
 	for i := range all {
 		list.Grants = append(list.Grants, front.ViewGrant(&all[i]))
 	}
 	return list, nil
 }
 
-type grantBody struct {
-	Principal capabilities.PrincipalID `json:"principal"`
-	Tools     []string                 `json:"tools"` // tool IDs, or families as tool.desktop.*
-	Node      capabilities.NodeID      `json:"node"`
-	Lane      capabilities.LaneID      `json:"lane,omitempty"`     // default: the one that its token works in
-	AnyLane   bool                     `json:"any_lane,omitempty"` // instead of lane: any of the principal's
-	Seconds   int64                    `json:"seconds,omitempty"`
-	Scope     consent.Scope            `json:"scope,omitzero"`
-	MaxUses   int                      `json:"max_uses,omitempty"`
-	Reason    string                   `json:"reason,omitempty"`
-}
-
-func (s *Server) grant(c *visit, in grantBody) (api.Grant, error) {
+func (s *Server) grant(c *visit, in api.GiveGrant) (api.Grant, error) {
 	lasts, err := seconds("seconds", in.Seconds)
 	if err != nil {
 		return api.Grant{}, err
@@ -251,7 +204,7 @@ func (s *Server) grant(c *visit, in grantBody) (api.Grant, error) {
 		return api.Grant{}, err
 	}
 	given, err := s.opts.Consent.Grant(c.r.Context(), consent.Spec{
-		Principal: in.Principal, Tools: in.Tools, Node: in.Node, Lane: in.Lane, AnyLane: in.AnyLane, For: lasts, Scope: in.Scope,
+		Principal: in.Principal, Tools: in.Tools, Node: in.Node, Lane: in.Lane, AnyLane: in.AnyLane, For: lasts, Scope: consent.Scope(in.Scope),
 		MaxUses: in.MaxUses, Reason: in.Reason, Approver: c.who.Principal,
 	})
 	return front.ViewGrant(&given), err
@@ -278,11 +231,7 @@ func (s *Server) laneOf(who capabilities.PrincipalID) (capabilities.LaneID, erro
 		WithHint("Name one as lane, or any_lane for every lane of the caller.")
 }
 
-type revokedView struct {
-	Grant string `json:"grant"`
-}
-
-func (s *Server) revokeGrant(c *visit, _ none) (revokedView, error) {
+func (s *Server) revokeGrant(c *visit, _ none) (api.RevokedGrant, error) {
 	id := c.r.PathValue("grant")
-	return revokedView{id}, s.opts.Consent.Revoke(c.r.Context(), id, c.who.Principal)
+	return api.RevokedGrant{Grant: id}, s.opts.Consent.Revoke(c.r.Context(), id, c.who.Principal)
 }

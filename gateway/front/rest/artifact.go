@@ -11,23 +11,19 @@ import (
 	"github.com/handrail-dev/handrail/gateway/outcome"
 )
 
-type artifactList struct {
-	Artifacts []api.Artifact `json:"artifacts"`
-}
-
-func (s *Server) artifacts(c *visit, _ none) (artifactList, error) {
+func (s *Server) artifacts(c *visit, _ none) (api.ArtifactList, error) {
 	limit, err := c.number("limit", 100, 1000)
 	if err != nil {
-		return artifactList{}, err
+		return api.ArtifactList{}, err
 	}
 	list, err := s.opts.Artifacts.List(c.r.Context(), c.who, outcome.ArtifactQuery{
 		Lane: capabilities.LaneID(c.param("lane")), Call: capabilities.CallID(c.param("call")),
 		Principal: capabilities.PrincipalID(c.param("principal")), Limit: int(limit),
 	})
 	if err != nil {
-		return artifactList{}, err
+		return api.ArtifactList{}, err
 	}
-	return artifactList{viewAll(list, front.ViewArtifact)}, nil
+	return api.ArtifactList{Artifacts: viewAll(list, front.ViewArtifact)}, nil
 }
 
 // artifact returns bytes that a device captured: a person's browser must save them and
@@ -54,13 +50,9 @@ func (s *Server) artifact(c *visit) error {
 	return nil
 }
 
-type removedView struct {
-	Artifact capabilities.ArtifactID `json:"artifact_id"`
-}
-
-func (s *Server) removeArtifact(c *visit, _ none) (removedView, error) {
+func (s *Server) removeArtifact(c *visit, _ none) (api.RemovedArtifact, error) {
 	id := capabilities.ArtifactID(c.r.PathValue("artifact"))
-	return removedView{id}, s.opts.Artifacts.Remove(c.r.Context(), c.who, id)
+	return api.RemovedArtifact{Artifact: id}, s.opts.Artifacts.Remove(c.r.Context(), c.who, id)
 }
 
 // noArtifacts is a gateway that keeps none.

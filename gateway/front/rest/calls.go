@@ -25,30 +25,13 @@ import (
 	"github.com/handrail-dev/handrail/gateway/task"
 )
 
-type callBody struct {
-	Tool      capabilities.ToolID    `json:"tool"`
-	Args      json.RawMessage        `json:"args,omitempty"`
-	Lane      capabilities.LaneID    `json:"lane,omitempty"`
-	RequestID capabilities.RequestID `json:"request_id,omitempty"`
-	// keys of the controls it was made by, such as ui.input.file_upload: it is denied unless it is
-	// granted each
-	Shown []string `json:"shown,omitempty"`
-	// of a worker: the tools that its turn was offered, which may be none; a call of another is
-	// denied. Absent: nothing is said
-	Opened []capabilities.ToolID `json:"opened,omitzero"`
-	// of a sub-agent's worker: the job and the claim on it, inside whose call this one is made; its
-	// lane is the job's
-	Job   string `json:"job_id,omitempty"`
-	Claim string `json:"claim,omitempty"`
-}
-
 // Bounds of the keys of the controls that one call is made by, and of the tools of a turn.
 const (
 	maxShown  = 8
 	maxOpened = 1000
 )
 
-func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
+func (s *Server) call(c *visit, in api.MakeCall) (capabilities.Result, error) {
 	if in.Tool == "" {
 		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "tool is required")
 	}
@@ -98,7 +81,7 @@ func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
 }
 
 // callInside makes a call of a sub-agent's worker (S3-16).
-func (s *Server) callInside(ctx context.Context, c *visit, in *callBody) (capabilities.Result, error) {
+func (s *Server) callInside(ctx context.Context, c *visit, in *api.MakeCall) (capabilities.Result, error) {
 	if s.opts.SubAgents == nil || in.RequestID != "" || len(in.Shown) > 0 {
 		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a call inside a job has neither request_id nor shown")
 	}
@@ -140,14 +123,10 @@ func fill(output json.RawMessage, blobs []capabilities.Blob) json.RawMessage {
 	return append(full, '}')
 }
 
-type toolList struct {
-	Tools []api.Tool `json:"tools"`
-}
-
-func (s *Server) tools(c *visit, _ none) (toolList, error) {
+func (s *Server) tools(c *visit, _ none) (api.ToolList, error) {
 	list, asks, err := s.toolsOf(c)
 	if err != nil {
-		return toolList{}, err
+		return api.ToolList{}, err
 	}
 	var tags []string
 	if text := c.param("tag"); text != "" {
@@ -157,9 +136,9 @@ func (s *Server) tools(c *visit, _ none) (toolList, error) {
 	switch effects {
 	case "", catalog.EffectsNone, catalog.EffectsLocal, catalog.EffectsExternal:
 	default:
-		return toolList{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "side_effects must be none, local or external")
+		return api.ToolList{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "side_effects must be none, local or external")
 	}
-	out := toolList{Tools: make([]api.Tool, 0, len(list))}
+	out := api.ToolList{Tools: make([]api.Tool, 0, len(list))}
 	for _, d := range list {
 		if !d.Is(tags, effects) {
 			continue
@@ -191,14 +170,9 @@ func (s *Server) tool(c *visit, _ none) (api.Tool, error) {
 	return v, nil
 }
 
-type validateBody struct {
-	Args json.RawMessage     `json:"args,omitempty"` // as for a call, with routing fields
-	Lane capabilities.LaneID `json:"lane,omitempty"`
-}
-
 // validateTool says whether arguments fit one of the tools that the caller may use now (S4-17). A
 // secret's alias is not resolved, and policy is not asked.
-func (s *Server) validateTool(c *visit, in validateBody) (api.Validation, error) {
+func (s *Server) validateTool(c *visit, in api.ValidateArgs) (api.Validation, error) {
 	if in.Lane == "" {
 		in.Lane = c.who.Lane
 	}
@@ -261,13 +235,6 @@ func (s *Server) toolView(d *catalog.Descriptor, asks bool) api.Tool {
 	return front.ViewTool(d, def.Risk, asks)
 }
 
-type callList struct {
-	Calls []callView `json:"calls"`
-	// Before continues the list with what is older; absent at its end. A filter looks
-	// through a bounded number of packets at once, so a list may be short and go on.
-	Before uint64 `json:"before,omitempty"`
-}
-
 // callView is a call folded from its packets, and what the folding needs of them.
 type callView struct {
 	api.Call
@@ -291,10 +258,10 @@ const (
 // it is narrowed to their tool or text, and the ledger has them all.
 var adminTools = []string{"tool.admin.", "tool.policy."}
 
-func (s *Server) calls(c *visit, _ none) (callList, error) {
+func (s *Server) calls(c *visit, _ none) (api.CallList, error) {
 	limit, err := c.number("limit", 50, maxCalls)
 	if err != nil {
-		return callList{}, err
+		return api.CallList{}, err
 	}
 	q := ledger.Query{
 		Kind: "tool.call.", Newest: true,
@@ -304,11 +271,11 @@ func (s *Server) calls(c *visit, _ none) (callList, error) {
 	}
 	if q.Parent != "" {
 		if err := capabilities.ValidateName("parent", string(q.Parent), maxCallID); err != nil {
-			return callList{}, err
+			return api.CallList{}, err
 		}
 	}
 	if q.Says, err = decided(c); err != nil {
-		return callList{}, err
+		return api.CallList{}, err
 	}
 	if len(q.Says) > 0 {
 		q.Kind = ledger.KindCallDecision
@@ -319,11 +286,11 @@ func (s *Server) calls(c *visit, _ none) (callList, error) {
 	}
 	q.Whole = q.Parent == "" && !searches // steps are listed below their call, and found by what they say
 	if q.Before, err = c.number("before", 0, math.MaxInt64); err != nil {
-		return callList{}, err
+		return api.CallList{}, err
 	}
 	state := c.param("state")
 	if len(q.Text) > maxSearch || state != "" && !slices.Contains(api.Outcomes(), state) {
-		return callList{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "q has at most %d bytes, and state is one of %s", maxSearch,
+		return api.CallList{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "q has at most %d bytes, and state is one of %s", maxSearch,
 			strings.Join(api.Outcomes(), ", "))
 	}
 	if !c.who.May(principal.ActReadAllCalls) {
@@ -342,11 +309,11 @@ func (s *Server) calls(c *visit, _ none) (callList, error) {
 	case state == "":
 		return s.listed(c.r.Context(), q, int(limit))
 	}
-	out := callList{Calls: []callView{}}
+	out := api.CallList{Calls: []api.Call{}}
 	for {
 		page, err := s.listed(c.r.Context(), q, maxCalls)
 		if err != nil {
-			return callList{}, err
+			return api.CallList{}, err
 		}
 		for _, v := range page.Calls {
 			if v.Outcome != state {
@@ -390,11 +357,11 @@ func decided(c *visit) (says []string, _ error) {
 }
 
 // listed folds the newest calls of a query.
-func (s *Server) listed(ctx context.Context, q ledger.Query, limit int) (callList, error) {
+func (s *Server) listed(ctx context.Context, q ledger.Query, limit int) (api.CallList, error) {
 	q.Limit = min(limit*5, 1000) // request, decision, dispatch, end, and some to spare
 	packets, err := s.opts.Ledger.Packets(ctx, q)
 	if err != nil {
-		return callList{}, err
+		return api.CallList{}, err
 	}
 	full := len(packets) == q.Limit
 	oldest := q.After + 1
@@ -405,7 +372,7 @@ func (s *Server) listed(ctx context.Context, q ledger.Query, limit int) (callLis
 	calls := fold(packets)
 	if q.Before > 0 {
 		if err := s.followUp(ctx, calls); err != nil {
-			return callList{}, err
+			return api.CallList{}, err
 		}
 	}
 	folded := s.settled(ctx, calls)
@@ -413,9 +380,9 @@ func (s *Server) listed(ctx context.Context, q ledger.Query, limit int) (callLis
 	// listed with what continues it.
 	folded = slices.DeleteFunc(folded, func(v *callView) bool { return v.StartedAt.IsZero() })
 	slices.Reverse(folded)
-	out := callList{Calls: make([]callView, 0, len(folded))}
+	out := api.CallList{Calls: make([]api.Call, 0, len(folded))}
 	for _, v := range folded[:min(len(folded), limit)] {
-		out.Calls = append(out.Calls, *v)
+		out.Calls = append(out.Calls, v.Call)
 	}
 	switch n := len(out.Calls); {
 	case n == limit && (n < len(folded) || full || q.After > 0):
@@ -446,13 +413,13 @@ func (s *Server) followUp(ctx context.Context, calls []*callView) error {
 
 // searched returns the calls of which some packet has the texts, the newest such packet
 // first. A call is listed once, also over several pages.
-func (s *Server) searched(ctx context.Context, q ledger.Query, state string, limit int) (callList, error) {
+func (s *Server) searched(ctx context.Context, q ledger.Query, state string, limit int) (api.CallList, error) {
 	q.Limit = 1000
 	found, err := s.opts.Ledger.Packets(ctx, q)
 	if err != nil {
-		return callList{}, err
+		return api.CallList{}, err
 	}
-	out, seen := callList{Calls: []callView{}}, map[capabilities.CallID]bool{}
+	out, seen := api.CallList{Calls: []api.Call{}}, map[capabilities.CallID]bool{}
 	if len(found) == q.Limit || q.After > 0 {
 		out.Before = q.After + 1
 	}
@@ -467,14 +434,14 @@ func (s *Server) searched(ctx context.Context, q ledger.Query, state string, lim
 		}
 		all, err := s.opts.Ledger.Packets(ctx, ledger.Query{Call: p.Call, Kind: "tool.call."})
 		if err != nil {
-			return callList{}, err
+			return api.CallList{}, err
 		}
 		earlier := q.Before > 0 && slices.ContainsFunc(all, func(p ledger.Packet) bool { return p.Seq >= q.Before && has(&p, q) })
 		folded := s.settled(ctx, fold(all))
 		if earlier || len(folded) != 1 || folded[0].StartedAt.IsZero() || state != "" && folded[0].Outcome != state {
 			continue
 		}
-		if out.Calls = append(out.Calls, *folded[0]); len(out.Calls) == limit {
+		if out.Calls = append(out.Calls, folded[0].Call); len(out.Calls) == limit {
 			out.Before = p.Seq
 			return out, nil
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/passkey"
@@ -65,7 +66,7 @@ func (s *Server) hasPasskey(c *visit, which passkey.Which) (has, copies bool) {
 // mayAllow refuses who may be an agent with a person's mouse: an answer that widens comes from
 // elsewhere, or a passkey says that the person is there. It returns the way that the answer to
 // those questions counts by; of the owner's own word also by what they are known.
-func (s *Server) mayAllow(c *visit, in answerBody, ids ...string) (via consent.Via, known string, err error) {
+func (s *Server) mayAllow(c *visit, in api.AnswerApproval, ids ...string) (via consent.Via, known string, err error) {
 	if asked, err := s.opts.Consent.Approval(ids[0]); err == nil && s.asksItself(c, asked) {
 		known, err := s.ownWord(c, in, ids)
 		return consent.ViaOwner, known, err
@@ -77,7 +78,7 @@ func (s *Server) mayAllow(c *visit, in answerBody, ids ...string) (via consent.V
 }
 
 // byPasskey checks that the visitor's passkey says yes to this answer to these questions.
-func (s *Server) byPasskey(c *visit, in answerBody, ids []string) error {
+func (s *Server) byPasskey(c *visit, in api.AnswerApproval, ids []string) error {
 	what, err := s.whatIsApproved(ids, in)
 	if err != nil {
 		return err
@@ -121,19 +122,19 @@ func (s *Server) asked(c *visit, what []byte) (passkey.GetOptions, error) {
 }
 
 // beginApproval asks the visitor's passkey about one answer to one question.
-func (s *Server) beginApproval(c *visit, in answerBody) (passkey.GetOptions, error) {
+func (s *Server) beginApproval(c *visit, in api.AnswerApproval) (passkey.GetOptions, error) {
 	return s.beginAnswer(c, in, c.r.PathValue("approval"))
 }
 
 // beginApprovals does so about one answer to several.
-func (s *Server) beginApprovals(c *visit, in severalBody) (passkey.GetOptions, error) {
+func (s *Server) beginApprovals(c *visit, in api.AnswerApprovals) (passkey.GetOptions, error) {
 	if len(in.Approvals) == 0 || len(in.Approvals) > maxTogether {
 		return passkey.GetOptions{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "approvals must name 1 to %d questions", maxTogether)
 	}
-	return s.beginAnswer(c, in.answerBody, in.Approvals...)
+	return s.beginAnswer(c, in.AnswerApproval, in.Approvals...)
 }
 
-func (s *Server) beginAnswer(c *visit, in answerBody, ids ...string) (passkey.GetOptions, error) {
+func (s *Server) beginAnswer(c *visit, in api.AnswerApproval, ids ...string) (passkey.GetOptions, error) {
 	if _, err := passkey.At(front.Origin(c.r)); err != nil {
 		return passkey.GetOptions{}, err
 	}
@@ -146,7 +147,7 @@ func (s *Server) beginAnswer(c *visit, in answerBody, ids ...string) (passkey.Ge
 
 // whatIsApproved is what a passkey says yes to: the questions as they were asked, with
 // their digests, and the answer as it will count.
-func (s *Server) whatIsApproved(ids []string, in answerBody) ([]byte, error) {
+func (s *Server) whatIsApproved(ids []string, in api.AnswerApproval) ([]byte, error) {
 	if in.Answer != "allow" {
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "a passkey confirms what is allowed; denying needs none")
 	}
@@ -165,14 +166,7 @@ func (s *Server) whatIsApproved(ids []string, in answerBody) ([]byte, error) {
 	return json.Marshal(map[string]any{"approvals": questions, "answer": in})
 }
 
-// confirmBody names the request that is to be confirmed.
-type confirmBody struct {
-	Method string          `json:"method"`
-	Path   string          `json:"path"`
-	Body   json.RawMessage `json:"body,omitempty"`
-}
-
-func (s *Server) beginConfirmation(c *visit, in confirmBody) (passkey.GetOptions, error) {
+func (s *Server) beginConfirmation(c *visit, in api.Confirm) (passkey.GetOptions, error) {
 	if !confirmable[in.Method+" "+in.Path] {
 		return passkey.GetOptions{}, capabilities.Errorf(capabilities.CodeInvalidRequest,
 			"a passkey confirms making tokens, giving grants, activating a policy, resolving drift and the end of a stop")

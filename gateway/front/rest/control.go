@@ -12,16 +12,6 @@ import (
 	"github.com/handrail-dev/handrail/gateway/live"
 )
 
-// controlBody asks for a node.
-type controlBody struct {
-	Pause bool `json:"pause,omitempty"`
-}
-
-// useBody is what is done with mouse or keyboard: the arguments of that tool.
-type useBody struct {
-	Args json.RawMessage `json:"args"`
-}
-
 // mayTakeOver refuses who comes from a device that an agent has in its hands, other
 // than the node itself: what an agent clicks on one device must not be a person's hand
 // on another. From the node itself an agent could only keep itself waiting.
@@ -35,7 +25,7 @@ func (s *Server) mayTakeOver(c *visit) (capabilities.NodeID, error) {
 
 // takeOver keeps a node to the caller. The session outlives the request, but not the
 // token.
-func (s *Server) takeOver(c *visit, in controlBody) (api.Control, error) {
+func (s *Server) takeOver(c *visit, in api.TakeOver) (api.Control, error) {
 	node, err := s.mayTakeOver(c)
 	if err != nil {
 		return api.Control{}, err
@@ -59,7 +49,7 @@ func (s *Server) hold(c *visit, _ none) (api.Control, error) {
 }
 
 // useControl is one gesture or some keys of the person's.
-func (s *Server) useControl(c *visit, in useBody) (capabilities.Result, error) {
+func (s *Server) useControl(c *visit, in api.UseControl) (capabilities.Result, error) {
 	node, err := s.mayTakeOver(c)
 	if err != nil {
 		return capabilities.Result{}, err

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/live"
 	"github.com/handrail-dev/handrail/gateway/principal"
-	"github.com/handrail-dev/handrail/pairing"
 )
 
 const (
@@ -28,15 +28,6 @@ const (
 	eventBatch   = 256
 	maxEventNode = 1000 // presence changes in one go
 )
-
-// presence is the data of a node event without an ID: who came and went is not
-// in the ledger, so it cannot be resumed.
-type presence struct {
-	Node      capabilities.NodeID `json:"node_id"`
-	Label     string              `json:"label,omitempty"`
-	State     pairing.State       `json:"state"`
-	Connected bool                `json:"connected"`
-}
 
 // events streams packets as they become durable, the coming and going of nodes, and
 // where calls act on the pictures that the caller watches. The ledger is read by number,
@@ -67,7 +58,7 @@ func (s *Server) events(c *visit) error {
 	defer out.done()
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
-	ctx, known := c.r.Context(), map[capabilities.NodeID]presence{}
+	ctx, known := c.r.Context(), map[capabilities.NodeID]api.Presence{}
 	s.presences(known) // what is so already is no event
 	told := map[string]uint64{}
 	var buf bytes.Buffer
@@ -145,10 +136,10 @@ func (s *Server) appendPackets(ctx context.Context, buf *bytes.Buffer, after *ui
 }
 
 // presences returns the nodes that differ from known, and brings known up to date.
-func (s *Server) presences(known map[capabilities.NodeID]presence) []presence {
-	var changed []presence
+func (s *Server) presences(known map[capabilities.NodeID]api.Presence) []api.Presence {
+	var changed []api.Presence
 	for _, v := range s.opts.Roster.Views() {
-		p := presence{Node: v.ID, Label: v.Label, State: v.State, Connected: v.Connected}
+		p := api.Presence{Node: v.ID, Label: v.Label, State: string(v.State), Connected: v.Connected}
 		if known[v.ID] != p && len(changed) < maxEventNode {
 			known[v.ID] = p
 			changed = append(changed, p)

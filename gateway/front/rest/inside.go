@@ -35,9 +35,7 @@ func (s *Server) Ask(r *http.Request, method, target string, in, out any) error 
 		return err
 	}
 	if answer.status >= 300 {
-		var form struct {
-			Error api.Error `json:"error"`
-		}
+		var form api.Failed
 		if err := json.Unmarshal(answer.body.Bytes(), &form); err != nil || form.Error.Code == "" {
 			return capabilities.Errorf(capabilities.CodeInternal, "%s %s answered %d", method, target, answer.status)
 		}

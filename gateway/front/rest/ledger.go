@@ -13,40 +13,36 @@ import (
 	"github.com/handrail-dev/handrail/gateway/ledger"
 )
 
-type packetList struct {
-	Packets []api.Packet `json:"packets"`
-}
-
 const maxPackets = 1000
 
-func (s *Server) packets(c *visit, _ none) (packetList, error) {
+func (s *Server) packets(c *visit, _ none) (api.PacketList, error) {
 	q := ledger.Query{
 		Call: capabilities.CallID(c.param("call")), Kind: ledger.Kind(c.param("kind")), Lane: capabilities.LaneID(c.param("lane")),
 	}
 	limit, err := c.number("limit", 100, maxPackets)
 	if err != nil {
-		return packetList{}, err
+		return api.PacketList{}, err
 	}
 	q.Limit = int(limit)
 	if q.After, err = c.number("after", 0, math.MaxInt64); err != nil {
-		return packetList{}, err
+		return api.PacketList{}, err
 	}
 	if q.Before, err = c.number("before", 0, math.MaxInt64); err != nil {
-		return packetList{}, err
+		return api.PacketList{}, err
 	}
 	newest, err := c.flag("newest")
 	if err != nil {
-		return packetList{}, err
+		return api.PacketList{}, err
 	}
 	q.Newest = newest || !c.r.URL.Query().Has("after") && q.Call == ""
 	all, err := s.opts.Ledger.Packets(c.r.Context(), q)
 	if err != nil {
-		return packetList{}, err
+		return api.PacketList{}, err
 	}
 	if q.Newest {
 		slices.Reverse(all)
 	}
-	list := packetList{Packets: make([]api.Packet, 0, len(all))}
+	list := api.PacketList{Packets: make([]api.Packet, 0, len(all))}
 	for i := range all {
 		list.Packets = append(list.Packets, front.ViewPacket(&all[i]))
 	}

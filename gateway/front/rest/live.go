@@ -155,15 +155,9 @@ func (s *Server) unwatch(c *visit) error {
 	return nil
 }
 
-type watchList struct {
-	Watching []api.Watcher `json:"watching"`
-	// Taken is who keeps the node: they have taken it over, or have agents wait.
-	Taken []api.Control `json:"taken"`
-}
-
-func (s *Server) watching(c *visit, _ none) (watchList, error) {
+func (s *Server) watching(c *visit, _ none) (api.WatcherList, error) {
 	node := capabilities.NodeID(c.r.PathValue("node"))
-	list := watchList{Watching: front.ViewWatchers(s.opts.Live.Watching(node)), Taken: []api.Control{}}
+	list := api.WatcherList{Watching: front.ViewWatchers(s.opts.Live.Watching(node)), Taken: []api.Control{}}
 	for _, c := range s.opts.Live.Taken(node) {
 		c.ID = "" // it is its owner's to use
 		list.Taken = append(list.Taken, front.ViewControl(&c))

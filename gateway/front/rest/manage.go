@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"encoding/json"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -64,17 +63,13 @@ func (s *Server) status(*visit, none) (api.Status, error) {
 	return out, nil
 }
 
-type laneList struct {
-	Lanes []api.Lane `json:"lanes"`
-}
-
-func (s *Server) lanes(c *visit, _ none) (laneList, error) {
+func (s *Server) lanes(c *visit, _ none) (api.LaneList, error) {
 	owner := c.who.Principal
 	if c.who.May(principal.ActAnyLane) {
 		owner = ""
 	}
 	all := s.opts.Lanes.List(owner)
-	list := laneList{Lanes: make([]api.Lane, 0, len(all))}
+	list := api.LaneList{Lanes: make([]api.Lane, 0, len(all))}
 	for i := range all {
 		list.Lanes = append(list.Lanes, front.ViewLane(&all[i]))
 	}
@@ -95,15 +90,7 @@ func (s *Server) detach(c *visit, _ none) (api.Lane, error) {
 	return front.ViewLane(&l), err
 }
 
-type tokenBody struct {
-	Principal  capabilities.PrincipalID `json:"principal"`
-	Role       principal.Role           `json:"role"`
-	Lane       capabilities.LaneID      `json:"lane,omitempty"`
-	TTLSeconds int64                    `json:"ttl_s,omitempty"`
-	Face       principal.Face           `json:"face,omitempty"` // all (default), whole or search: how MCP lists tools to it
-}
-
-func (s *Server) createToken(c *visit, in tokenBody) (api.MadeToken, error) {
+func (s *Server) createToken(c *visit, in api.CreateToken) (api.MadeToken, error) {
 	ttl, err := seconds("ttl_s", in.TTLSeconds)
 	if err != nil {
 		return api.MadeToken{}, err
@@ -119,19 +106,15 @@ func (s *Server) createToken(c *visit, in tokenBody) (api.MadeToken, error) {
 		return api.MadeToken{}, err
 	}
 	rec, secret, err := s.opts.Tokens.Create(c.r.Context(), c.who,
-		principal.Spec{Principal: in.Principal, Role: in.Role, Lane: in.Lane, TTL: ttl, Face: in.Face})
+		principal.Spec{Principal: in.Principal, Role: principal.Role(in.Role), Lane: in.Lane, TTL: ttl, Face: principal.Face(in.Face)})
 	if err != nil {
 		return api.MadeToken{}, err
 	}
 	return api.MadeToken{Token: front.ViewToken(&rec), Secret: secret.Reveal()}, nil
 }
 
-type tokenList struct {
-	Tokens []api.Token `json:"tokens"`
-}
-
-func (s *Server) tokens(*visit, none) (tokenList, error) {
-	return tokenList{front.ViewTokens(s.opts.Tokens.List())}, nil
+func (s *Server) tokens(*visit, none) (api.TokenList, error) {
+	return api.TokenList{Tokens: front.ViewTokens(s.opts.Tokens.List())}, nil
 }
 
 func (s *Server) revokeToken(c *visit, _ none) (api.Token, error) {
@@ -143,22 +126,13 @@ func (s *Server) policy(*visit, none) (api.PolicySet, error) {
 	return front.ViewPolicy(s.opts.Policy()), nil
 }
 
-type explainBody struct {
-	Principal capabilities.PrincipalID `json:"principal"`
-	Role      principal.Role           `json:"role"`
-	Tool      capabilities.ToolID      `json:"tool"`
-	Node      capabilities.NodeID      `json:"node,omitempty"`
-	Lane      capabilities.LaneID      `json:"lane,omitempty"`
-	Args      json.RawMessage          `json:"args,omitempty"`
-}
-
 // explain asks the policy the question dispatch would ask.
-func (s *Server) explain(c *visit, in explainBody) (policy.Explanation, error) {
+func (s *Server) explain(c *visit, in api.ExplainPolicy) (policy.Explanation, error) {
 	d, ok := s.opts.Tools.Get(in.Tool)
 	if !ok {
 		return policy.Explanation{}, capabilities.Errorf(capabilities.CodeUnknownTool, "there is no tool %.128q", in.Tool)
 	}
-	if _, err := principal.ParseRole(string(in.Role)); err != nil {
+	if _, err := principal.ParseRole(in.Role); err != nil {
 		return policy.Explanation{}, err
 	}
 	args, violations, err := d.SplitArgs(in.Args)
@@ -170,7 +144,7 @@ func (s *Server) explain(c *visit, in explainBody) (policy.Explanation, error) {
 			WithDetails(map[string]any{"violations": violations})
 	}
 	q := policy.Request{
-		Principal: in.Principal, User: policy.IsUser(string(in.Role)), Role: string(in.Role), Tool: in.Tool, Lane: in.Lane,
+		Principal: in.Principal, User: policy.IsUser(in.Role), Role: in.Role, Tool: in.Tool, Lane: in.Lane,
 		Args: args.Canonical, Time: s.opts.Now(),
 	}
 	if q.Lane == "" {

@@ -14,14 +14,10 @@ import (
 	"github.com/handrail-dev/handrail/pairing"
 )
 
-type nodeList struct {
-	Nodes []api.Node `json:"nodes"`
-}
-
-func (s *Server) nodes(*visit, none) (nodeList, error) {
+func (s *Server) nodes(*visit, none) (api.NodeList, error) {
 	snapshot := s.opts.Roster.Snapshot()
 	views := s.opts.Roster.Views()
-	out := nodeList{Nodes: make([]api.Node, 0, len(views))}
+	out := api.NodeList{Nodes: make([]api.Node, 0, len(views))}
 	for i := range views {
 		out.Nodes = append(out.Nodes, front.ViewNode(&views[i], snapshot))
 	}
@@ -81,15 +77,11 @@ func (s *Server) approve(c *visit, in api.NodeApproval) (api.Node, error) {
 	}))
 }
 
-type reasonBody struct {
-	Reason string `json:"reason,omitempty"`
-}
-
-func (s *Server) deny(c *visit, in reasonBody) (api.Node, error) {
+func (s *Server) deny(c *visit, in api.Reason) (api.Node, error) {
 	return s.shown(s.opts.Roster.Deny(c.r.Context(), nodeOf(c), c.who.Principal, in.Reason))
 }
 
-func (s *Server) revoke(c *visit, in reasonBody) (api.Node, error) {
+func (s *Server) revoke(c *visit, in api.Reason) (api.Node, error) {
 	return s.shown(s.opts.Roster.Revoke(c.r.Context(), nodeOf(c), c.who.Principal, in.Reason))
 }
 
@@ -141,27 +133,18 @@ func (s *Server) invite(c *visit, in api.NewInvite) (api.Invited, error) {
 	return api.Invited{Invite: front.ViewInvite(&made), Paste: text}, nil
 }
 
-type inviteList struct {
-	Invites []api.Invite `json:"invites"`
-}
-
-func (s *Server) invites(c *visit, _ none) (inviteList, error) {
+func (s *Server) invites(c *visit, _ none) (api.InviteList, error) {
 	all, err := s.opts.Roster.Invites(c.r.Context())
-	list := inviteList{Invites: make([]api.Invite, 0, len(all))}
+	list := api.InviteList{Invites: make([]api.Invite, 0, len(all))}
 	for i := range all {
 		list.Invites = append(list.Invites, front.ViewInvite(&all[i]))
 	}
 	return list, err
 }
 
-type withdrawn struct {
-	Invite    pairing.InviteID `json:"invite_id"`
-	Withdrawn bool             `json:"withdrawn"`
-}
-
-func (s *Server) withdraw(c *visit, _ none) (withdrawn, error) {
+func (s *Server) withdraw(c *visit, _ none) (api.WithdrawnInvite, error) {
 	id := pairing.InviteID(c.r.PathValue("invite"))
-	return withdrawn{id, true}, s.opts.Roster.Withdraw(c.r.Context(), id, c.who.Principal)
+	return api.WithdrawnInvite{Invite: string(id), Withdrawn: true}, s.opts.Roster.Withdraw(c.r.Context(), id, c.who.Principal)
 }
 
 // seconds bounds a duration given in seconds before it can overflow.

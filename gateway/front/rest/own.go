@@ -30,7 +30,7 @@ func (s *Server) ownView(c *visit, a consent.Approval) *api.Own {
 		return &api.Own{Why: "Nobody approves what they asked for themselves, and this device is not yours.",
 			Hint: "Another user has to answer, or an admin names you as the owner of the device."}
 	}
-	_, err := s.ownWord(c, answerBody{Answer: "allow"}, []string{a.ID})
+	_, err := s.ownWord(c, api.AnswerApproval{Answer: "allow"}, []string{a.ID})
 	if err == nil {
 		return &api.Own{Owner: true, May: true}
 	}
@@ -41,7 +41,7 @@ func (s *Server) ownView(c *visit, a consent.Approval) *api.Own {
 
 // ownWord says by what it is known that the visitor, whose device it is, is there to answer
 // what they asked. Never where an agent may have its hands, with a passkey neither.
-func (s *Server) ownWord(c *visit, in answerBody, ids []string) (known string, err error) {
+func (s *Server) ownWord(c *visit, in api.AnswerApproval, ids []string) (known string, err error) {
 	if err := s.opts.Tokens.InConsole(c.who); err != nil {
 		e := *capabilities.AsError(err)
 		if e.Code != capabilities.CodeForbidden {

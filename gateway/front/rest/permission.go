@@ -1,22 +1,14 @@
 package rest
 
 import (
-	"encoding/json"
-
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 )
 
-type permissionBody struct {
-	Tool capabilities.ToolID `json:"tool"`
-	Args json.RawMessage     `json:"args,omitempty"` // empty: whatever they are
-	Lane capabilities.LaneID `json:"lane,omitempty"`
-}
-
 // permission finds out what covers a call of the visitor's own (S2-27, S2-28).
-func (s *Server) permission(c *visit, in permissionBody) (api.Permission, error) {
+func (s *Server) permission(c *visit, in api.CheckPermission) (api.Permission, error) {
 	if in.Tool == "" || len(in.Tool) > 128 {
 		return api.Permission{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "tool is required, and has at most 128 characters")
 	}

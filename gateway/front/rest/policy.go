@@ -44,36 +44,22 @@ func (s *Server) policyTools(*visit, none) (out api.PolicyTools, err error) {
 	return out, nil
 }
 
-type versionList struct {
-	Versions []api.PolicyVersion `json:"versions"`
-}
-
-func (s *Server) policyHistory(c *visit, _ none) (versionList, error) {
+func (s *Server) policyHistory(c *visit, _ none) (api.PolicyVersionList, error) {
 	limit, err := c.number("limit", 100, 1000)
 	if err != nil {
-		return versionList{}, err
+		return api.PolicyVersionList{}, err
 	}
 	list, err := s.opts.Rules.History(c.r.Context(), int(limit))
-	return versionList{viewAll(list, front.ViewVersion)}, err
+	return api.PolicyVersionList{Versions: viewAll(list, front.ViewVersion)}, err
 }
 
-type draftList struct {
-	Drafts []api.PolicyDraft `json:"drafts"`
-}
-
-func (s *Server) policyDrafts(c *visit, _ none) (draftList, error) {
+func (s *Server) policyDrafts(c *visit, _ none) (api.PolicyDraftList, error) {
 	list, err := s.opts.Rules.Drafts(c.r.Context())
-	return draftList{viewAll(list, front.ViewDraft)}, err
-}
-
-type draftBody struct {
-	Base   string           `json:"base,omitempty"` // staged, active (default), or a hash
-	Files  []api.PolicyFile `json:"files,omitempty"`
-	Remove []string         `json:"remove,omitempty"`
+	return api.PolicyDraftList{Drafts: viewAll(list, front.ViewDraft)}, err
 }
 
 // stagePolicy keeps a changed set for an activation; nothing is in force by it.
-func (s *Server) stagePolicy(c *visit, in draftBody) (api.PolicySet, error) {
+func (s *Server) stagePolicy(c *visit, in api.StagePolicy) (api.PolicySet, error) {
 	e := rules.Edit{By: c.who.Principal, Base: in.Base, Remove: in.Remove}
 	for _, f := range in.Files {
 		e.Files = append(e.Files, policy.Source{Name: f.Name, Data: []byte(f.Text)})
@@ -85,28 +71,16 @@ func (s *Server) stagePolicy(c *visit, in draftBody) (api.PolicySet, error) {
 	return front.ViewPolicy(engine), nil
 }
 
-type activateBody struct {
-	To     string `json:"to"`
-	From   string `json:"from"`
-	Reason string `json:"reason,omitempty"`
-}
-
 // activatePolicy puts a set in force. Like an approval that widens what agents may
 // do, it comes from elsewhere while an agent holds this device (fromElsewhere).
-func (s *Server) activatePolicy(c *visit, in activateBody) (api.PolicyVersion, error) {
+func (s *Server) activatePolicy(c *visit, in api.ActivatePolicy) (api.PolicyVersion, error) {
 	v, err := s.opts.Rules.Activate(c.r.Context(), rules.Request{
 		By: c.who.Principal, Role: string(c.who.Role), Lane: c.who.Lane, To: in.To, From: in.From, Reason: in.Reason,
 	})
 	return front.ViewVersion(&v), err
 }
 
-type replayBody struct {
-	Set   string `json:"set,omitempty"`   // staged (default), active, or a hash
-	After uint64 `json:"after,omitempty"` // packets after this sequence number
-	Days  int    `json:"days,omitempty"`  // or those of the last days
-}
-
-func (s *Server) replayPolicy(c *visit, in replayBody) (api.PolicyReplay, error) {
+func (s *Server) replayPolicy(c *visit, in api.ReplayPolicy) (api.PolicyReplay, error) {
 	if in.Set == "" {
 		in.Set = rules.Staged
 	}

@@ -76,12 +76,8 @@ func (s *Server) providerTable() []*endpoint {
 	}...)
 }
 
-type providerList struct {
-	Providers []api.Provider `json:"providers"`
-}
-
-func (s *Server) providers(*visit, none) (providerList, error) {
-	list := providerList{Providers: []api.Provider{}}
+func (s *Server) providers(*visit, none) (api.ProviderList, error) {
+	list := api.ProviderList{Providers: []api.Provider{}}
 	roster := s.hosts()
 	for _, p := range s.opts.Providers.List() {
 		list.Providers = append(list.Providers, s.viewProvider(&p, roster, false))
@@ -186,14 +182,9 @@ func (s *Server) toolState(c *visit, in api.ToolDecision) (api.ProviderTool, err
 	return out, nil
 }
 
-type providerDone struct {
-	Name   string `json:"name"`
-	Status string `json:"status"`
-}
-
-func (s *Server) removeProvider(c *visit, _ none) (providerDone, error) {
+func (s *Server) removeProvider(c *visit, _ none) (api.ProviderDone, error) {
 	name := c.r.PathValue("provider")
-	return providerDone{name, "removed"}, s.opts.Providers.Remove(c.r.Context(), front.Caller(c.who, c.who.Lane), name)
+	return api.ProviderDone{Name: name, Status: "removed"}, s.opts.Providers.Remove(c.r.Context(), front.Caller(c.who, c.who.Lane), name)
 }
 
 // viewProvider is a provider as the API says it; whole: with the schemas of its tools.

@@ -36,44 +36,23 @@ func (s *Server) pushTable() []*endpoint {
 	}
 }
 
-type pushView struct {
-	Key           string             `json:"key"` // base64url; empty: nobody can be told
-	Subscriptions []api.Subscription `json:"subscriptions"`
-}
-
-func (s *Server) pushes(c *visit, _ none) (pushView, error) {
-	v := pushView{Key: s.opts.Push.Key(), Subscriptions: []api.Subscription{}}
+func (s *Server) pushes(c *visit, _ none) (api.Push, error) {
+	v := api.Push{Key: s.opts.Push.Key(), Subscriptions: []api.Subscription{}}
 	for _, one := range s.opts.Push.List(c.who.Principal) {
 		v.Subscriptions = append(v.Subscriptions, front.ViewSubscription(&one))
 	}
 	return v, nil
 }
 
-// pushBody is a PushSubscription as its toJSON returns it, and a name.
-type pushBody struct {
-	Name     string   `json:"name,omitempty"` // of the browser, at most 64 bytes
-	Endpoint string   `json:"endpoint"`
-	Keys     pushKeys `json:"keys"`
-}
-
-type pushKeys struct {
-	P256dh string `json:"p256dh"` // base64url
-	Auth   string `json:"auth"`   // base64url
-}
-
-func (s *Server) subscribe(c *visit, in pushBody) (api.Subscription, error) {
+func (s *Server) subscribe(c *visit, in api.Subscribe) (api.Subscription, error) {
 	made, err := s.opts.Push.Subscribe(c.r.Context(), c.who,
 		push.Wish{Name: in.Name, Endpoint: in.Endpoint, P256dh: in.Keys.P256dh, Auth: in.Keys.Auth})
 	return front.ViewSubscription(&made), err
 }
 
-type unsubscribedView struct {
-	Subscription string `json:"subscription"`
-}
-
-func (s *Server) unsubscribe(c *visit, _ none) (unsubscribedView, error) {
+func (s *Server) unsubscribe(c *visit, _ none) (api.Unsubscribed, error) {
 	id := c.r.PathValue("subscription")
-	return unsubscribedView{id}, s.opts.Push.Unsubscribe(c.r.Context(), c.who, id)
+	return api.Unsubscribed{Subscription: id}, s.opts.Push.Unsubscribe(c.r.Context(), c.who, id)
 }
 
 // untold is what there is where no browser can be told.

@@ -16,22 +16,13 @@ import (
 	"github.com/handrail-dev/handrail/gateway/route"
 )
 
-// recordBody asks for a recording.
-type recordBody struct {
-	Lane capabilities.LaneID `json:"lane"`
-	// Node is where; default: the one node that is attached to the lane.
-	Node       capabilities.NodeID `json:"node_id,omitempty"`
-	Display    string              `json:"display,omitempty"`
-	DurationMS int64               `json:"duration_ms,omitempty"` // 1000 to 840000; default 300000
-}
-
 // handLane is the lane of what a person does by hand at a surface.
 func handLane(c *visit) capabilities.LaneID {
 	return capabilities.LaneID(fmt.Sprintf("live-%s", c.who.Principal))
 }
 
 // record begins a recording. It outlives the request, but not the token.
-func (s *Server) record(c *visit, in recordBody) (api.Recording, error) {
+func (s *Server) record(c *visit, in api.StartRecording) (api.Recording, error) {
 	if !slices.ContainsFunc(s.opts.Lanes.List(""), func(l lane.Lane) bool { return l.Lane == in.Lane }) {
 		return api.Recording{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no lane %.128q", in.Lane).
 			WithAction(capabilities.Action{Key: capabilities.ActionListLanes}, "Name one of the lanes that there are.")
@@ -90,13 +81,9 @@ func (s *Server) screenOf(of capabilities.LaneID) (capabilities.NodeID, error) {
 		WithAction(capabilities.Action{Key: capabilities.ActionPairNode}, "Have one paired.")
 }
 
-type recordingList struct {
-	Recordings []api.Recording `json:"recordings"`
-}
-
-func (s *Server) recordings(*visit, none) (recordingList, error) {
+func (s *Server) recordings(*visit, none) (api.RecordingList, error) {
 	all := s.opts.Live.Recordings()
-	list := recordingList{Recordings: make([]api.Recording, 0, len(all))}
+	list := api.RecordingList{Recordings: make([]api.Recording, 0, len(all))}
 	for i := range all {
 		list.Recordings = append(list.Recordings, front.ViewRecording(&all[i]))
 	}

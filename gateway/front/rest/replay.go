@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -19,10 +20,6 @@ func (nothingKept) KeptArgs(context.Context, capabilities.CallID) (json.RawMessa
 	return nil, capabilities.Errorf(capabilities.CodeResultExpired, "no arguments are kept")
 }
 
-type replayCallBody struct {
-	Run bool `json:"run,omitempty"` // run it again, too
-}
-
 type replayedView struct {
 	rules.CallReplay
 	Result *capabilities.Result `json:"result,omitempty"` // of the call that ran again
@@ -31,7 +28,7 @@ type replayedView struct {
 // replayCall decides a recorded call again and, where it is asked for and allowed, runs it again:
 // as a call of the visitor's own in the same lane, recorded with the ID of the one that it repeats
 // (S4-05).
-func (s *Server) replayCall(c *visit, in replayCallBody) (replayedView, error) {
+func (s *Server) replayCall(c *visit, in api.ReplayCall) (replayedView, error) {
 	call := capabilities.CallID(c.r.PathValue("call"))
 	again, err := s.opts.Rules.ReplayCall(c.r.Context(), call)
 	if err != nil || !in.Run {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -22,27 +23,23 @@ type Running interface {
 	Cancel(ctx context.Context, by dispatch.Caller, c dispatch.Cancelling) (capabilities.CallID, error)
 }
 
-type cancelledView struct {
-	Call capabilities.CallID `json:"call_id"`
-}
-
 // cancel ends a call for whoever waits for it, one's own unless one may end anybody's; what
 // it did so far is done.
-func (s *Server) cancel(c *visit, in reasonBody) (cancelledView, error) {
+func (s *Server) cancel(c *visit, in api.Reason) (api.CancelledCall, error) {
 	id := capabilities.CallID(c.r.PathValue("call"))
 	_, err := s.opts.Running.Cancel(c.r.Context(), front.Caller(c.who, ""), dispatch.Cancelling{
 		Call: id, Others: c.who.May(principal.ActCancelCalls), Reason: in.Reason,
 	})
-	return cancelledView{id}, err
+	return api.CancelledCall{Call: id}, err
 }
 
 // cancelRequest ends one's own call: who lost the connection to it knows no more of it
 // than its request ID.
-func (s *Server) cancelRequest(c *visit, _ none) (cancelledView, error) {
+func (s *Server) cancelRequest(c *visit, _ none) (api.CancelledCall, error) {
 	id := c.r.PathValue("request")
 	if err := capabilities.ValidateName("request_id", id, 128); err != nil {
-		return cancelledView{}, err
+		return api.CancelledCall{}, err
 	}
 	call, err := s.opts.Running.Cancel(c.r.Context(), front.Caller(c.who, ""), dispatch.Cancelling{Request: capabilities.RequestID(id)})
-	return cancelledView{call}, err
+	return api.CancelledCall{Call: call}, err
 }

@@ -53,12 +53,8 @@ func (s *Server) satelliteTable() []*endpoint {
 	}
 }
 
-type satelliteList struct {
-	Satellites []api.Satellite `json:"satellites"`
-}
-
-func (s *Server) satellites(*visit, none) (satelliteList, error) {
-	list := satelliteList{Satellites: []api.Satellite{}}
+func (s *Server) satellites(*visit, none) (api.SatelliteList, error) {
+	list := api.SatelliteList{Satellites: []api.Satellite{}}
 	for _, v := range s.opts.Satellites.Views() {
 		list.Satellites = append(list.Satellites, viewSatellite(&v))
 	}
@@ -81,8 +77,8 @@ func (s *Server) inviteSatellite(c *visit, in api.InviteSatellite) (api.InvitedS
 	return api.InvitedSatellite{Paste: i.Paste, Service: i.Service, Expires: i.Expires}, err
 }
 
-func (s *Server) decideSatellite(state string) func(*visit, api.DecideSatellite) (api.Satellite, error) {
-	return func(c *visit, in api.DecideSatellite) (api.Satellite, error) {
+func (s *Server) decideSatellite(state string) func(*visit, api.Reason) (api.Satellite, error) {
+	return func(c *visit, in api.Reason) (api.Satellite, error) {
 		v, err := s.opts.Satellites.Decide(c.r.Context(), c.who.Principal, capabilities.NodeID(c.r.PathValue("satellite")), state, in.Reason)
 		if err != nil {
 			return api.Satellite{}, err

@@ -22,42 +22,22 @@ type Secrets interface {
 	Done(ctx context.Context, by capabilities.PrincipalID, lane capabilities.LaneID) (told int, left []capabilities.NodeID, err error)
 }
 
-type secretList struct {
-	Secrets []api.Secret `json:"secrets"`
-}
-
-func (s *Server) secrets(c *visit, _ none) (secretList, error) {
+func (s *Server) secrets(c *visit, _ none) (api.SecretList, error) {
 	all, err := s.opts.Secrets.List(c.r.Context())
-	list := secretList{Secrets: make([]api.Secret, 0, len(all))}
+	list := api.SecretList{Secrets: make([]api.Secret, 0, len(all))}
 	for i := range all {
 		list.Secrets = append(list.Secrets, front.ViewSecret(&all[i]))
 	}
 	return list, err
 }
 
-type secretBody struct {
-	Value string `json:"value"`
-}
-
-type secretDone struct {
-	Name   string `json:"name"`
-	Status string `json:"status"`
-}
-
-func (s *Server) setSecret(c *visit, in secretBody) (secretDone, error) {
+func (s *Server) setSecret(c *visit, in api.SetSecret) (api.SecretDone, error) {
 	name := c.r.PathValue("secret")
 	err := s.opts.Secrets.Set(c.r.Context(), c.who.Principal, name, capabilities.NewSecret([]byte(in.Value)))
-	return secretDone{name, "set"}, err
+	return api.SecretDone{Name: name, Status: "set"}, err
 }
 
-type referenceBody struct {
-	Principal capabilities.PrincipalID `json:"principal"`
-	Alias     string                   `json:"secret_alias,omitempty"`
-	Display   string                   `json:"display_name,omitempty"`
-	Tools     []capabilities.ToolID    `json:"allowed_tool_ids,omitempty"` // default: every tool that delivers
-}
-
-func (s *Server) allowSecret(c *visit, in referenceBody) (api.Reference, error) {
+func (s *Server) allowSecret(c *visit, in api.AllowSecret) (api.Reference, error) {
 	delivering := []capabilities.ToolID{}
 	for _, d := range s.opts.Tools.All() {
 		if d.Delivery != nil && d.ModelFacing {
@@ -78,24 +58,17 @@ func (s *Server) allowSecret(c *visit, in referenceBody) (api.Reference, error) 
 	return front.ViewReference(&made), err
 }
 
-func (s *Server) removeSecret(c *visit, _ none) (secretDone, error) {
+func (s *Server) removeSecret(c *visit, _ none) (api.SecretDone, error) {
 	what := c.r.PathValue("secret")
-	return secretDone{what, "removed"}, s.opts.Secrets.Remove(c.r.Context(), c.who.Principal, what)
+	return api.SecretDone{Name: what, Status: "removed"}, s.opts.Secrets.Remove(c.r.Context(), c.who.Principal, what)
 }
 
-type lookAgain struct {
-	Lane   capabilities.LaneID   `json:"lane_id"`
-	Status string                `json:"status"`
-	Nodes  int                   `json:"nodes"`
-	Left   []capabilities.NodeID `json:"not_told,omitempty"`
-}
-
-func (s *Server) secretsDone(c *visit, _ none) (lookAgain, error) {
+func (s *Server) secretsDone(c *visit, _ none) (api.SecretsDone, error) {
 	name := capabilities.LaneID(c.r.PathValue("lane"))
 	if !slices.ContainsFunc(s.opts.Lanes.List(""), func(l lane.Lane) bool { return l.Lane == name }) {
-		return lookAgain{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no lane %.128q", name).
+		return api.SecretsDone{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no lane %.128q", name).
 			WithHint("GET /v1/lanes lists the lanes there are.")
 	}
 	told, left, err := s.opts.Secrets.Done(c.r.Context(), c.who.Principal, name)
-	return lookAgain{name, "done", told, left}, err
+	return api.SecretsDone{Lane: name, Status: "done", Nodes: told, Left: left}, err
 }

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
@@ -18,20 +17,12 @@ type Selector interface {
 		candidates []capabilities.ToolID) (registry.ToolSelection, error)
 }
 
-type selectBody struct {
-	Intent     string                `json:"intent"`
-	Tags       []string              `json:"tags,omitempty"`
-	Args       json.RawMessage       `json:"args,omitempty"`
-	Candidates []capabilities.ToolID `json:"candidates,omitempty"`
-	Lane       capabilities.LaneID   `json:"lane,omitempty"`
-}
-
 // maxCandidates bounds those that a caller names.
 const maxCandidates = 256
 
 // selectTool chooses among the tools the caller may use now, so that a selection
 // is never a tool that its dispatch would refuse to know. It carries nothing out.
-func (s *Server) selectTool(c *visit, in selectBody) (api.ToolSelection, error) {
+func (s *Server) selectTool(c *visit, in api.SelectTool) (api.ToolSelection, error) {
 	if in.Lane == "" {
 		in.Lane = c.who.Lane
 	}

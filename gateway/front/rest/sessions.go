@@ -9,15 +9,11 @@ import (
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
-type loginBody struct {
-	Role principal.Role `json:"role,omitempty"` // at most the token's own, which is the default
-}
-
-func (s *Server) login(c *visit, in loginBody) (api.SignInLink, error) {
-	if err := s.maySignIn(c, in.Role); err != nil {
+func (s *Server) login(c *visit, in api.LogIn) (api.SignInLink, error) {
+	if err := s.maySignIn(c, principal.Role(in.Role)); err != nil {
 		return api.SignInLink{}, err
 	}
-	code, expires, err := s.opts.Tokens.Login(c.who, in.Role)
+	code, expires, err := s.opts.Tokens.Login(c.who, principal.Role(in.Role))
 	if err != nil {
 		return api.SignInLink{}, err
 	}

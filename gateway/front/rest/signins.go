@@ -40,10 +40,6 @@ func (s *Server) signInTable() []*endpoint {
 	}
 }
 
-type signInList struct {
-	SignIns []api.SignIn `json:"sign_ins"`
-}
-
 func viewSignIn(s *signin.SignIn) api.SignIn {
 	return api.SignIn{
 		Name: s.Name, Server: s.Server, Net: s.Net, Resource: s.Resource, Issuer: s.Issuer, Client: s.Client, Secret: s.Secret(), By: s.By,
@@ -51,9 +47,9 @@ func viewSignIn(s *signin.SignIn) api.SignIn {
 	}
 }
 
-func (s *Server) signIns(c *visit, _ none) (signInList, error) {
+func (s *Server) signIns(c *visit, _ none) (api.SignInList, error) {
 	all, err := s.opts.SignIns.List(c.r.Context())
-	list := signInList{SignIns: make([]api.SignIn, 0, len(all))}
+	list := api.SignInList{SignIns: make([]api.SignIn, 0, len(all))}
 	for i := range all {
 		list.SignIns = append(list.SignIns, viewSignIn(&all[i]))
 	}
@@ -80,7 +76,7 @@ func (s *Server) finishSignIn(c *visit, in api.FinishSignIn) (api.SignIn, error)
 	return viewSignIn(&one), nil
 }
 
-func (s *Server) removeSignIn(c *visit, _ none) (providerDone, error) {
+func (s *Server) removeSignIn(c *visit, _ none) (api.ProviderDone, error) {
 	name := c.r.PathValue("sign_in")
-	return providerDone{name, "removed"}, s.opts.SignIns.Remove(c.r.Context(), c.who.Principal, name)
+	return api.ProviderDone{Name: name, Status: "removed"}, s.opts.SignIns.Remove(c.r.Context(), c.who.Principal, name)
 }

@@ -31,11 +31,11 @@ func (s *Server) stopState(*visit, none) (api.Stop, error) {
 	return front.ViewStop(s.opts.Brake.State()), nil
 }
 
-func (s *Server) stop(c *visit, in reasonBody) (api.Halted, error) {
+func (s *Server) stop(c *visit, in api.Reason) (api.Halted, error) {
 	return halted(s.opts.Brake.Stop(c.r.Context(), c.who.Principal, in.Reason))
 }
 
-func (s *Server) resume(c *visit, in reasonBody) (api.Halted, error) {
+func (s *Server) resume(c *visit, in api.Reason) (api.Halted, error) {
 	return halted(s.opts.Brake.Resume(c.r.Context(), c.who.Principal, in.Reason))
 }
 

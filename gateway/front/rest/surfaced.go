@@ -14,21 +14,17 @@ import (
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
-type surfacedView struct {
-	Signals []api.Signal `json:"signals"`
-}
-
 // surfaced takes what a page says that it offers, and records what it should not.
-func (s *Server) surfaced(c *visit, in api.Surfaced) (surfacedView, error) {
+func (s *Server) surfaced(c *visit, in api.Surfaced) (api.SignalList, error) {
 	report := drift.Surfaced{Surface: in.Surface, Page: in.Page, Controls: in.Controls}
 	for _, k := range in.Keys {
 		report.Keys = append(report.Keys, drift.Key(k))
 	}
 	signals, err := drift.Compare(report, effective{s, c})
 	if err != nil {
-		return surfacedView{}, err
+		return api.SignalList{}, err
 	}
-	out := surfacedView{viewAll(signals, front.ViewSignal)}
+	out := api.SignalList{Signals: viewAll(signals, front.ViewSignal)}
 	if len(signals) == 0 {
 		return out, nil
 	}

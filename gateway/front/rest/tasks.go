@@ -17,10 +17,6 @@ type Tasks interface {
 	DropTask(ctx context.Context, owner capabilities.PrincipalID, id string, by capabilities.PrincipalID) error
 }
 
-type taskList struct {
-	Tasks []api.Task `json:"tasks"`
-}
-
 // ownerOf is whose tasks a caller sees: its own, or everybody's.
 func ownerOf(c *visit) capabilities.PrincipalID {
 	if c.who.May(principal.ActReadAllCalls) {
@@ -29,13 +25,13 @@ func ownerOf(c *visit) capabilities.PrincipalID {
 	return c.who.Principal
 }
 
-func (s *Server) tasks(c *visit, _ none) (taskList, error) {
+func (s *Server) tasks(c *visit, _ none) (api.TaskList, error) {
 	all, err := s.opts.Tasks.Tasks(c.r.Context(), ownerOf(c))
 	if err != nil {
-		return taskList{}, err
+		return api.TaskList{}, err
 	}
 	s.refresh(all)
-	list := taskList{Tasks: make([]api.Task, 0, len(all))}
+	list := api.TaskList{Tasks: make([]api.Task, 0, len(all))}
 	for i := range all {
 		list.Tasks = append(list.Tasks, front.ViewTask(&all[i]))
 	}
@@ -64,11 +60,7 @@ func (s *Server) refresh(all []task.Task) {
 	}
 }
 
-type droppedView struct {
-	Task string `json:"task"`
-}
-
-func (s *Server) dropTask(c *visit, _ none) (droppedView, error) {
+func (s *Server) dropTask(c *visit, _ none) (api.DroppedTask, error) {
 	id := c.r.PathValue("task")
-	return droppedView{id}, s.opts.Tasks.DropTask(c.r.Context(), ownerOf(c), id, c.who.Principal)
+	return api.DroppedTask{Task: id}, s.opts.Tasks.DropTask(c.r.Context(), ownerOf(c), id, c.who.Principal)
 }

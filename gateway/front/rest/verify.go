@@ -8,6 +8,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/chain"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -51,12 +52,8 @@ func (s *Server) verify(c *visit, _ none) (report ledger.Report, err error) {
 	return report, err
 }
 
-type compareBody struct {
-	Log string `json:"log"` // as 'handrail node log --out' wrote it
-}
-
 // compare holds the ledger against a node's own log.
-func (s *Server) compare(c *visit, in compareBody) (out ledger.Comparison, err error) {
+func (s *Server) compare(c *visit, in api.CompareLedger) (out ledger.Comparison, err error) {
 	if s.opts.NodeLogs == nil {
 		return out, capabilities.Errorf(capabilities.CodeNotSupported, "this gateway reads no logs of nodes").
 			WithAction(capabilities.Action{Key: capabilities.ActionCompareLedger}, "Compare it with the ledger instead.")

@@ -63,8 +63,8 @@ func (s *Server) workers(c *visit, _ none) (api.WorkerList, error) {
 	return api.WorkerList{Workers: list}, err
 }
 
-func (s *Server) decideWorker(state string) func(*visit, api.DecideWorker) (api.Worker, error) {
-	return func(c *visit, in api.DecideWorker) (api.Worker, error) {
+func (s *Server) decideWorker(state string) func(*visit, api.Reason) (api.Worker, error) {
+	return func(c *visit, in api.Reason) (api.Worker, error) {
 		return s.opts.Workers.Decide(c.r.Context(), c.who, c.r.PathValue("worker"), state, in.Reason)
 	}
 }
