@@ -43,6 +43,12 @@ const (
 	ActionStopNode   ActionKey = "stop_node"   // on the device: end what runs, and let nothing run
 	ActionNameHost   ActionKey = "name_host"   // on the device: let commands reach the host Name
 
+	ActionNameWorkspace ActionKey = "name_workspace" // on the device: name the folder that agents work in
+	ActionNameSearch    ActionKey = "name_search"    // on the device: name the server that searches are sent to
+	ActionAllowOrigin   ActionKey = "allow_origin"   // on the device: let agents reach the origin Name
+	ActionHostProviders ActionKey = "host_providers" // on the device: let it host providers
+	ActionChooseData    ActionKey = "choose_data"    // start with another data directory
+
 	ActionCreateToken ActionKey = "create_token"
 	ActionSignIn      ActionKey = "sign_in"         // get a link that signs in
 	ActionSignInView  ActionKey = "sign_in_to_view" // get a link that signs in as a viewer
@@ -56,11 +62,13 @@ const (
 	ActionSetSecret     ActionKey = "set_secret"     // Name
 	ActionReleaseSecret ActionKey = "release_secret" // Lane; say that a delivered secret is done with
 
-	ActionCheckProvider   ActionKey = "check_provider"   // Name; have its host ask it anew
-	ActionShowProvider    ActionKey = "show_provider"    // Name; look at what it says of its tools
-	ActionRemoveProvider  ActionKey = "remove_provider"  // Name
-	ActionApproveProvider ActionKey = "approve_provider" // Name; look at its tools, and have them called
-	ActionReviewTool      ActionKey = "review_tool"      // Tool; look at what its provider changed
+	ActionAddProvider      ActionKey = "add_provider"       // Name; say anew what it has and may reach
+	ActionNameProviderHost ActionKey = "name_provider_host" // let a provider reach the host Name
+	ActionCheckProvider    ActionKey = "check_provider"     // Name; have its host ask it anew
+	ActionShowProvider     ActionKey = "show_provider"      // Name; look at what it says of its tools
+	ActionRemoveProvider   ActionKey = "remove_provider"    // Name
+	ActionApproveProvider  ActionKey = "approve_provider"   // Name; look at its tools, and have them called
+	ActionReviewTool       ActionKey = "review_tool"        // Tool; look at what its provider changed
 
 	ActionListSatellites  ActionKey = "list_satellites"
 	ActionAddSatellite    ActionKey = "add_satellite"    // Name; at the gateway: let one in
@@ -78,6 +86,9 @@ const (
 
 	ActionNameGateway ActionKey = "name_gateway" // serve the console under a name
 	ActionServeHTTPS  ActionKey = "serve_https"
+	ActionTrustProxy  ActionKey = "trust_proxy" // at the gateway: name the TLS proxy at Name
+
+	ActionTakePolicyFiles ActionKey = "take_policy_files" // at the gateway: start with the files of the policy folder
 )
 
 var actionKeys = []ActionKey{
@@ -89,7 +100,8 @@ var actionKeys = []ActionKey{
 	ActionRevokeGrant, ActionAcknowledge, ActionSetSecret, ActionReleaseSecret, ActionCheckProvider, ActionShowProvider, ActionRemoveProvider,
 	ActionApproveProvider, ActionReviewTool, ActionListSatellites, ActionAddSatellite, ActionRunSatellite, ActionShowSatellite,
 	ActionRevokeSatellite, ActionRunWorker, ActionListWorkers, ActionAddWorker, ActionListDrift, ActionReviewDrift, ActionLiftQuarantine,
-	ActionNameGateway, ActionServeHTTPS,
+	ActionNameGateway, ActionServeHTTPS, ActionTrustProxy, ActionTakePolicyFiles, ActionNameWorkspace, ActionNameSearch, ActionAllowOrigin,
+	ActionHostProviders, ActionChooseData, ActionAddProvider, ActionNameProviderHost,
 }
 
 // ActionKeys returns every key, in the order of the list; for surfaces' tests.

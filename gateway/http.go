@@ -30,10 +30,10 @@ func (g *Gateway) newFront() (_ *front.Server, err error) {
 	switch {
 	case o.TLSGenerated && o.TLSCert != "":
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "HTTPS has one certificate: one from files, or a generated one").
-			WithHint("Leave out --tls-generated, or --tls-cert and --tls-key.")
+			WithAction(capabilities.Action{Key: capabilities.ActionServeHTTPS}, "Choose one of them.")
 	case (o.TLSCert == "") != (o.TLSKey == ""):
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "a certificate needs its key, and a key its certificate").
-			WithHint("Give --tls-cert and --tls-key together.")
+			WithAction(capabilities.Action{Key: capabilities.ActionServeHTTPS}, "Give both files.")
 	case o.TLSGenerated:
 		g.cert, err = front.GeneratedCertificate(g.path("http.crt"), g.path("http.key"), hosts, g.log)
 	case o.TLSCert != "":

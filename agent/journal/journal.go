@@ -192,7 +192,7 @@ func (j *Journal) open() error {
 		return err
 	case !alone:
 		return capabilities.Wrap(capabilities.CodeConflict, nil, "Another node process uses this data directory.").
-			WithHint("Stop it, or give this one another --data directory.")
+			WithAction(capabilities.Action{Key: capabilities.ActionChooseData}, "Stop it, or give this one another directory.")
 	}
 	if j.mac, err = openMACKey(filepath.Join(j.opts.Dir, "digest.key"), j.opts.Now); err != nil {
 		return err

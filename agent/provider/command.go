@@ -212,8 +212,8 @@ func (c *command) follow(ctx context.Context, p Process, t *template, stdin stri
 		details := map[string]any{"exit_code": code, "stderr": stderr}
 		if tried := sockets.all(); len(tried) > 0 {
 			details["refused"] = tried
-			e = e.WithHint(
-				"It wanted " + strings.Join(tried, " and ") + ", and its class has no network: a provider that needs one names each host (--net).")
+			e = e.WithAction(capabilities.Action{Key: capabilities.ActionNameProviderHost},
+				"It wanted "+strings.Join(tried, " and ")+", and its class has no network: a provider that needs one names each host.")
 		}
 		return nil, capabilities.Output{}, e.WithDetails(details)
 	}

@@ -103,7 +103,8 @@ func (a *asker) because(err error) *capabilities.Error {
 		e := capabilities.Errorf(capabilities.CodeURLBlocked,
 			"%.260s may not be reached: the server sends the call there, and nobody named or permitted it.", to)
 		if host, port, err := net.SplitHostPort(to); err == nil && egress.FlagHost(host, port) != "" {
-			e = e.WithHint("Allow it with --net " + egress.FlagHost(host, port) + ", or by an answer to the question about it.")
+			e = e.WithAction(capabilities.Action{Key: capabilities.ActionNameProviderHost, Name: egress.FlagHost(host, port)},
+				"Allow it when the provider is added, or by an answer to the question about it.")
 		}
 		return e
 	case a.tooLong.Load():

@@ -297,6 +297,9 @@ func (h *Host) Readiness(context.Context) []capabilities.Readiness {
 	return all
 }
 
+// notAllowed is what to do where the device may host nothing.
+const notAllowed = "The device's owner has to let it host providers."
+
 // readiness is that of managing and, after it, of the tools.
 func (h *Host) readiness() (all []capabilities.Readiness, hosted []offered) {
 	h.mu.Lock()
@@ -304,7 +307,7 @@ func (h *Host) readiness() (all []capabilities.Readiness, hosted []offered) {
 	for _, c := range managing {
 		r := capabilities.Readiness{Capability: c, Isolation: capabilities.ClassSession}
 		if !h.opts.Allowed && c != capDrop {
-			r.Reason, r.Fix = capabilities.ReasonOwnerDisabled, "The device's owner has to start it with --host-providers."
+			r.Reason, r.Fix, r.Action = capabilities.ReasonOwnerDisabled, notAllowed, capabilities.Action{Key: capabilities.ActionHostProviders}
 		}
 		all = append(all, r)
 	}
@@ -327,7 +330,7 @@ func (h *Host) readyLocked(t offered, reach error) capabilities.Readiness {
 	r.Isolation, r.Degraded = class, degraded
 	switch {
 	case !h.opts.Allowed:
-		r.Reason, r.Fix = capabilities.ReasonOwnerDisabled, "The device's owner has to start it with --host-providers."
+		r.Reason, r.Fix, r.Action = capabilities.ReasonOwnerDisabled, notAllowed, capabilities.Action{Key: capabilities.ActionHostProviders}
 	case reach != nil:
 		e := capabilities.AsError(reach)
 		r.Reason, r.Fix, r.Action = capabilities.ReasonOwnerDisabled, e.PublicHint(), e.PublicAction()
@@ -345,13 +348,13 @@ func (h *Host) readyLocked(t offered, reach error) capabilities.Readiness {
 			}
 			r.Fix = capabilities.Clip(e.PublicMessage()+". "+e.PublicHint(), 300)
 		} else if e := p.backend.health(); e != nil && e.Code == capabilities.CodeSecretUnavailable {
-			r.Reason, r.Fix = capabilities.ReasonNeedsSignIn, capabilities.Clip(e.PublicHint(), 300)
+			r.Reason, r.Fix, r.Action = capabilities.ReasonNeedsSignIn, capabilities.Clip(e.PublicHint(), 300), e.PublicAction()
 		} else if e != nil {
-			fix := e.Hint
+			fix, then := e.Hint, e.Action
 			if fix == "" {
-				fix = lookHint(&p.record)
+				fix, then = lookHint(&p.record)
 			}
-			r.Reason, r.Fix = capabilities.ReasonBackendFailing, capabilities.Clip(e.PublicMessage()+" "+fix, 300)
+			r.Reason, r.Fix, r.Action = capabilities.ReasonBackendFailing, capabilities.Clip(e.PublicMessage()+" "+fix, 300), then
 		}
 	}
 	return r

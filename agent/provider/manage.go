@@ -112,7 +112,8 @@ func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilit
 			if hint := missedHint(w); hint != "" {
 				err = e.WithHint(hint)
 			} else {
-				err = e.WithHint(lookHint(&p))
+				hint, then := lookHint(&p)
+				err = e.WithAction(then, hint)
 			}
 		}
 		return capabilities.Output{}, secrets.withheld().Error(err)
@@ -200,12 +201,12 @@ func missedHint(w watched) string {
 
 // lookHint says how to find out why a provider does not answer, where nothing that it was kept from
 // explains it.
-func lookHint(p *tools.Provider) string {
+func lookHint(p *tools.Provider) (string, capabilities.Action) {
 	if p.URL != "" {
-		return "See on that device whether its address answers, and whether it is the address of such a server."
+		return "See on that device whether its address answers, and whether it is the address of such a server.", capabilities.Action{}
 	}
 	return "Start its command on that device by hand, to see whether it serves there. Behind its walls it has the system's programs alone: " +
-		"folders come with --read and --write, hosts with --net, variables with --env."
+		"folders, hosts and variables are named when it is added.", capabilities.Action{Key: capabilities.ActionAddProvider, Name: p.Name}
 }
 
 // deniedRead words that a program was not shown a path. The flag has it, or its folder, read.
@@ -301,7 +302,8 @@ func (h *Host) offer(_ context.Context, inv capabilities.Invocation) (capabiliti
 	if n := len(h.tools) - h.countLocked(args.Provider) + len(args.Approved); n > maxOffered {
 		return capabilities.Output{},
 			capabilities.Errorf(capabilities.CodeConflict, "this node would offer %d tools of providers, and offers at most %d", n, maxOffered).
-				WithHint("Have another node host one of them, or add it anew with --only.")
+				WithAction(capabilities.Action{Key: capabilities.ActionAddProvider, Name: args.Provider},
+					"Have another node host one of them, or add it anew with fewer tools.")
 	}
 	next := *p
 	next.approved = args.Approved

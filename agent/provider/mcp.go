@@ -233,7 +233,8 @@ func (l *live) unavailable(cause error) *capabilities.Error {
 	if l != nil && l.wants.Load() {
 		e := capabilities.Errorf(capabilities.CodeSecretUnavailable, "the MCP server wants a credential, or another one than it has")
 		if len(l.secret.want) == 0 {
-			return e.WithHint("Add it with --env Authorization=sign-in/NAME, and sign in then; or with a stored secret in place of a sign-in.")
+			return e.WithAction(capabilities.Action{Key: capabilities.ActionAddProvider},
+				"Add it anew with a sign-in, and sign in then; or with a stored secret in its place.")
 		}
 		return e.WithHint("Sign in again, or store another secret.")
 	}

@@ -197,6 +197,15 @@ var sayings = map[capabilities.ActionKey]func(a capabilities.Action) []any{
 	capabilities.ActionNameHost: func(a capabilities.Action) []any {
 		return []any{There("up"), " and ", There("node"), " take --workspace-net " + or(a.Name, "HOST") + "."}
 	},
+	capabilities.ActionNameWorkspace: onDevice("--workspace", "DIR"),
+	capabilities.ActionNameSearch:    onDevice("--web-search", "http://127.0.0.1:8888"),
+	capabilities.ActionHostProviders: onDevice("--host-providers", ""),
+	capabilities.ActionAllowOrigin: func(a capabilities.Action) []any {
+		return onDevice("--browser-allow-origin", or(a.Name, "ORIGIN"))(a)
+	},
+	capabilities.ActionChooseData: func(capabilities.Action) []any {
+		return []any{There("gateway"), " and ", There("node"), " take --data with another one."}
+	},
 	capabilities.ActionStopNode: listed(Here("node", "stop"), "stops it."),
 
 	capabilities.ActionCreateToken: listed(Here("token", "create"), "makes one."),
@@ -225,6 +234,10 @@ var sayings = map[capabilities.ActionKey]func(a capabilities.Action) []any{
 		return []any{Here("secret", "done", or(a.Lane, "LANE")), " says so."}
 	},
 
+	capabilities.ActionAddProvider: listed(There("provider", "add", "--help"), "says with what."),
+	capabilities.ActionNameProviderHost: func(a capabilities.Action) []any {
+		return []any{There("provider", "add"), " takes --net " + or(a.Name, "HOST") + "."}
+	},
 	capabilities.ActionCheckProvider: func(a capabilities.Action) []any {
 		return []any{Here("provider", "check", or(a.Name, "PROVIDER")), " tells it now."}
 	},
@@ -259,6 +272,17 @@ var sayings = map[capabilities.ActionKey]func(a capabilities.Action) []any{
 		return []any{"--host and --url of ", There("gateway"), " tell it one."}
 	},
 	capabilities.ActionServeHTTPS: listed(There("gateway", "--help"), "says how."),
+	capabilities.ActionTrustProxy: func(a capabilities.Action) []any {
+		return []any{There("gateway"), " takes --trusted-proxy " + or(a.Name, "ADDRESS") + "."}
+	},
+	capabilities.ActionTakePolicyFiles: listed(There("gateway", "--policy-from-files"), "does."),
+}
+
+// onDevice is a flag of what runs on the device, with its value.
+func onDevice(flag, value string) func(capabilities.Action) []any {
+	return func(capabilities.Action) []any {
+		return []any{There("up"), " and ", There("node"), " take " + strings.TrimSpace(flag+" "+value) + "."}
+	}
 }
 
 // listed is one command, and what it does.

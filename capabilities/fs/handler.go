@@ -130,7 +130,8 @@ func (h *Handler) Readiness(context.Context) []capabilities.Readiness {
 	for _, t := range family {
 		r := capabilities.Readiness{Capability: t.Capability, Isolation: capabilities.ClassT1}
 		if h.root == nil {
-			r.Reason, r.Fix = capabilities.ReasonOwnerDisabled, "The device's owner has to name a folder: --workspace DIR."
+			r.Reason, r.Fix = capabilities.ReasonOwnerDisabled, "The device's owner has to name a folder."
+			r.Action = capabilities.Action{Key: capabilities.ActionNameWorkspace}
 		} else if t.Capability == "tyrum.fs.bash" {
 			h.walls(&r)
 		}

@@ -162,7 +162,8 @@ func failed(to *url.URL, err error) error {
 			fmt.Sprintf("%.253s does not answer as a web server does: %s.", to.Host, capabilities.Brief(capabilities.Escape(err.Error()), 300)))
 	}
 	if own.Code == capabilities.CodeURLBlocked && own.Hint == "" {
-		own = own.WithHint("Use a public web address, or ask the node's owner to name this origin with --browser-allow-origin.")
+		own = own.WithAction(capabilities.Action{Key: capabilities.ActionAllowOrigin},
+			"Use a public web address, or ask the node's owner to name this origin.")
 	}
 	return own
 }

@@ -76,7 +76,7 @@ func (h *Handler) Readiness(context.Context) []capabilities.Readiness {
 	search := capabilities.Readiness{Capability: "tyrum.web.search", Isolation: capabilities.ClassT2}
 	if h.backend == nil {
 		search.Reason = capabilities.ReasonOwnerDisabled
-		search.Fix = "The device's owner has to name a SearXNG server: --web-search http://127.0.0.1:8888."
+		search.Fix, search.Action = "The device's owner has to name a SearXNG server.", capabilities.Action{Key: capabilities.ActionNameSearch}
 	}
 	return []capabilities.Readiness{fetch, search}
 }

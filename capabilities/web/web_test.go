@@ -347,7 +347,7 @@ func TestAStopHoldsRequests(t *testing.T) {
 // device's owner said with what.
 func TestReadiness(t *testing.T) {
 	got := open(t).h.Readiness(t.Context())
-	if len(got) != 2 || !got[0].Ready() || got[0].Isolation != capabilities.ClassT2 || got[1].Ready() || !strings.Contains(got[1].Fix, "--web-search") {
+	if len(got) != 2 || !got[0].Ready() || got[0].Isolation != capabilities.ClassT2 || got[1].Ready() || got[1].Action.Key != capabilities.ActionNameSearch {
 		t.Errorf("%+v", got)
 	}
 }

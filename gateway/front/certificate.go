@@ -64,7 +64,8 @@ func LoadCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, 
 	}
 	if err != nil {
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the certificate for HTTPS cannot be used: %v", err).
-			WithHint("Give PEM files that belong together: --tls-cert the certificate with its chain, --tls-key its key.")
+			WithAction(capabilities.Action{Key: capabilities.ActionServeHTTPS},
+				"Give PEM files that belong together: the certificate with its chain, and its key.")
 	}
 	return c, nil
 }

@@ -350,7 +350,7 @@ func TestPlainBeyondLoopbackIsRefused(t *testing.T) {
 		}
 		if err := s.Listen(); (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.o.Addr, err)
-		} else if e := capabilities.AsError(err); err != nil && (e.Code != capabilities.CodeInvalidRequest || !strings.Contains(e.PublicHint(), "--tls-generated")) {
+		} else if e := capabilities.AsError(err); err != nil && (e.Code != capabilities.CodeInvalidRequest || e.PublicAction().Key != capabilities.ActionServeHTTPS) {
 			t.Errorf("%s: %+v", c.o.Addr, e)
 		}
 		for range 2 {

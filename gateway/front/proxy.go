@@ -45,7 +45,8 @@ func (s *Server) resolvePeer(r *http.Request) (*http.Request, error) {
 		if r.TLS == nil && !at.IsLoopback() {
 			return r, capabilities.Errorf(capabilities.CodeForbidden,
 				"this gateway takes requests by its TLS proxy, and tokens must not cross a network unencrypted").
-				WithHint("Call the proxy's address; if this is the proxy, name it with --trusted-proxy " + at.String() + ".")
+				WithAction(capabilities.Action{Key: capabilities.ActionTrustProxy, Name: at.String()},
+					"Call the proxy's address; if this is the proxy, name it.")
 		}
 		return r, nil
 	}

@@ -207,8 +207,8 @@ func (s *Server) Listen() error {
 			_ = l.Close()
 			return capabilities.Errorf(capabilities.CodeInvalidRequest, "%s is not loopback, and tokens must not cross a network unencrypted",
 				s.opts.Addr).
-				WithHint("Listen on loopback, or serve HTTPS: --tls-generated makes a certificate to be known by its fingerprint, --tls-cert and " +
-					"--tls-key take one of an authority, --trusted-proxy names a TLS proxy in front.")
+				WithAction(capabilities.Action{Key: capabilities.ActionServeHTTPS},
+					"Listen on loopback, or serve HTTPS: by a generated certificate, by one of an authority, or behind a TLS proxy.")
 		}
 		s.opts.Log.Info("front.plain", "addr", l.Addr().String(), "proxies", s.opts.Proxies)
 	}

@@ -167,7 +167,7 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 		if err != nil {
 			return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err,
 				"The policy in force does not fit this program: "+capabilities.AsError(err).PublicMessage()).
-				WithHint("Correct the files in the policy folder and start with --policy-from-files.")
+				WithAction(capabilities.Action{Key: capabilities.ActionTakePolicyFiles}, "Correct the files in the policy folder, and start with them.")
 		}
 		b.engine.Store(engine)
 		if stagedErr == nil && alike(files, engine.Sources()) { // as nearly always

@@ -47,7 +47,7 @@ func (w *way) parse(what, raw string) (*url.URL, error) {
 	u, err := readAddress(what, raw)
 	if err == nil && u.Scheme == "http" && !w.named[egress.HostOf(u)] {
 		err = capabilities.Errorf(capabilities.CodeInvalidRequest, "%s: %.200s is not https", what, capabilities.Printable(raw)).
-			WithHint("Name its host with --net if it is one of your own.")
+			WithHint("Name its host, too, if it is one of your own.")
 	}
 	return u, err
 }

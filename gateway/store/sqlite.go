@@ -48,7 +48,8 @@ func (s lite) connect(ctx context.Context) error {
 	}
 	if codeOf(err)&0xff == sqliteBusy {
 		return capabilities.Wrap(capabilities.CodeConflict, err, "Another process uses this data directory.").
-			WithHint("Stop the gateway that runs on it, or give this one another --data directory.")
+			WithAction(capabilities.Action{Key: capabilities.ActionChooseData},
+				"Stop the gateway that runs on it, or give this one another directory.")
 	}
 	if err != nil {
 		return err

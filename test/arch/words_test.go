@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -213,5 +214,64 @@ func TestHintsNameNoCommand(t *testing.T) {
 			}
 			return true
 		})
+	}
+}
+
+// flagged are the files whose sentences still name a flag: hints to the device's owner, in whose
+// words alone they are shown. A file that names none any more is to be taken out.
+var flagged = []string{
+	"capabilities/browser/audit.go", "capabilities/browser/chrome.go", "capabilities/browser/handler.go", "capabilities/browser/launch.go",
+	"capabilities/browser/upload.go",
+}
+
+// A flag of ours in a sentence is a command line in words, too.
+func TestHintsNameNoFlag(t *testing.T) {
+	all := readTree(t)
+	ours := map[string]bool{}
+	for _, flag := range regexp.MustCompile("--([a-z][a-z-]+)").FindAllStringSubmatch(string(all.read(t, "docs/cli.md")), -1) {
+		ours[flag[1]] = true
+	}
+	if delete(ours, "help"); len(ours) < 50 {
+		t.Fatalf("docs/cli.md names %d flags", len(ours))
+	}
+	flag := regexp.MustCompile(`\S[ (]+--([a-z][a-z-]*[a-z])(?:[^a-z=-]|$)`)
+	names := func(text string) bool {
+		for _, m := range flag.FindAllStringSubmatch(text, -1) {
+			if ours[m[1]] {
+				return true
+			}
+		}
+		return false
+	}
+	for text, want := range map[string]bool{
+		"Name a folder: --workspace DIR.": true, "It needs one (--net).": true, "Give it with --data": true, "--read ": false,
+		"a pattern such as --help": false, "text in front of it (--name={})": false, "Start Chrome with --remote-debugging-port.": false,
+	} {
+		if names(text) != want {
+			t.Errorf("%q: %t", text, !want)
+		}
+	}
+	needed := map[string]bool{}
+	for _, s := range all.code {
+		if s.isTest() || coversAny(wordingRooms, s.dir()) || !coversAny([]string{"gateway/**", "agent/**", "capabilities/**"}, s.dir()) {
+			continue
+		}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			l, ok := n.(*ast.BasicLit)
+			if !ok || l.Kind != token.STRING {
+				return true
+			}
+			if text, err := strconv.Unquote(l.Value); err == nil && names(text) {
+				if needed[s.file] = true; !slices.Contains(flagged, s.file) {
+					t.Errorf("%s:%d: %q: a hint says what to do by a capabilities.Action", s.file, all.fset.Position(l.Pos()).Line, text)
+				}
+			}
+			return true
+		})
+	}
+	for _, file := range flagged {
+		if !needed[file] {
+			t.Errorf("%s names no flag any more: take it out of flagged", file)
+		}
 	}
 }

@@ -180,7 +180,8 @@ func refusal(resp *http.Response, q *tools.Request, kind string, body []byte) er
 	switch status := resp.StatusCode; {
 	case status == http.StatusUnauthorized && len(q.Auth) == 0, status == http.StatusForbidden && len(q.Auth) == 0:
 		return e(capabilities.CodeForbidden, "the API wants a credential (%d), and this provider has none", status).
-			WithHint("An admin can add the provider anew with --header NAME=SECRET, or --env SCHEME=SECRET.")
+			WithAction(capabilities.Action{Key: capabilities.ActionAddProvider},
+				"An admin can add the provider anew with a secret for a header, or for a scheme of the document.")
 	case status == http.StatusUnauthorized:
 		return e(capabilities.CodeForbidden, "the API does not take the provider's credential (401)").
 			WithAction(capabilities.Action{Key: capabilities.ActionListSecrets}, "An admin has to look at the secret "+names(q)+".")

@@ -50,7 +50,7 @@ func (r *reader) schemes() map[string]any {
 func (r *reader) check() error {
 	for _, c := range r.record.Env {
 		if r.schemes()[c.Name] == nil {
-			return capabilities.Errorf(capabilities.CodeInvalidRequest, "%.64q is no security scheme of the document; --header names a header",
+			return capabilities.Errorf(capabilities.CodeInvalidRequest, "%.64q is no security scheme of the document, and no header",
 				c.Name).
 				WithHint("Its schemes: " + capabilities.Clip(capabilities.Printable(strings.Join(slices.Sorted(maps.Keys(r.schemes())), ", ")), 500))
 		}

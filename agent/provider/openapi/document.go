@@ -116,15 +116,15 @@ func (d *document) server(lists ...any) (string, error) {
 		}
 	}
 	if strings.ContainsAny(raw, "{}") {
-		return "", problem("its server's address has variables; say the address with --server")
+		return "", problem("its server's address has variables, and the provider names no server")
 	}
 	at, err := url.Parse(raw)
 	if err != nil || len(raw) > 2048 || capabilities.Printable(raw) != raw {
-		return "", problem("its server's address cannot be read; say another with --server")
+		return "", problem("its server's address cannot be read, and the provider names no other")
 	}
 	if !at.IsAbs() {
 		if d.at == nil {
-			return "", problem("its server's address is relative, and the document comes from a file; say the address with --server")
+			return "", problem("its server's address is relative, the document comes from a file, and the provider names no server")
 		}
 		at = d.at.ResolveReference(at)
 	}

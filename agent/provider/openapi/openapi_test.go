@@ -187,7 +187,7 @@ func TestServers(t *testing.T) {
 	if err != nil || m.Tools[0].Runs[1] != "https://mine.example/base/x" {
 		t.Errorf("%+v %v", m, err)
 	}
-	if _, err := Manifest(record(), small(`{"url":"/v1"}`, `"/x"`, `{"operationId":"x"}`), nil); err == nil || !strings.Contains(err.Error(), "--server") {
+	if _, err := Manifest(record(), small(`{"url":"/v1"}`, `"/x"`, `{"operationId":"x"}`), nil); err == nil || !strings.Contains(err.Error(), "names no server") {
 		t.Errorf("%v", err)
 	}
 }
@@ -304,7 +304,7 @@ func manyOperations(n int) []byte {
 func TestFiveThousandOperations(t *testing.T) {
 	data := manyOperations(5000)
 	_, err := Manifest(record(), data, nil)
-	if e := capabilities.AsError(err); e.Code != capabilities.CodeResultTooLarge || !strings.Contains(e.PublicHint(), "--only") {
+	if e := capabilities.AsError(err); e.Code != capabilities.CodeResultTooLarge || e.PublicAction().Key != capabilities.ActionAddProvider {
 		t.Errorf("%v", err)
 	}
 	m, err := Manifest(record("t3", "t4"), data, nil)

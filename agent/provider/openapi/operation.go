@@ -51,8 +51,8 @@ func Manifest(p *tools.Provider, data []byte, at *url.URL) (*tools.ToolManifest,
 		return nil, bad("none of its operations can be called: %s: %s", m.Tools[0].Name, m.Tools[0].Unusable)
 	case len(m.Tools) > 0:
 	case len(p.Only) > 0 && r.seen > 0:
-		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the document has no operation or tag that --only names").
-			WithHint(r.hint())
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the document has no operation or tag that is wanted").
+			WithAction(capabilities.Action{Key: capabilities.ActionAddProvider, Name: p.Name}, r.hint())
 	default:
 		return nil, bad("it has no operations")
 	}
@@ -117,12 +117,14 @@ func (r *reader) path(m *tools.ToolManifest, path string, v any) error {
 		}
 		if r.work < 0 {
 			return capabilities.Errorf(capabilities.CodeResultTooLarge, "the schemas of the document are too large together").
-				WithHint("Name the tags or operations that are wanted with --only. " + r.hint())
+				WithAction(capabilities.Action{Key: capabilities.ActionAddProvider, Name: r.record.Name},
+					"Name the tags or operations that are wanted. "+r.hint())
 		}
 		if len(m.Tools) == tools.MaxTools {
 			return capabilities.Errorf(capabilities.CodeResultTooLarge,
 				"the document has more than %d operations, which is what one provider may have as tools", tools.MaxTools).
-				WithHint("Name the tags or operations that are wanted with --only. " + r.hint())
+				WithAction(capabilities.Action{Key: capabilities.ActionAddProvider, Name: r.record.Name},
+					"Name the tags or operations that are wanted. "+r.hint())
 		}
 		data, err := canonical.Marshal(t)
 		if err != nil {
@@ -136,7 +138,8 @@ func (r *reader) path(m *tools.ToolManifest, path string, v any) error {
 		}
 		if r.size > maxManifest {
 			return capabilities.Errorf(capabilities.CodeResultTooLarge, "the tools of the document have more than %d bytes together", maxManifest).
-				WithHint("Name the tags or operations that are wanted with --only. " + r.hint())
+				WithAction(capabilities.Action{Key: capabilities.ActionAddProvider, Name: r.record.Name},
+					"Name the tags or operations that are wanted. "+r.hint())
 		}
 		m.Tools = append(m.Tools, t)
 	}

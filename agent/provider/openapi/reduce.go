@@ -52,8 +52,8 @@ func Reduce(p *tools.Provider, data []byte) ([]byte, error) {
 		if r.seen == 0 {
 			return nil, bad("it has no operations")
 		}
-		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the document has no operation or tag that --only names").
-			WithHint(r.hint())
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the document has no operation or tag that is wanted").
+			WithAction(capabilities.Action{Key: capabilities.ActionAddProvider}, r.hint())
 	}
 	if schemes := mapOf(mapOf(d.root["components"])["securitySchemes"]); schemes != nil {
 		k.components["securitySchemes"] = maps.Clone(schemes)

@@ -60,6 +60,9 @@ var byCommand = []capabilities.ActionKey{
 	capabilities.ActionResumeNode, capabilities.ActionStopNode, capabilities.ActionNameHost, capabilities.ActionSignInView,
 	capabilities.ActionAddSatellite, capabilities.ActionRunSatellite, capabilities.ActionRunWorker, capabilities.ActionListWorkers,
 	capabilities.ActionAddWorker, capabilities.ActionSetSecret, capabilities.ActionNameGateway, capabilities.ActionServeHTTPS,
+	capabilities.ActionTrustProxy, capabilities.ActionTakePolicyFiles, capabilities.ActionNameWorkspace, capabilities.ActionNameSearch,
+	capabilities.ActionAllowOrigin, capabilities.ActionHostProviders, capabilities.ActionChooseData, capabilities.ActionAddProvider,
+	capabilities.ActionNameProviderHost,
 }
 
 // wayOf returns how an action is done from the pages; zero for one that is not known.

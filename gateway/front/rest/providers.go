@@ -293,7 +293,8 @@ func hostReady(p *provider.Provider, of capabilities.CapabilityID, roster []rout
 				switch {
 				case why != capabilities.ReasonNotAdvertised || fix != "":
 				case of == hosting:
-					fix = "The device hosts no providers now. Its owner has to start it with --host-providers."
+					fix = command.Hint("The device hosts no providers now. Its owner has to let it.",
+						capabilities.Action{Key: capabilities.ActionHostProviders})
 				default:
 					fix = "Its host does not offer it yet. After an approval it does within a moment."
 				}
