@@ -8,9 +8,11 @@ import (
 
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/oauth"
+	"github.com/handrail-dev/handrail/gateway/oidc"
 )
 
-// openClients makes the authorization server for clients that speak OAuth.
+// openClients makes the authorization server for clients that speak OAuth, and what people sign in
+// by elsewhere.
 func (g *Gateway) openClients(ctx context.Context) (err error) {
 	g.Clients, err = oauth.New(oauth.Options{
 		Store: g.Store, Tokens: g.Tokens, Key: g.clientKey, Authorize: front.AuthorizePath, Base: g.base, Record: g.recordBy,
@@ -20,7 +22,11 @@ func (g *Gateway) openClients(ctx context.Context) (err error) {
 		return err
 	}
 	clear(g.clientKey)
-	return g.Clients.Load(ctx)
+	if err := g.Clients.Load(ctx); err != nil || g.opts.OIDC == nil {
+		return err
+	}
+	g.OIDC, err = oidc.New(oidc.Options{Config: *g.opts.OIDC, People: g.Tokens, Secrets: g.Secrets.Own, Log: g.log})
+	return err
 }
 
 // base is the address by which a request came: the one that other devices were promised, or that of

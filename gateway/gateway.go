@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"crypto/ed25519"
-	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -45,6 +44,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/metrics"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/oauth"
+	"github.com/handrail-dev/handrail/gateway/oidc"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/provider"
@@ -101,6 +101,8 @@ type Options struct {
 	// "https://handrail.example"; its host is one of Hosts then. Default: where HTTP
 	// listens.
 	URL string
+	// OIDC is the OpenID provider at which people sign in; nil: there is none.
+	OIDC *oidc.Config
 	// ClientHosts are hosts beside public ones where OAuth clients' documents may lie, as
 	// "host:port". Default: none.
 	ClientHosts []string
@@ -164,6 +166,7 @@ type Gateway struct {
 	Providers  *provider.Book
 	SignIns    *signin.Book
 	Clients    *oauth.Server
+	OIDC       *oidc.Provider // nil: people sign in here
 	Selector   *Selector
 	Knowledge  *knowledge.Facts
 	Turns      *turn.Turns
@@ -629,20 +632,4 @@ func (g *Gateway) head() *wire.Head {
 		return nil
 	}
 	return &wire.Head{Seq: h.Seq, Hash: h.Hash, Time: h.Time, Sig: h.Sig[:]}
-}
-
-// loadSeal reads the key that outcomes are sealed with, or makes it.
-func loadSeal(path string) ([]byte, error) {
-	data, err := os.ReadFile(path)
-	switch {
-	case err == nil && len(data) == outcome.KeySize:
-		return data, nil
-	case err == nil:
-		return nil, fmt.Errorf("%s does not hold %d bytes", path, outcome.KeySize)
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, err
-	}
-	key := make([]byte, outcome.KeySize)
-	rand.Read(key) // never fails (crypto/rand)
-	return key, pairing.SaveFile(path, key)
 }

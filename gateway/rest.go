@@ -42,9 +42,11 @@ func (g *Gateway) mountREST() error {
 	}
 	g.api = api
 	api.Mount(g.Front)
-	pages, err := console.New(console.Options{
-		API: api, Sessions: g.Tokens, Passkeys: keys, Site: g.site.ID(), Version: g.opts.Version, Log: g.log,
-	})
+	looks := console.Options{API: api, Sessions: g.Tokens, Passkeys: keys, Site: g.site.ID(), Version: g.opts.Version, Log: g.log}
+	if g.OIDC != nil {
+		looks.Elsewhere = g.OIDC
+	}
+	pages, err := console.New(looks)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
+	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/secret"
 	"github.com/handrail-dev/handrail/gateway/signin"
 	"github.com/handrail-dev/handrail/gateway/store"
@@ -82,3 +83,19 @@ func (s secrets) Done(ctx context.Context, by capabilities.PrincipalID,
 
 // renewed has the hosts of providers get a token that was refreshed.
 func (g *Gateway) renewed(ctx context.Context, secret string) { g.Providers.Renewed(ctx, secret) }
+
+// loadSeal reads the key that outcomes are sealed with, or makes it.
+func loadSeal(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	switch {
+	case err == nil && len(data) == outcome.KeySize:
+		return data, nil
+	case err == nil:
+		return nil, fmt.Errorf("%s does not hold %d bytes", path, outcome.KeySize)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	key := make([]byte, outcome.KeySize)
+	rand.Read(key) // never fails (crypto/rand)
+	return key, pairing.SaveFile(path, key)
+}

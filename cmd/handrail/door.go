@@ -21,6 +21,7 @@ type doorFlags struct {
 	clientHosts    *[]string
 	ice            *[]string
 	turnSecret     *string
+	oidc           oidcFlags
 }
 
 func addDoorFlags(cmd *cobra.Command) doorFlags {
@@ -37,7 +38,8 @@ func addDoorFlags(cmd *cobra.Command) doorFlags {
 			"STUN or TURN server by which viewers and nodes find a way for a live view, such as turn:turn.example:3478?transport=udp; repeatable"),
 		turnSecret: f.String("turn-secret-file",
 			"", "file with the secret that this gateway shares with its TURN servers (coturn: static-auth-secret)"),
-		url: f.String("url", "", "address for other devices, such as https://handrail.example"),
+		oidc: addOIDCFlags(cmd),
+		url:  f.String("url", "", "address for other devices, such as https://handrail.example"),
 	}
 }
 
@@ -52,6 +54,9 @@ func (d doorFlags) into(o *gateway.Options) (err error) {
 	}
 	if err := o.ICE.Check(); err != nil {
 		return terminal.UsageError("--ice-server: %v", err)
+	}
+	if o.OIDC, err = d.oidc.config(); err != nil {
+		return err
 	}
 	o.Proxies, err = front.ParseProxies(*d.proxies)
 	return err

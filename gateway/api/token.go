@@ -17,7 +17,7 @@ type Token struct {
 	ExpiresAt time.Time                `json:"expires_at,omitzero"` // zero: never
 	RevokedAt time.Time                `json:"revoked_at,omitzero"`
 	Parent    string                   `json:"session_of,omitempty"` // of a session: the token that opened it
-	Opened    string                   `json:"opened_by,omitempty"`  // by what a session was opened: link, password or passkey
+	Opened    string                   `json:"opened_by,omitempty"`  // by what a session was opened: link, password, passkey or oidc
 	Face      string                   `json:"face,omitempty"`       // search: MCP lists begin with the search for tools
 	// Client, Audience and Tools are those of an OAuth client: what it calls itself and where from,
 	// the address that its access tokens are for, and the families of tools that it reaches.

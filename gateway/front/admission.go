@@ -96,11 +96,15 @@ func (s *Server) checkPlace(r *http.Request) error {
 // SignInPath is below which authorization servers send a person's browser back.
 const SignInPath = SessionPath + "sign-ins/"
 
+// LoginBackPath is where an OpenID provider sends a person's browser back.
+const LoginBackPath = SessionPath + "login/back"
+
 // sentBack reports whether an authorization server may have sent a person's browser here. The page
-// there does nothing; it has the browser go on from a page of ours, with the session.
+// there does nothing; it has the browser go on from a page of ours, with its cookies.
 func sentBack(r *http.Request) bool {
 	place, ok := strings.CutPrefix(r.URL.Path, SignInPath)
-	return ok && place != "" && !strings.Contains(place, "/") && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
+	ok = ok && place != "" && !strings.Contains(place, "/") || r.URL.Path == LoginBackPath
+	return ok && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
 		r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 

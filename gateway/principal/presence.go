@@ -7,11 +7,13 @@ const (
 	byLink     = "link"
 	byPassword = "password"
 	byPasskey  = "passkey"
+	byOIDC     = "oidc" // at an OpenID provider
 )
 
 // Present says by what it is known that the person who by is acts in the console now:
 // they signed in within FreshFor, by link, password or passkey. CodeForbidden otherwise: of
-// a token, whoever holds it; of a session that is older; of one that was opened by the link
+// a token, whoever holds it; of a session that is older; of one that was opened at an OpenID
+// provider, which may not have asked anybody; of one that was opened by the link
 // of a token, which proves that token and nobody's presence, unless that is the token which
 // the gateway made for its own machine.
 func (t *Tokens) Present(by Identity) (string, error) {
@@ -27,6 +29,10 @@ func (t *Tokens) Present(by Identity) (string, error) {
 	}
 	if rec.Opened == byPassword || rec.Opened == byPasskey {
 		return rec.Opened, nil
+	}
+	if rec.Opened == byOIDC { // without a question, where the browser is signed in there
+		return "", capabilities.Errorf(capabilities.CodeForbidden, "your provider says who you are, and not that you were there just now").
+			WithHint("Confirm with a passkey.")
 	}
 	if above, err := t.Get(rec.Parent); err != nil || rec.Opened != byLink || above.Role != RoleAdmin || above.CreatedBy != Site.Principal {
 		return "", capabilities.Errorf(capabilities.CodeForbidden, "the link that you signed in by shows that somebody has a token, and not who").

@@ -104,6 +104,9 @@ func (t *Tokens) Welcome(ctx context.Context, by Identity, who capabilities.Prin
 	if err != nil {
 		return Secret{}, time.Time{}, err
 	}
+	if err := t.inside(who); err != nil {
+		return Secret{}, time.Time{}, err
+	}
 	if !by.Role.Covers(u.Role) {
 		return Secret{}, time.Time{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s cannot let a user of role %s in",
 			by.Role, u.Role)
@@ -270,6 +273,10 @@ func (t *Tokens) ExtendSession(ctx context.Context, who Identity) (Token, error)
 	}
 	if parent == nil {
 		return Token{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "this is a token and no session of the console")
+	}
+	if old.Opened == byOIDC {
+		return Token{}, capabilities.Errorf(capabilities.CodeForbidden, "your provider has to vouch for you again").
+			WithAction(capabilities.Action{Key: capabilities.ActionSignIn}, "Sign in again.")
 	}
 	rec := *old
 	until := earlier(earlier(t.opts.Now().Add(SessionLife), old.CreatedAt.Add(SessionMost)), parent.ExpiresAt)

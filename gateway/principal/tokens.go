@@ -60,8 +60,8 @@ type Token struct {
 	// Parent is the token that opened this session of the console; empty: it is no
 	// session but a token that callers send themselves.
 	Parent string
-	// Opened is by what a session was opened: link, password or passkey; empty for a token,
-	// and for a session that an earlier version opened.
+	// Opened is by what a session was opened: link, password, passkey or oidc; empty for a
+	// token, and for a session that an earlier version opened.
 	Opened string
 	// Face is how MCP lists tools to it where an address says nothing: "search", "whole", or empty
 	// for all but what is listed on request.
@@ -138,7 +138,8 @@ type Options struct {
 type Tokens struct {
 	opts Options
 
-	writing sync.Mutex // one change at a time: checks and writes belong together
+	entering sync.Mutex // one person from outside at a time: the first sign-in makes the user
+	writing  sync.Mutex // one change at a time: checks and writes belong together
 
 	mu       sync.RWMutex
 	byHash   map[[sha256.Size]byte]*Token // records are replaced, never changed
@@ -170,7 +171,8 @@ func Migrations() []store.Migration {
 		{Room: "principal", Version: 3, SQL: userTables},
 		{Room: "principal", Version: 4, SQL: `ALTER TABLE token ADD COLUMN opened TEXT NOT NULL DEFAULT ''`},
 		{Room: "principal", Version: 5, SQL: `ALTER TABLE token ADD COLUMN face TEXT NOT NULL DEFAULT ''`},
-		{Room: "principal", Version: 6, SQL: clientColumns}}
+		{Room: "principal", Version: 6, SQL: clientColumns},
+		{Room: "principal", Version: 7, SQL: `ALTER TABLE user ADD COLUMN outside TEXT NOT NULL DEFAULT ''`}}
 }
 
 // New makes an empty set; call Load before use.

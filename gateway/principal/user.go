@@ -2,17 +2,11 @@ package principal
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/binary"
 	"slices"
 	"sort"
 	"strings"
-	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/store"
@@ -29,11 +23,6 @@ const (
 
 	// FreshFor is how long after signing in a session may change ways to sign in.
 	FreshFor = 10 * time.Minute
-
-	// A user's password may be tried this often, from wherever; then once in guessRefill.
-	guessBurst   = 20
-	guessRefill  = time.Minute
-	guessBuckets = 4096
 )
 
 // Passkey is a key of a user's that an authenticator keeps.
@@ -64,6 +53,7 @@ type user struct {
 	User
 	handle   string // random, 32 bytes: who an authenticator thinks it is for
 	password string // PHC; "": none
+	outside  string // who they are at their OpenID provider; "": they sign in here
 }
 
 func (u *user) view() User {
@@ -97,7 +87,7 @@ const userTables = `
 
 // loadUsersLocked reads users and passkeys; the tokens are there already.
 func (t *Tokens) loadUsersLocked(ctx context.Context) error {
-	rows, err := t.opts.Store.Read().QueryContext(ctx, `SELECT principal, token_id, handle, password, created_at FROM user`)
+	rows, err := t.opts.Store.Read().QueryContext(ctx, `SELECT principal, token_id, handle, password, created_at, outside FROM user`)
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
@@ -105,7 +95,7 @@ func (t *Tokens) loadUsersLocked(ctx context.Context) error {
 	for rows.Next() {
 		var u user
 		var created int64
-		if err := rows.Scan(&u.Principal, &u.TokenID, &u.handle, &u.password, &created); err != nil {
+		if err := rows.Scan(&u.Principal, &u.TokenID, &u.handle, &u.password, &created, &u.outside); err != nil {
 			return capabilities.Wrap(capabilities.CodeInternal, err, "")
 		}
 		rec := t.byHash[t.hashes[u.TokenID]]
@@ -198,7 +188,7 @@ func (t *Tokens) AddUser(ctx context.Context, by Identity, who capabilities.Prin
 			return User{}, err
 		}
 	}
-	u, err := t.makeUser(ctx, by.Principal, who, role, hash)
+	u, err := t.makeUser(ctx, by.Principal, who, role, hash, "")
 	if err != nil {
 		return User{}, err
 	}
@@ -206,12 +196,14 @@ func (t *Tokens) AddUser(ctx context.Context, by Identity, who capabilities.Prin
 }
 
 // makeUser keeps a new user with the record behind it.
-func (t *Tokens) makeUser(ctx context.Context, by, who capabilities.PrincipalID, role Role, password string) (*user, error) {
+func (t *Tokens) makeUser(ctx context.Context, by, who capabilities.PrincipalID, role Role, password, outside string) (*user, error) {
 	now := t.opts.Now().Truncate(time.Millisecond).UTC()
 	rec := Token{
 		ID: "u" + strings.ToLower(rand.Text()[:15]), Principal: who, Role: role, Lane: capabilities.LaneID(who), CreatedAt: now, CreatedBy: by,
 	}
-	u := &user{User: User{Principal: who, Role: role, TokenID: rec.ID, CreatedAt: now}, handle: newSecret("").text, password: password}
+	u := &user{
+		User: User{Principal: who, Role: role, TokenID: rec.ID, CreatedAt: now}, handle: newSecret("").text, password: password, outside: outside,
+	}
 	t.mu.RLock()
 	_, err := t.userLocked(who)
 	full := len(t.users) >= maxUsers
@@ -231,8 +223,8 @@ func (t *Tokens) makeUser(ctx context.Context, by, who capabilities.PrincipalID,
 		if _, err := tx.Exec(`DELETE FROM passkey WHERE principal = $1`, string(who)); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`INSERT INTO user (principal, token_id, handle, password, created_at) VALUES ($1, $2, $3, $4, $5)`,
-			string(who), rec.ID, u.handle, u.password, now.UnixMilli())
+		_, err := tx.Exec(`INSERT INTO user (principal, token_id, handle, password, created_at, outside) VALUES ($1, $2, $3, $4, $5, $6)`,
+			string(who), rec.ID, u.handle, u.password, now.UnixMilli(), u.outside)
 		return err
 	}, func() { t.users[who] = u })
 	if err != nil {
@@ -293,6 +285,9 @@ func (t *Tokens) SetPassword(ctx context.Context, by Identity, who capabilities.
 		if err := t.own(by, who); err != nil {
 			return User{}, err
 		}
+	}
+	if err := t.inside(who); err != nil {
+		return User{}, err
 	}
 	hash, err := t.hasher.hash(ctx, p)
 	if err != nil {
@@ -524,71 +519,5 @@ func (t *Tokens) ensureUser(ctx context.Context, by Identity, who capabilities.P
 	if err == nil || by.Principal != who {
 		return u, err
 	}
-	return t.makeUser(ctx, who, who, by.Role, "")
-}
-
-// guesses bounds how often a name's password is tried, whoever tries and whether or
-// not there is such a user. Names share a few thousand budgets, each by a digest that
-// nobody can choose. The other ways in stay open.
-type guesses struct {
-	key [sha256.Size]byte
-
-	mu      sync.Mutex // guards what follows
-	buckets [guessBuckets]*rate.Limiter
-}
-
-func newGuesses() *guesses {
-	g := &guesses{}
-	rand.Read(g.key[:]) // never fails (crypto/rand)
-	return g
-}
-
-func (g *guesses) allow(name string, now time.Time) bool {
-	mac := hmac.New(sha256.New, g.key[:])
-	mac.Write([]byte(name))
-	at := binary.BigEndian.Uint16(mac.Sum(nil)) % guessBuckets
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.buckets[at] == nil {
-		g.buckets[at] = rate.NewLimiter(rate.Every(guessRefill), guessBurst)
-	}
-	return g.buckets[at].AllowN(now, 1)
-}
-
-// SignIn opens a session with a password. Every failure is the same
-// CodeUnauthenticated after the same work, whether or not there is such a user;
-// CodeOverloaded when too many try, or this name was tried too often.
-func (t *Tokens) SignIn(ctx context.Context, name string, p Password) (Token, Secret, error) {
-	if !t.guesses.allow(name, t.opts.Now()) {
-		return Token{}, Secret{}, capabilities.Errorf(capabilities.CodeOverloaded, "this name's password was tried too often").
-			WithAction(capabilities.Action{Key: capabilities.ActionSignIn}, "Wait a minute, or sign in with a passkey or by a link.")
-	}
-	hash := ""
-	t.mu.RLock()
-	u, err := t.userLocked(capabilities.PrincipalID(name))
-	if err == nil {
-		hash = u.password
-	}
-	t.mu.RUnlock()
-	right, err := t.hasher.verify(ctx, hash, p)
-	if err != nil {
-		return Token{}, Secret{}, err
-	}
-	if !right {
-		return Token{}, Secret{}, capabilities.Errorf(capabilities.CodeUnauthenticated, "name or password is wrong").
-			WithAction(capabilities.Action{Key: capabilities.ActionSetPassword}, "An admin can set a new one.")
-	}
-	return t.openSession(ctx, u.TokenID, u.Principal, u.Role, capabilities.LaneID(u.Principal), byPassword)
-}
-
-// SignInPasskey opens a session for the user of a key that was verified.
-func (t *Tokens) SignInPasskey(ctx context.Context, id string, count uint32) (Token, Secret, error) {
-	u, _, _, err := t.Passkey(id)
-	if err != nil {
-		return Token{}, Secret{}, err
-	}
-	if err := t.UsedPasskey(ctx, id, count); err != nil {
-		return Token{}, Secret{}, err
-	}
-	return t.openSession(ctx, u.TokenID, u.Principal, u.Role, capabilities.LaneID(u.Principal), byPasskey)
+	return t.makeUser(ctx, who, who, by.Role, "", "")
 }

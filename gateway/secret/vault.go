@@ -295,17 +295,27 @@ func (v *Vault) RemoveAlias(ctx context.Context, by capabilities.PrincipalID, al
 	return nil
 }
 
-// Resolve returns the value behind a reference: the one place a value leaves by. Call it
+// Resolve returns the value behind a reference: values leave for devices here alone. Call it
 // immediately before delivery (S0-41). CodeSecretUnavailable when what is kept, or the place it is
 // kept in, has none.
 func (v *Vault) Resolve(ctx context.Context, r Reference) (capabilities.Secret, error) {
-	value, err := v.read(ctx, r.name)
+	return v.value(ctx, r.ID, r.name)
+}
+
+// Own returns a value that the gateway itself shows to somebody, as the admin who started it
+// named it. CodeSecretUnavailable as for Resolve.
+func (v *Vault) Own(ctx context.Context, name string) (capabilities.Secret, error) {
+	return v.value(ctx, "", name)
+}
+
+func (v *Vault) value(ctx context.Context, ref, name string) (capabilities.Secret, error) {
+	value, err := v.read(ctx, name)
 	if err == nil {
 		err = checkValue(value)
 	}
 	if err != nil {
 		value.Wipe()
-		v.opts.Log.Warn("secret.unavailable", "ref", r.ID, "name", r.name, "err", err)
+		v.opts.Log.Warn("secret.unavailable", "ref", ref, "name", name, "err", err)
 		return capabilities.Secret{}, capabilities.Wrap(capabilities.CodeSecretUnavailable, err, "")
 	}
 	return value, nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/oidc"
 	"github.com/handrail-dev/handrail/gateway/passkey"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
@@ -48,15 +49,24 @@ type Passkeys interface {
 	SignIn(ctx context.Context, at passkey.Place, answer []byte) (principal.Token, principal.Secret, error)
 }
 
+// Elsewhere signs in at an OpenID provider; gateway/oidc implements it.
+type Elsewhere interface {
+	Host() string
+	Begin(ctx context.Context, back string) (oidc.Begun, error)
+	Finish(context.Context, oidc.Answer) (principal.Token, principal.Secret, error)
+}
+
 // Options of New; all required unless a default is named.
 type Options struct {
 	API      API
 	Sessions Sessions
 	Passkeys Passkeys
-	Site     capabilities.SiteID
-	Version  string           // of the gateway; empty: not shown
-	Log      *slog.Logger     // default: discards
-	Now      func() time.Time // default time.Now
+	// Elsewhere is the OpenID provider at which people sign in; default: there is none.
+	Elsewhere Elsewhere
+	Site      capabilities.SiteID
+	Version   string           // of the gateway; empty: not shown
+	Log       *slog.Logger     // default: discards
+	Now       func() time.Time // default time.Now
 }
 
 // Console is the pages.
@@ -146,6 +156,11 @@ func (c *Console) Mount(f *front.Server) {
 	f.Handle("POST /console/login/password", front.Open, http.HandlerFunc(c.loginPassword))
 	f.Handle("POST /console/login/passkey/options", front.Open, http.HandlerFunc(c.askPasskey))
 	f.Handle("POST /console/login/passkey", front.Open, http.HandlerFunc(c.loginPasskey))
+	if c.opts.Elsewhere != nil {
+		f.Handle("POST /console/login/elsewhere", front.Open, http.HandlerFunc(c.loginElsewhere))
+		f.Handle("GET "+front.LoginBackPath, front.Open, http.HandlerFunc(c.vouchedFor))
+		f.Handle("GET "+finishPath, front.Open, http.HandlerFunc(c.finishLogin))
+	}
 	f.Handle("GET "+front.SignInPath+"{place}", front.Open, http.HandlerFunc(c.sentBack))
 	f.Handle("GET "+front.AuthorizePath, front.Open, http.HandlerFunc(c.authorizeHere))
 	signedOut := http.HandlerFunc(c.signedOut)

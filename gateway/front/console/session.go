@@ -24,7 +24,7 @@ func (c *Console) showLogin(w http.ResponseWriter, r *http.Request, problem erro
 	}
 	c.write(w, r, status, "login", signIn{
 		con: c, Title: "Sign in", Modules: []string{"login", "passkey"}, Fault: faultOf(problem), Some: c.somePasskey(r),
-		NoPasskeys: noPasskeys(r),
+		NoPasskeys: noPasskeys(r), Elsewhere: c.elsewhere(),
 	})
 }
 
@@ -36,6 +36,7 @@ type signIn struct {
 	Fault      *fault
 	Some       bool   // there is a passkey to press a button for
 	NoPasskeys string // why no browser keeps one here; empty: one can
+	Elsewhere  string // the OpenID provider at which people sign in; empty: there is none
 }
 
 // Asset is the address of a file of the pages.

@@ -46,13 +46,18 @@ func (c *Console) beginSignIn(v *visit) {
 // sentBack takes a browser that comes from an authorization server, without its session: the
 // cookie goes with what pages of our own ask for. It does nothing but have one of them ask.
 func (c *Console) sentBack(w http.ResponseWriter, r *http.Request) {
+	c.goOn(w, r, front.SignInPath+url.PathEscape(r.PathValue("place"))+"/finish")
+}
+
+// goOn has the browser ask a page of ours for what an authorization server sent it with.
+func (c *Console) goOn(w http.ResponseWriter, r *http.Request, to string) {
 	q := url.Values{}
 	for _, name := range []string{"state", "code", "iss", "error"} {
 		if value := r.URL.Query().Get(name); len(value) <= 4<<10 {
 			q.Set(name, value)
 		}
 	}
-	w.Header().Set("Refresh", "0; url="+front.SignInPath+url.PathEscape(r.PathValue("place"))+"/finish?"+q.Encode())
+	w.Header().Set("Refresh", "0; url="+to+"?"+q.Encode())
 	c.write(w, r, http.StatusOK, "back", nil)
 }
 
