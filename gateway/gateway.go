@@ -101,6 +101,8 @@ type Options struct {
 	// "https://handrail.example"; its host is one of Hosts then. Default: where HTTP
 	// listens.
 	URL string
+	// ClientOrigins are web origins whose pages may be clients of MCP. Default: none.
+	ClientOrigins []string
 	// OIDC is the OpenID provider at which people sign in; nil: there is none.
 	OIDC *oidc.Config
 	// ClientHosts are hosts beside public ones where OAuth clients' documents may lie, as

@@ -43,7 +43,7 @@ func (g *Gateway) newFront() (_ *front.Server, err error) {
 		return nil, err
 	}
 	return front.New(front.Options{
-		Addr: o.HTTP, Tokens: g.Tokens, Clients: g.Clients, Certificate: g.cert, Proxies: o.Proxies, Hosts: hosts,
+		Addr: o.HTTP, Tokens: g.Tokens, Clients: g.Clients, Certificate: g.cert, Proxies: o.Proxies, Hosts: hosts, Pages: o.ClientOrigins,
 		Connections: connections(), Log: g.log,
 	})
 }

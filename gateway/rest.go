@@ -52,7 +52,7 @@ func (g *Gateway) mountREST() error {
 	}
 	pages.Mount(g.Front)
 	for _, e := range g.Clients.Endpoints() {
-		g.Front.Handle(e.Pattern, front.Open, e.Handler)
+		g.Front.Handle(e.Pattern, front.Shared, e.Handler)
 	}
 	return nil
 }

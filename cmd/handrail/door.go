@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/front"
@@ -19,6 +20,7 @@ type doorFlags struct {
 	generated      *bool
 	proxies, hosts *[]string
 	clientHosts    *[]string
+	clientOrigins  *[]string
 	ice            *[]string
 	turnSecret     *string
 	oidc           oidcFlags
@@ -34,6 +36,8 @@ func addDoorFlags(cmd *cobra.Command) doorFlags {
 		hosts:     f.StringSlice("host", nil, "further host name that clients may call by; repeatable"),
 		clientHosts: f.StringSlice("client-host", nil,
 			"host:port beside public ones where documents of OAuth clients may lie, by http, too; repeatable"),
+		clientOrigins: f.StringSlice("client-origin", nil,
+			"web origin whose pages may be clients of MCP, such as https://chat.example; repeatable"),
 		ice: f.StringSlice("ice-server", nil,
 			"STUN or TURN server by which viewers and nodes find a way for a live view, such as turn:turn.example:3478?transport=udp; repeatable"),
 		turnSecret: f.String("turn-secret-file",
@@ -46,7 +50,12 @@ func addDoorFlags(cmd *cobra.Command) doorFlags {
 // into puts what the flags say into the gateway's options.
 func (d doorFlags) into(o *gateway.Options) (err error) {
 	o.TLSCert, o.TLSKey, o.TLSGenerated, o.Hosts, o.URL = *d.cert, *d.key, *d.generated, *d.hosts, *d.url
-	o.ICE.URLs, o.ClientHosts = *d.ice, *d.clientHosts
+	o.ICE.URLs, o.ClientHosts, o.ClientOrigins = *d.ice, *d.clientHosts, *d.clientOrigins
+	for _, origin := range o.ClientOrigins {
+		if err := front.CheckPage(origin); err != nil {
+			return terminal.UsageError("%s", capabilities.AsError(err).PublicMessage())
+		}
+	}
 	if *d.turnSecret != "" {
 		if o.ICE.Secret, err = readTURNSecret(*d.turnSecret); err != nil {
 			return err

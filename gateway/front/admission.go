@@ -76,6 +76,9 @@ func (s *Server) checkPlace(r *http.Request) error {
 	if !s.hostAllowed(r, host) {
 		return capabilities.Errorf(capabilities.CodeOriginRefused, "the Host of the request is not an address of this gateway")
 	}
+	if s.clientPage(r) {
+		return nil
+	}
 	if origins := r.Header["Origin"]; len(origins) > 0 {
 		if len(origins) != 1 || !s.originAllowed(r, origins[0]) {
 			return capabilities.Errorf(capabilities.CodeOriginRefused, "the request came from a web page of another origin")

@@ -37,6 +37,7 @@ const (
 	Open                  // Host and Origin only: for what tells a stranger nothing
 	Session               // a session of the console; what HandleSession mounts
 	Client                // a bearer token, or an access token of an OAuth client for this address
+	Shared                // as Open, and for clients in pages of Options.Pages
 )
 
 // Route is one pattern that was mounted.
@@ -62,6 +63,9 @@ type Options struct {
 	Proxies []netip.Prefix
 	Hosts   []string // names besides loopback ones by which clients may call; default: none
 	Origins []string // web origins besides our own that may call; default: none
+	// Pages are web origins whose pages may be clients of MCP, such as "https://chat.example": they
+	// may call what Client and Shared are mounted behind. Default: none.
+	Pages []string
 	// Connections is how many may be open at once, at least 64; default 4096.
 	Connections int
 	Log         *slog.Logger
@@ -76,6 +80,8 @@ type Server struct {
 	routes   []Route
 	hosts    map[string]bool
 	origins  map[string]bool
+	pages    map[string]bool
+	shared   *http.ServeMux // the patterns that pages may ask
 	failed   failures
 	attempts failures // at what can be guessed
 	refused  failures // bounds the log only
@@ -103,7 +109,7 @@ func New(o Options) (*Server, error) {
 	o.Connections = max(o.Connections, minConnections)
 	s := &Server{
 		opts: o, mux: http.NewServeMux(),
-		hosts: map[string]bool{"localhost": true}, origins: map[string]bool{},
+		hosts: map[string]bool{"localhost": true}, origins: map[string]bool{}, pages: map[string]bool{}, shared: http.NewServeMux(),
 		failed:   failures{now: o.Now, byAddr: make(map[netip.Prefix]*rate.Limiter)},
 		attempts: failures{now: o.Now, byAddr: make(map[netip.Prefix]*rate.Limiter)},
 		refused:  failures{now: o.Now, byAddr: make(map[netip.Prefix]*rate.Limiter)},
@@ -114,6 +120,12 @@ func New(o Options) (*Server, error) {
 	}
 	for _, origin := range o.Origins {
 		s.origins[strings.TrimSuffix(origin, "/")] = true
+	}
+	for _, origin := range o.Pages {
+		if err := CheckPage(origin); err != nil {
+			return nil, err
+		}
+		s.pages[origin] = true
 	}
 	s.Handle("/", Open, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		WriteError(w, capabilities.Errorf(capabilities.CodeNotFound, "there is nothing at this address").
@@ -126,9 +138,12 @@ func New(o Options) (*Server, error) {
 // All mounting comes before Run.
 func (s *Server) Handle(pattern string, access Access, h http.Handler) {
 	s.routes = append(s.routes, Route{pattern, access})
+	if access == Client || access == Shared {
+		s.forPages(pattern)
+	}
 	s.mux.Handle(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &admission{draining: s.draining}
-		if access != Open {
+		if access != Open && access != Shared {
 			identify := s.identify
 			if access == Client {
 				identify = s.identifyClient
@@ -178,6 +193,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				"origin", capabilities.Clip(r.Header.Get("Origin"), maxLogged))
 		}
 		WriteError(w, err)
+		return
+	}
+	if s.clientPage(r) && answersPage(w, r) {
 		return
 	}
 	s.mux.ServeHTTP(w, r)

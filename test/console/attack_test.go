@@ -175,7 +175,7 @@ func TestEveryChangeNeedsTheSessionsValue(t *testing.T) {
 		switch r.Access {
 		case front.Bearer: // a cookie opens nothing here
 			attempts["the cookie and the value"] = with(me, "Origin", d.URL(), front.CSRFHeader, csrf)
-		case front.Open:
+		case front.Open, front.Shared:
 			delete(attempts, "no value") // who signs in has no session yet
 			delete(attempts, "a guess")
 			// OAuth clients come without a session, and with a code or token of their own; workers
