@@ -37,12 +37,15 @@ type behind struct {
 	tabs  *http.Client
 }
 
-func startBehind(t *testing.T) *behind {
+func startBehind(t *testing.T, door ...func(*gateway.Options)) *behind {
 	t.Helper()
 	proxy := httptest.NewUnstartedServer(nil)
 	b := &behind{base: "https://" + proxy.Listener.Addr().String(), proxy: proxy}
 	b.Site = site.Start(t, site.Options{Door: func(o *gateway.Options) {
 		o.URL, o.Proxies = b.base, []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+		for _, change := range door {
+			change(o)
+		}
 	}})
 	to, err := url.Parse(b.URL())
 	if err != nil {
@@ -147,12 +150,25 @@ func (b *behind) authority() string {
 func TestOAuthClient(t *testing.T) {
 	dir := packages(t)
 	b := startBehind(t)
+	seen := b.comesIn(dir)
+	for _, want := range []oauth.Kind{oauth.Challenged, oauth.ReadResource, oauth.ReadServer, oauth.Registered, oauth.Asked, oauth.Allowed, oauth.Fetched,
+		oauth.Called, oauth.Refused, oauth.Refreshed} {
+		if !seen[want] {
+			t.Errorf("no step %q", want)
+		}
+	}
+}
+
+// comesIn runs the official client until it has called twice, and returns the steps that it took.
+func (b *behind) comesIn(dir string, document ...string) map[oauth.Kind]bool {
+	t := b.T.(*testing.T)
+	t.Helper()
 	script, err := filepath.Abs("testdata/oauth.mjs")
 	if err != nil {
 		t.Fatal(err)
 	}
 	modules := filepath.Join(dir, "node_modules")
-	cmd := exec.CommandContext(t.Context(), filepath.Join(modules, ".bin", "node"), script, modules, b.base+"/mcp")
+	cmd := exec.CommandContext(t.Context(), filepath.Join(modules, ".bin", "node"), append([]string{script, modules, b.base + "/mcp"}, document...)...)
 	cmd.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+b.authority())
 	var said strings.Builder
 	cmd.Stderr = &said
@@ -195,12 +211,7 @@ func TestOAuthClient(t *testing.T) {
 	for _, s := range b.Clients.Steps() {
 		seen[s.What] = true
 	}
-	for _, want := range []oauth.Kind{oauth.Challenged, oauth.ReadResource, oauth.ReadServer, oauth.Registered, oauth.Asked, oauth.Allowed, oauth.Fetched,
-		oauth.Called, oauth.Refused, oauth.Refreshed} {
-		if !seen[want] {
-			t.Errorf("no step %q", want)
-		}
-	}
+	return seen
 }
 
 // The suite's own look at an authorization server: its metadata, and a code that is fetched.

@@ -1,8 +1,9 @@
 // The official TypeScript client on its way in by OAuth, as a client that has nothing but the
-// address. Arguments: node_modules, the address. It prints where it sends the person's browser, and
-// reads where that was sent back to; then it calls, loses its access token and calls again.
+// address. Arguments: node_modules, the address, and the address of its document if it has one. It
+// prints where it sends the person's browser, and reads where that was sent back to; then it calls,
+// loses its access token and calls again.
 import { createInterface } from 'node:readline'
-const [modules, address] = process.argv.slice(2)
+const [modules, address, document] = process.argv.slice(2)
 const sdk = (file) => import(`${modules}/@modelcontextprotocol/sdk/dist/esm/client/${file}`)
 const { Client } = await sdk('index.js')
 const { StreamableHTTPClientTransport } = await sdk('streamableHttp.js')
@@ -15,6 +16,7 @@ const provider = {
   get clientMetadata() {
     return { client_name: 'Test client', redirect_uris: [this.redirectUrl], token_endpoint_auth_method: 'none', grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'] }
   },
+  get clientMetadataUrl() { return document },
   state() { return 'a state' },
   clientInformation() { return client },
   saveClientInformation(c) { client = c },
