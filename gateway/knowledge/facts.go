@@ -210,16 +210,24 @@ func (k *Facts) Put(ctx context.Context, f Fact) (Fact, error) {
 	return f, err
 }
 
-// Edit replaces the words of a fact, as a person wants them, and returns it; the errors of Put and
-// Get.
-func (k *Facts) Edit(ctx context.Context, p capabilities.PrincipalID, id, text string, agreed bool) (Fact, error) {
+// Edit replaces the words of a fact, as by wants them, and returns it; the errors of Put and Get.
+// Its source says so: the turn that it is from has other words.
+func (k *Facts) Edit(ctx context.Context, p, by capabilities.PrincipalID, id, text string, agreed bool) (Fact, error) {
 	f, err := k.Get(ctx, p, id)
 	if err != nil {
 		return Fact{}, err
 	}
 	f.Text, f.Agreed = text, agreed
+	_, first, edited := strings.Cut(f.Source, beforeEdit)
+	if !edited {
+		first = f.Source
+	}
+	f.Source = capabilities.Clip(string(by)+beforeEdit+first, maxSource)
 	return k.Put(ctx, f)
 }
+
+// beforeEdit stands between who gave a fact other words and where it was from before.
+const beforeEdit = ", who gave it other words; before: "
 
 func newID() string {
 	var b [8]byte

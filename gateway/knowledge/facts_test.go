@@ -151,13 +151,28 @@ func TestPrivateFactsAreAgreedTo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.Edit(t.Context(), "alice", kept.ID, "I moved to Leipzig", false); capabilities.CodeOf(err) != capabilities.CodeAcknowledgementRequired {
+	if _, err := k.Edit(t.Context(), "alice", "alice", kept.ID, "I moved to Leipzig", false); capabilities.CodeOf(err) != capabilities.CodeAcknowledgementRequired {
 		t.Errorf("edited without agreement: %v", err)
 	}
-	if f, err := k.Edit(t.Context(), "alice", kept.ID, "I prefer spaces", false); err != nil || f.ID != kept.ID || f.Text != "I prefer spaces" {
+	if f, err := k.Edit(t.Context(), "alice", "ada", kept.ID, "I prefer spaces", false); err != nil || f.ID != kept.ID || f.Text != "I prefer spaces" {
 		t.Errorf("%+v, %v", f, err)
 	}
-	if _, err := k.Edit(t.Context(), "bob", kept.ID, "I prefer spaces", false); capabilities.CodeOf(err) != capabilities.CodeNotFound {
+	// The turn that a fact is from does not have its new words, and its source says whose they are.
+	for _, by := range []capabilities.PrincipalID{"ada", "bob"} {
+		f, err := k.Edit(t.Context(), "alice", by, kept.ID, "I prefer both", false)
+		if want := string(by) + ", who gave it other words; before: " + kept.Source; err != nil || f.Source != want {
+			t.Errorf("said by %q, want %q, %v", f.Source, want, err)
+		}
+	}
+	long := about("long", "I like long sources")
+	long.Source = strings.Repeat("s", 256)
+	if long, err = k.Put(t.Context(), long); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := k.Edit(t.Context(), "alice", "ada", long.ID, "I like short ones", false); err != nil || !strings.HasPrefix(f.Source, "ada, ") || len(f.Source) != 256 {
+		t.Errorf("a source at its bound: %+v, %v", f, err)
+	}
+	if _, err := k.Edit(t.Context(), "bob", "bob", kept.ID, "I prefer spaces", false); capabilities.CodeOf(err) != capabilities.CodeNotFound {
 		t.Errorf("edited by another: %v", err)
 	}
 }

@@ -20,7 +20,7 @@ type Memory interface {
 	Get(ctx context.Context, p capabilities.PrincipalID, id string) (knowledge.Fact, error)
 	List(ctx context.Context, p capabilities.PrincipalID, limit int) ([]knowledge.Fact, error)
 	Search(ctx context.Context, p capabilities.PrincipalID, text string, limit int) ([]knowledge.Fact, error)
-	Edit(ctx context.Context, p capabilities.PrincipalID, id, text string, agreed bool) (knowledge.Fact, error)
+	Edit(ctx context.Context, p, by capabilities.PrincipalID, id, text string, agreed bool) (knowledge.Fact, error)
 	Forget(ctx context.Context, p capabilities.PrincipalID, id string) error
 	Owners(ctx context.Context) (map[capabilities.PrincipalID]int, error)
 }
@@ -113,7 +113,7 @@ func (s *Server) editFact(c *visit, in api.EditFact) (api.Fact, error) {
 	if err != nil {
 		return api.Fact{}, err
 	}
-	f, err := s.opts.Memory.Edit(c.r.Context(), p, c.r.PathValue("fact"), in.Text, in.Agreed)
+	f, err := s.opts.Memory.Edit(c.r.Context(), p, c.who.Principal, c.r.PathValue("fact"), in.Text, in.Agreed)
 	return front.ViewFact(&f), err
 }
 
