@@ -109,15 +109,33 @@ func (s *speech) ends() bool {
 	if s == nil {
 		return false
 	}
+	s.breaks()
+	said := s.said
+	s.said = false
+	return said
+}
+
+// breaks closes the line that is open, so that another line may follow.
+func (s *speech) breaks() {
 	if s.mark != nil {
 		s.mark.End()
 	}
 	if s.said && s.last != '\n' {
 		fmt.Fprintln(s.w)
+		s.last = '\n'
 	}
-	said := s.said
-	s.said = false
-	return said
+}
+
+// between has stages told on lines of their own, among words that are shown as they come.
+func (s *speech) between(stages func(worker.Event)) func(worker.Event) {
+	return func(e worker.Event) {
+		if _, ok := e.Body.(worker.Called); ok {
+			s.ends() // what was said before a call is no answer
+		} else {
+			s.breaks()
+		}
+		stages(e)
+	}
 }
 
 // tellCalls writes one line for each call of a turn, with what it did.

@@ -211,6 +211,8 @@ func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context
 			words = c.speech.tell
 			if tell == nil {
 				tell = tellCalls(cmd.ErrOrStderr(), c.speech)
+			} else {
+				tell = c.speech.between(tell)
 			}
 		}
 		m, err := openModel(o.model, words)
