@@ -29,15 +29,23 @@ func NewLoader(tools Tools) (*Loader, error) {
 // Load is the function Load.
 func (l *Loader) Load(sources []Source) (*Engine, error) { return l.v.load(sources) }
 
-// LoadPast loads rules of another time: a tool that they name and that is gone is known to them by
-// its name alone, in the groups that a name tells. It is for judging again what was judged by them;
-// nothing is put in force so.
-func (l *Loader) LoadPast(sources []Source) (*Engine, error) {
+// LoadPast loads rules of another time. A tool that is gone is known to them by what former says of
+// it; one that only they name by its name alone, in the groups that a name tells. It is for judging
+// again what was judged by them; nothing is put in force so.
+func (l *Loader) LoadPast(sources []Source, former ...*catalog.Descriptor) (*Engine, error) {
 	gone := map[capabilities.ToolID]*catalog.Descriptor{}
+	for _, d := range former {
+		if l.v.tools[d.Tool] == nil {
+			gone[d.Tool] = d
+		}
+	}
 	for _, s := range sources {
 		for _, m := range namedAction.FindAllSubmatch(s.Data, -1) {
 			id := capabilities.ToolID(m[1])
-			if strings.HasPrefix(string(id), "tool.") && id.Validate() == nil && l.v.tools[id] == nil && l.v.surfaces[string(id)] == nil {
+			if l.v.tools[id] != nil || gone[id] != nil || l.v.surfaces[string(id)] != nil {
+				continue
+			}
+			if strings.HasPrefix(string(id), "tool.") && id.Validate() == nil {
 				gone[id] = &catalog.Descriptor{
 					Tool: id, Provider: id.Family(), SideEffects: catalog.EffectsExternal, Routing: catalog.Routing{Target: catalog.TargetNode},
 				}

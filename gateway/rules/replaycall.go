@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
@@ -41,13 +43,13 @@ type Verdict struct {
 // Sets loads policies; a Book does.
 type Sets interface {
 	Load(ctx context.Context, name string) (*policy.Engine, error)
-	Past(ctx context.Context, at time.Time) (*policy.Engine, error)
+	Past(ctx context.Context, at time.Time, former ...*catalog.Descriptor) (*policy.Engine, error)
 }
 
 // Past returns the policy that was in force at a time, for judging again what was judged by it:
-// tools that are gone may be in it. Around an activation it is the one that was about to hold.
-// CodeNotFound if it is not kept.
-func (b *Book) Past(ctx context.Context, at time.Time) (*policy.Engine, error) {
+// tools that are gone may be in it, and it knows of them what former says. Around an activation it
+// is the one that was about to hold. CodeNotFound if it is not kept.
+func (b *Book) Past(ctx context.Context, at time.Time, former ...*catalog.Descriptor) (*policy.Engine, error) {
 	var snapshot string
 	err := b.opts.Store.Read().QueryRowContext(ctx,
 		`SELECT snapshot FROM policy_history WHERE at_ms <= $1 ORDER BY at_ms DESC, n DESC LIMIT 1`, at.UnixMilli()).Scan(&snapshot)
@@ -61,12 +63,13 @@ func (b *Book) Past(ctx context.Context, at time.Time) (*policy.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.loader.Load().LoadPast(sources)
+	return b.loader.Load().LoadPast(sources, former...)
 }
 
 // ReplayCall decides a recorded call again, under the policy in force and, where that is kept,
-// under the one that it was decided by. It changes nothing. CodeNotFound for a call that is not
-// recorded, or whose tool is gone; CodeNotSupported for one that policy did not decide.
+// under the one that it was decided by. It changes nothing. A call whose tool is gone is denied
+// now, and the policy of then judges it by what was recorded of it. CodeNotFound for a call that is
+// not recorded; CodeNotSupported for one that policy did not decide.
 func ReplayCall(ctx context.Context, sets Sets, tools Tools, packets Packets, call capabilities.CallID) (CallReplay, error) {
 	if err := capabilities.ValidateName("call", string(call), 128); err != nil {
 		return CallReplay{}, err
@@ -91,11 +94,13 @@ func ReplayCall(ctx context.Context, sets Sets, tools Tools, packets Packets, ca
 	if decided == nil {
 		return CallReplay{}, capabilities.Errorf(capabilities.CodeNotFound, "no decision on a call %s is recorded", call)
 	}
-	if _, ok := tools.Get(decided.Tool); !ok {
-		return CallReplay{}, capabilities.Errorf(capabilities.CodeNotFound, "the tool %s of that call is not registered now", decided.Tool)
-	}
 	var body packet.Decision
 	_ = json.Unmarshal(decided.Body, &body) // again reads it, too, and says no
+	var gone []*catalog.Descriptor
+	if _, ok := tools.Get(decided.Tool); !ok {
+		d := former(decided.Tool, &body)
+		gone, tools = append(gone, d), formerTool{d}
+	}
 	r := CallReplay{Call: call, Tool: decided.Tool, Principal: decided.Principal, Lane: decided.Lane, Rules: notNil(body.Policies)}
 	verdict := func(engine *policy.Engine, err error) (*Verdict, error) {
 		if err != nil {
@@ -116,10 +121,41 @@ func ReplayCall(ctx context.Context, sets Sets, tools Tools, packets Packets, ca
 		return CallReplay{}, err
 	}
 	r.Now = *now
-	if r.Then, err = verdict(sets.Past(ctx, decided.Time())); err != nil {
+	if len(gone) > 0 { // whatever the policy in force would still permit
+		r.Now = Verdict{
+			Snapshot: now.Snapshot, Effect: policy.Deny, Rules: []string{}, Reason: "There is no such tool now.", Differs: r.Was != policy.Deny,
+		}
+	}
+	if r.Then, err = verdict(sets.Past(ctx, decided.Time(), gone...)); err != nil {
 		r.NoThen = capabilities.AsError(err).PublicMessage()
+	} else if len(gone) > 0 && r.Then.Differs { // one policy decides once: the record does not say all
+		r.Then.Unsure = true
 	}
 	return r, nil
+}
+
+// former describes a tool that is gone by what was recorded of a call of it: its keys, and whether
+// a node carried it out.
+func former(tool capabilities.ToolID, body *packet.Decision) *catalog.Descriptor {
+	d := &catalog.Descriptor{
+		Tool: tool, Provider: tool.Family(), SideEffects: catalog.EffectsExternal, Routing: catalog.Routing{Target: catalog.TargetGateway},
+	}
+	var e policy.Envelope
+	if json.Unmarshal(body.Envelope, &e) == nil {
+		c := e.Capabilities
+		d.Manifest = catalog.Categories{Network: c.Network, UI: c.UI, Data: c.Data, Privileged: c.Privileged, Execution: c.Execution}
+	}
+	if body.Routing != nil && body.Routing.Node != nil {
+		d.Capability, d.Routing.Target = capabilities.CapabilityID("tyrum"+strings.TrimPrefix(string(tool), "tool")), catalog.TargetNode
+	}
+	return d
+}
+
+// formerTool has one tool, which is gone.
+type formerTool struct{ d *catalog.Descriptor }
+
+func (f formerTool) Get(id capabilities.ToolID) (*catalog.Descriptor, bool) {
+	return f.d, id == f.d.Tool
 }
 
 func notNil(list []string) []string {

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -26,11 +28,12 @@ func TestAReplayKnowsThePolicyOfThen(t *testing.T) {
 	admin.ok(http.MethodDelete, "/v1/providers/former", "", nil)
 	var got struct {
 		Was  string
-		Now  struct{ Effect string }
+		Now  struct{ Effect, Reason string }
 		Then *struct {
 			Effect  string
 			Rules   []string
 			Differs bool
+			Unsure  bool
 		}
 		NoThen string `json:"no_then"`
 	}
@@ -38,4 +41,24 @@ func TestAReplayKnowsThePolicyOfThen(t *testing.T) {
 	if got.Was != "allow" || got.Now.Effect != "deny" || got.Then == nil || got.Then.Effect != "allow" || got.Then.Differs || len(got.Then.Rules) != 1 || got.Then.Rules[0] != "provider-local.allow" {
 		t.Errorf("%+v, then %+v", got, got.Then)
 	}
+
+	// A call of a tool that is gone is decided again like any: today there is no such tool, and the
+	// policy of then says what it had said.
+	for _, gone := range []func(){
+		func() {
+			admin.ok(http.MethodPost, "/v1/tools/tool.local.upper/state", `{"state":"retired","hash":"`+p.Tools[slices.IndexFunc(p.Tools, upper)].Hash+`"}`, nil)
+		},
+		func() { admin.ok(http.MethodDelete, "/v1/providers/local", "", nil) },
+	} {
+		gone()
+		got.Then = nil
+		admin.ok(http.MethodPost, "/v1/calls/"+string(r.Call)+"/replay", `{}`, &got)
+		if got.Was != "allow" || got.Now.Effect != "deny" || !strings.Contains(got.Now.Reason, "no such tool") ||
+			got.Then == nil || got.Then.Effect != "allow" || got.Then.Differs || got.Then.Unsure || !slices.Equal(got.Then.Rules, []string{"provider-local.allow"}) {
+			t.Errorf("its tool is gone: %+v, then %+v", got, got.Then)
+		}
+		admin.fails(http.MethodPost, "/v1/calls/"+string(r.Call)+"/replay", `{"run":true}`, capabilities.CodeUnknownTool)
+	}
 }
+
+func upper(t api.ProviderTool) bool { return t.Tool == "tool.local.upper" }

@@ -38,7 +38,11 @@ func (s *Server) replayCall(c *visit, in api.ReplayCall) (replayedView, error) {
 		return replayedView{}, err
 	}
 	d, ok := s.opts.Tools.Get(again.Tool)
-	if !ok || !d.ModelFacing || !d.Replays() {
+	if !ok {
+		return replayedView{}, capabilities.Errorf(capabilities.CodeUnknownTool,
+			"There is no tool %s any more, so the call does not run again.", again.Tool)
+	}
+	if !d.ModelFacing || !d.Replays() {
 		return replayedView{}, capabilities.Errorf(capabilities.CodeNotSupported,
 			"A call of %s can leave something behind, so it is not run again from the record.", again.Tool).
 			WithHint("Make it as a call of your own, with the arguments that you mean.")
