@@ -158,7 +158,7 @@ func TestNoPacketIsAMap(t *testing.T) {
 // a call is an answer of gateway/rules with the result beside it, and OAuth's steps are a list.
 var ownWire = []string{"gateway/front/rest/replay.go", "gateway/front/rest/clients.go"}
 
-// What goes over the REST surface has one type, in gateway/api: a server or a client with one of
+// Bodies of the REST surface have one type, in gateway/api: a server or a client with one of
 // its own would be a second truth.
 func TestTypesOfTheWireHaveOneRoom(t *testing.T) {
 	all := readTree(t)
