@@ -90,7 +90,16 @@ func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args
 	if isSubAgent(tool) {
 		defer g.serve(ctx, g.lastLane)()
 	}
-	err = g.remote.Ask(ctx, http.MethodPost, remote.Path("calls"), request, &r)
+	for {
+		r = capabilities.Result{}
+		err = g.remote.Ask(ctx, http.MethodPost, remote.Path("calls"), request, &r)
+		if err != nil || !g.staysFor(&r) {
+			break
+		}
+		if _ = pause(ctx); ctx.Err() != nil { // nobody answered yet: the identical call joins the question
+			break
+		}
+	}
 	if name != "" && errors.Is(context.Cause(ctx), errCancelled) {
 		g.end(ctx, name)
 	}
@@ -98,6 +107,14 @@ func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args
 		r.Hint = strings.TrimSpace(strings.TrimSuffix(r.Hint, capabilities.AnswerKept))
 	}
 	return r, err
+}
+
+// staysFor reports whether a call that a person has not answered in time is made again: somebody
+// may answer as long as the turn lasts. A call that the gateway keeps until then is not.
+func (g *workerGateway) staysFor(r *capabilities.Result) bool {
+	somebody := g.opts.wait || g.opts.inside != nil || g.answer != nil
+	details, _ := r.Details.(map[string]any)
+	return somebody && r.Code == capabilities.CodeApprovalPending && details["task"] == nil
 }
 
 // end ends a call that a cancelled job waited for: one with a name goes on when its caller is gone.

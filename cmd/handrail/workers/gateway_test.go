@@ -93,3 +93,46 @@ func TestAJobsCallsDoNotSpeakOfTheirNames(t *testing.T) {
 		}
 	}
 }
+
+// TestACallWaitsAsLongAsItsTurn: a question outlasts one request, so that a call which nobody has
+// answered joins it again where somebody may answer, and nowhere else (S2-29, S2-32).
+func TestACallWaitsAsLongAsItsTurn(t *testing.T) {
+	var asked atomic.Int64
+	task := ""
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if asked.Add(1) == 1 {
+			_, _ = io.WriteString(w, `{"status":"pending","code":"approval_pending","details":{"approval":"a-1"`+task+`}}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"status":"ok"}`)
+	}))
+	t.Cleanup(s.Close)
+	t.Setenv("HANDRAIL_URL", s.URL)
+	t.Setenv("HANDRAIL_TOKEN", "token")
+	cmd := &cobra.Command{}
+	cmd.SetContext(t.Context())
+	cmd.SetErr(io.Discard)
+	r, err := remote.Find(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		opts  runOptions
+		task  string
+		calls int64
+	}{
+		"nobody may answer": {calls: 1},
+		"somebody may":      {opts: runOptions{wait: true}, calls: 2},
+		"for a sub-agent":   {opts: runOptions{inside: &api.Job{ID: "job_1", Claim: "c"}}, calls: 2},
+		"the gateway keeps": {opts: runOptions{wait: true}, task: `,"task":"t-1"`, calls: 1},
+	} {
+		asked.Store(0)
+		task = c.task
+		g := &workerGateway{cmd: cmd, remote: r, opts: c.opts}
+		got, err := g.Call(t.Context(), "tool.fs.bash", json.RawMessage(`{}`))
+		if n := asked.Load(); err != nil || n != c.calls || (got.Status == capabilities.StatusOK) != (c.calls == 2) || got.Status == capabilities.StatusOK && got.Code != "" {
+			t.Errorf("%s: asked %d times: %+v, %v", name, n, got, err)
+		}
+	}
+}
