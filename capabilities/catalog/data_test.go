@@ -306,7 +306,7 @@ func TestManifests(t *testing.T) {
 				t.Errorf("%s: %s", d.Tool, d.Defaults.Isolation)
 			}
 		}
-		if d.Defaults.CacheEligible || d.Idempotency.Mode == IdempotencyReuse {
+		if d.Defaults.CacheEligible || d.Idempotency.Mode == IdempotencyCached {
 			t.Errorf("%s: what a live device gives is never reused", d.Tool)
 		}
 		if !slices.Contains(d.Tags, family) {

@@ -285,7 +285,7 @@ func (d *Descriptor) Takes(tool *Descriptor) bool {
 // ID is deduplicated always; this is about everything else.
 type Idempotency struct {
 	Mode     IdempotencyMode `json:"mode"`
-	WindowMS int             `json:"window_ms,omitempty"` // for reuse
+	WindowMS int             `json:"window_ms,omitempty"` // for return_cached_result
 }
 
 // IdempotencyMode is one of the modes below.
@@ -293,9 +293,10 @@ type IdempotencyMode string
 
 // The modes.
 const (
-	IdempotencyReuse IdempotencyMode = "reuse" // the same principal, lane and arguments within the window get the recorded result
-	IdempotencyGuard IdempotencyMode = "guard" // it has effects: never started again by us, not even after a crash
-	IdempotencyNone  IdempotencyMode = "none"  // it reads: harmless to start again, never worth reusing
+	// the same principal, lane and arguments within the window get the recorded result, deduplicated
+	IdempotencyCached IdempotencyMode = "return_cached_result"
+	IdempotencyGuard  IdempotencyMode = "guard" // it has effects: never started again by us, not even after a crash
+	IdempotencyNone   IdempotencyMode = "none"  // it reads: harmless to start again, never worth reusing
 )
 
 // Limits bounds one call.

@@ -95,7 +95,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"routing.implicit", map[string]any{"routing": map[string]any{"target": "node", "implicit": []string{"most_recent"}}}},
 		{"routing.via", map[string]any{"capability": "", "routing": map[string]any{"target": "gateway", "via": "tyrum.test.nothing"}}},
 		{"no capability", map[string]any{"routing": map[string]any{"target": "gateway"}}},
-		{"idempotency", map[string]any{"idempotency": map[string]any{"mode": "reuse"}}},
+		{"idempotency", map[string]any{"idempotency": map[string]any{"mode": "return_cached_result"}}},
 		{"limits", map[string]any{"limits": map[string]any{"timeout_ms": 5, "max_timeout_ms": 4, "max_result_bytes": 1}}},
 		{"example", map[string]any{"examples": []any{map[string]any{"title": "x", "args": map[string]any{"y": 1}}}}},
 		{"unknown field", map[string]any{"sideeffects": "none"}},

@@ -9,7 +9,7 @@ var stillKeys = []string{"data.read.tool_cache", "execution.timeout.extended"}
 // Reuses reports whether the recorded result of a call may stand for the same call made
 // again, for Idempotency.WindowMS.
 func (d *Descriptor) Reuses() bool {
-	return d.Defaults.CacheEligible && d.Idempotency.Mode == IdempotencyReuse && d.moves() == ""
+	return d.Defaults.CacheEligible && d.Idempotency.Mode == IdempotencyCached && d.moves() == ""
 }
 
 // moves says why a result can stand for no other call, "" if nothing is in the way: it must
@@ -44,14 +44,14 @@ func (d *Descriptor) Replays() bool {
 
 // validateReuse holds what the descriptor says about reuse against what its keys allow.
 func (d *Descriptor) validateReuse() error {
-	reuses := d.Idempotency.Mode == IdempotencyReuse
+	reuses := d.Idempotency.Mode == IdempotencyCached
 	switch why := d.moves(); {
 	case d.Defaults.CacheEligible != reuses:
-		return refuse(d, "cache_eligible and idempotency reuse go together")
+		return refuse(d, "cache_eligible and idempotency return_cached_result go together")
 	case reuses && why != "":
 		return refuse(d, "no result of it can be used again: %s", why)
 	case reuses && (d.Idempotency.WindowMS <= 0 || d.Idempotency.WindowMS > maxWindow):
-		return refuse(d, "idempotency reuse needs a window of 1 to %d ms", maxWindow)
+		return refuse(d, "idempotency return_cached_result needs a window of 1 to %d ms", maxWindow)
 	}
 	return nil
 }

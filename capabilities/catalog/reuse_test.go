@@ -26,7 +26,7 @@ func TestReuseFollowsFromTheKeys(t *testing.T) {
 			Tool: "tool.test.still", Title: "Still", Description: "Gives the same again.", Version: "1.0.0", Tags: []string{"test"},
 			SideEffects: EffectsNone, ModelFacing: true, Nature: NatureTool, Input: schema, Result: schema,
 			Defaults: Defaults{Isolation: capabilities.ClassT0, CacheEligible: true}, Routing: Routing{Target: TargetGateway},
-			Idempotency: Idempotency{Mode: IdempotencyReuse, WindowMS: 60_000}, Limits: Limits{TimeoutMS: 1000, MaxTimeoutMS: 1000, MaxResultBytes: 4096},
+			Idempotency: Idempotency{Mode: IdempotencyCached, WindowMS: 60_000}, Limits: Limits{TimeoutMS: 1000, MaxTimeoutMS: 1000, MaxResultBytes: 4096},
 			Annotations: Annotations{ReadOnly: true}, Consent: ConsentNone,
 		}
 	}

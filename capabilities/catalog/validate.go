@@ -331,7 +331,7 @@ func (d *Descriptor) validateRouting() error {
 		return err
 	}
 	switch d.Idempotency.Mode {
-	case IdempotencyGuard, IdempotencyReuse:
+	case IdempotencyGuard, IdempotencyCached:
 	case IdempotencyNone:
 		if d.SideEffects != EffectsNone {
 			return refuse(d, "a tool with side effects is guarded")

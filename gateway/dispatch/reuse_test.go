@@ -42,7 +42,7 @@ func stillHouse(t *testing.T, p *counting, cedar string) *house {
 			Input:    json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","maxLength":64},"more":{"type":"string","maxLength":64}}}`),
 			Result:   json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"text":{"type":"integer"}}}`),
 			Defaults: catalog.Defaults{Isolation: capabilities.ClassT0, CacheEligible: true}, Routing: catalog.Routing{Target: catalog.TargetGateway},
-			Idempotency: catalog.Idempotency{Mode: catalog.IdempotencyReuse, WindowMS: 3_600_000}, Limits: catalog.Limits{TimeoutMS: 10_000, MaxTimeoutMS: 10_000, MaxResultBytes: 4096},
+			Idempotency: catalog.Idempotency{Mode: catalog.IdempotencyCached, WindowMS: 3_600_000}, Limits: catalog.Limits{TimeoutMS: 10_000, MaxTimeoutMS: 10_000, MaxResultBytes: 4096},
 			Annotations: catalog.Annotations{ReadOnly: true}, Consent: catalog.ConsentCall,
 		}}))
 	})
