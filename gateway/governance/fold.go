@@ -122,46 +122,18 @@ func fold(p *ledger.Packet, w words, add func(c cell, n int64)) {
 	}
 }
 
-// decision is what is read of packet.Decision; a decision has ten times as much.
-type decision struct {
-	Effect   policy.Effect     `json:"effect"`
-	Code     capabilities.Code `json:"code"`
-	Policies []string          `json:"policies"`
-	Snapshot string            `json:"policy_snapshot_id"`
-	Grant    string            `json:"grant"`
-	Degraded string            `json:"isolation_degraded"`
-	Withheld []string          `json:"withheld_keys"`
-	Envelope *envelope         `json:"envelope"`
-	// ByPolicy says that policy left the call no node, whatever its code is.
-	ByPolicy byPolicy `json:"reason"`
-}
-
-// byPolicy is a reason as far as it counts.
-type byPolicy bool
-
+// reasonPolicy is the reason of a decision by which policy left the call no node, whatever its code
+// is.
 const reasonPolicy = string(capabilities.CodeDeniedByPolicy)
 
-// UnmarshalJSON reads a reason of any kind.
-func (x *byPolicy) UnmarshalJSON(b []byte) error {
-	*x = string(b) == `"`+reasonPolicy+`"`
-	return nil
-}
-
-// envelope is what is read of an envelope.
-type envelope struct {
-	Capabilities policy.ByCategory           `json:"capabilities"`
-	Profile      string                      `json:"capability_profile_id"`
-	Isolation    capabilities.IsolationClass `json:"isolation_class"`
-	Grants       []string                    `json:"effective_grants"`
-}
-
 func foldDecision(p *ledger.Packet, w words, add func(cell, int64)) {
-	d, ok := w.decision(p.Body)
+	d, e, ok := w.decision(p.Body)
 	if !ok {
-		d = decision{}
+		d = packet.Decision{}
 		if json.Unmarshal(p.Body, &d) != nil {
 			return
 		}
+		e = d.Summary()
 	}
 	tool := p.Tool
 	if d.Code == capabilities.CodeUnknownTool { // its name is the caller's own word
@@ -174,12 +146,12 @@ func foldDecision(p *ledger.Packet, w words, add func(cell, int64)) {
 	rule := ""
 	if len(d.Policies) > 0 {
 		rule = d.Policies[0]
-	} else if d.Effect == policy.Deny && (bool(d.ByPolicy) || d.Envelope != nil && d.Code == capabilities.CodeDeniedByPolicy) {
+	} else if d.Effect == policy.Deny && (d.Reason == reasonPolicy || e != nil && d.Code == capabilities.CodeDeniedByPolicy) {
 		rule = noRule
 	}
 	add(cell{decisions, tool, effect, string(d.Code), rule}, 1)
 	class := capabilities.IsolationClass("")
-	if e := d.Envelope; e != nil {
+	if e != nil {
 		class = e.Isolation
 		add(cell{profiles, tool, e.Profile, d.Snapshot, ""}, 1)
 		keys := e.Capabilities.Keys()

@@ -9,9 +9,10 @@ import (
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
-// The bodies of calls are most of a ledger, and a fold wants a tenth of what is in them. The ledger
-// keeps them as canonical JSON, so they are read here by looking for the members that count.
-// Anything else than expected, such as an escape in a word, is left to encoding/json.
+// The bodies of calls are most of a ledger, and a fold wants a tenth of what is in them. The
+// ledger keeps them as canonical JSON, so the members that count are looked for, and put into
+// the bodies of gateway/ledger/packet; all else of these stays zero. Anything else than expected,
+// such as an escape in a word, is left to encoding/json.
 
 // words are the texts that packets repeat, each kept once.
 type words map[string]string
@@ -170,7 +171,8 @@ func (w words) body(b []byte) *body { return &body{words: w, b: b, ok: true} }
 // whole reports whether all was read as expected.
 func (r *body) whole() bool { return r.ok && len(r.b) == 0 }
 
-func (w words) decision(b []byte) (d decision, ok bool) {
+// decision reads what counts of a decision, and of its envelope.
+func (w words) decision(b []byte) (d packet.Decision, e *policy.Summary, ok bool) {
 	r := w.body(b)
 	is := r.members(func(name []byte) {
 		switch string(name) {
@@ -189,20 +191,22 @@ func (w words) decision(b []byte) (d decision, ok bool) {
 		case "isolation_degraded":
 			d.Degraded = r.text()
 		case "reason":
-			d.ByPolicy = byPolicy(!r.null() && string(r.raw()) == reasonPolicy)
+			if !r.null() && string(r.raw()) == reasonPolicy {
+				d.Reason = reasonPolicy
+			}
 		case "withheld_keys":
 			d.Withheld = r.texts()
 		case "envelope":
-			d.Envelope = r.envelope()
+			e = r.envelope()
 		default:
 			r.skip()
 		}
 	})
-	return d, is && r.whole()
+	return d, e, is && r.whole()
 }
 
-func (r *body) envelope() *envelope {
-	e := &envelope{}
+func (r *body) envelope() *policy.Summary {
+	e := &policy.Summary{}
 	is := r.members(func(name []byte) {
 		switch string(name) {
 		case "capabilities":

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
@@ -24,10 +25,10 @@ func cellsOf(p *ledger.Packet, w words) map[cell]int64 {
 // looked at, so one that is wrong there fails with encoding/json alone.
 func sameScan(t *rapid.T, body []byte) {
 	w := words{}
-	if got, ok := w.decision(body); ok {
-		var want decision
-		if err := json.Unmarshal(body, &want); err == nil && !reflect.DeepEqual(plain(got), plain(want)) {
-			t.Fatalf("%s\nread as %+v\nis %+v", body, got, want)
+	if got, e, ok := w.decision(body); ok {
+		var want packet.Decision
+		if err := json.Unmarshal(body, &want); err == nil && !reflect.DeepEqual(readOf(&got, e), readOf(&want, want.Summary())) {
+			t.Fatalf("%s\nread as %+v %+v\nis %+v", body, got, e, want)
 		}
 	}
 	if got, ok := w.dispatch(body); ok {
@@ -51,23 +52,20 @@ func endCells(e *packet.End) map[cell]int64 {
 	return all
 }
 
-// plain is a decision without the difference between an empty list and none.
-func plain(d decision) decision {
-	empty := func(list *[]string) {
-		if len(*list) == 0 {
-			*list = nil
+// readOf is what a fold looks at of a decision, an empty list as none.
+func readOf(d *packet.Decision, e *policy.Summary) []any {
+	list := func(l []string) []string {
+		if len(l) == 0 {
+			return nil
 		}
+		return l
 	}
-	empty(&d.Policies)
-	empty(&d.Withheld)
-	if d.Envelope != nil {
-		e := *d.Envelope
-		for _, list := range []*[]string{&e.Grants, &e.Capabilities.Data, &e.Capabilities.Execution, &e.Capabilities.Network, &e.Capabilities.Privileged, &e.Capabilities.UI} {
-			empty(list)
-		}
-		d.Envelope = &e
+	all := []any{d.Effect, d.Code, list(d.Policies), d.Snapshot, d.Grant, d.Degraded, list(d.Withheld), d.Reason == reasonPolicy, e != nil}
+	if e != nil {
+		c := &e.Capabilities
+		all = append(all, e.Profile, e.Isolation, list(e.Grants), list(c.Data), list(c.Execution), list(c.Network), list(c.Privileged), list(c.UI))
 	}
-	return d
+	return all
 }
 
 func TestScanIsWhatJSONSays(t *testing.T) {
@@ -114,7 +112,7 @@ func TestScanReadsWhatCallsWrite(t *testing.T) {
 		ok, w := true, words{}
 		switch p.Kind {
 		case ledger.KindCallDecision:
-			_, ok = w.decision(p.Body)
+			_, _, ok = w.decision(p.Body)
 		case ledger.KindCallDispatch:
 			_, ok = w.dispatch(p.Body)
 		case ledger.KindCallResult, ledger.KindCallFailed:
