@@ -114,6 +114,7 @@ func newRootCmd() *cobra.Command {
 	}
 	add(groupRun, newUpCmd(), newGatewayCmd(), newNodeCmd())
 	add(groupUse, invoke.NewCallCmd(), workers.NewRunCmd(), workers.NewChatCmd(),
+		workers.NewACPCmd(programVersion()),
 		roster.WithRoster(workers.NewWorkerCmd(programVersion(), busTLS)), tools.NewToolsCmd(),
 		tools.NewSkillsCmd(), newMCPCmd(), newConnectCmd(), trial.NewSuiteCmd(trialHost()), trial.NewCICmd(trialHost()))
 	add(groupManage, roster.NewPairCmd(), roster.NewNodesCmd(), lane.NewLaneCmd(), access.NewTokenCmd(), access.NewUserCmd(),

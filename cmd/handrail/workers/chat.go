@@ -36,6 +36,7 @@ func NewChatCmd() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	workerFlags(cmd, &o)
+	waitFlag(cmd, &o)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return chat(cmd, o) }
 	return cmd
 }

@@ -64,6 +64,13 @@ func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args
 	waiting.show()
 	defer waiting.hide()
 	o := invoke.Options{Lane: g.lane}
+	if e := g.opts.editor; e != nil {
+		e.Begins(tool, args)
+		o.Answer = func(ctx context.Context, a api.Approval) bool { return g.inEditor(ctx, e, a) }
+		if g.waits && g.asker == nil {
+			fmt.Fprintln(e, toldWhere(tool, g.remote, ""))
+		}
+	}
 	if g.answer != nil {
 		o.Answer = func(ctx context.Context, a api.Approval) bool {
 			waiting.hide()
@@ -72,8 +79,7 @@ func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args
 		}
 		if g.waits && g.asker == nil {
 			waiting.hide()
-			fmt.Fprintf(g.cmd.ErrOrStderr(), "A person has to permit %s: in the console, %s/console/approvals.\n", tool,
-				datadir.ForBrowser(g.remote.Base.String()))
+			fmt.Fprintln(g.cmd.ErrOrStderr(), toldWhere(tool, g.remote, ""))
 			waiting.show()
 		}
 	}
@@ -112,9 +118,18 @@ func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args
 // staysFor reports whether a call that a person has not answered in time is made again: somebody
 // may answer as long as the turn lasts. A call that the gateway keeps until then is not.
 func (g *workerGateway) staysFor(r *capabilities.Result) bool {
-	somebody := g.opts.wait || g.opts.inside != nil || g.answer != nil
+	somebody := g.opts.wait || g.opts.inside != nil || g.opts.editor != nil || g.answer != nil
 	details, _ := r.Details.(map[string]any)
 	return somebody && r.Code == capabilities.CodeApprovalPending && details["task"] == nil
+}
+
+// toldWhere says where a call is permitted that waits; question "" is one whose ID is not known.
+func toldWhere(tool capabilities.ToolID, g *remote.Gateway, question string) string {
+	at := datadir.ForBrowser(g.Base.String()) + "/console/approvals"
+	if question != "" {
+		at += "/" + remote.Escape(question)
+	}
+	return fmt.Sprintf("A person has to permit %s: in the console, %s.", tool, at)
 }
 
 // end ends a call that a cancelled job waited for: one with a name goes on when its caller is gone.

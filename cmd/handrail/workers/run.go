@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/agent/worker"
+	"github.com/handrail-dev/handrail/agent/worker/acp"
 	"github.com/handrail-dev/handrail/agent/worker/delegate"
 	"github.com/handrail-dev/handrail/agent/worker/pipeline"
 	"github.com/handrail-dev/handrail/agent/worker/router"
@@ -34,6 +35,7 @@ type runOptions struct {
 	session  string
 	requests func(tool capabilities.ToolID, args []byte) string
 	told     func(worker.Event)
+	editor   *acp.Editor // in which the person sees what is done; nil: they sit at a terminal, or nobody is there
 	lane     string
 	model    modelOptions
 	gateway  *remote.Gateway // elsewhere, that this worker joined; nil: the one that is found
@@ -68,6 +70,7 @@ func NewRunCmd() *cobra.Command {
 		return cobra.MinimumNArgs(1)(cmd, args)
 	}
 	workerFlags(cmd, &o)
+	waitFlag(cmd, &o)
 	cmd.Flags().StringVar(&o.pipeline, "pipeline", "", "file of steps to take, in place of what TASK would be understood as")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runTask(cmd, strings.Join(args, " "), o) }
 	return cmd
@@ -77,7 +80,6 @@ func workerFlags(cmd *cobra.Command, o *runOptions) {
 	f := cmd.Flags()
 	f.BoolVar(&o.offline, "offline", false, "without a model, by heuristics and templates")
 	f.BoolVar(&o.debug, "debug-routing", false, "print what each stage of the pipeline did, to standard error")
-	f.BoolVar(&o.wait, "wait", false, "let a call that needs a person's word wait for one elsewhere, such as at the console")
 	f.StringVar(&o.hooks, "hooks",
 		"", "file of commands to run before and after each call, which may refuse it (default: hooks.json of the data directory)")
 	f.StringVar(&o.subAgent, "sub-agent", "", "name of a sub-agent that does what is wanted, in place of this worker")
@@ -85,6 +87,10 @@ func workerFlags(cmd *cobra.Command, o *runOptions) {
 	modelFlags(cmd, &o.model)
 	cmd.MarkFlagsMutuallyExclusive("offline", "model")
 	cmd.MarkFlagsMutuallyExclusive("offline", "endpoint")
+}
+
+func waitFlag(cmd *cobra.Command, o *runOptions) {
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "let a call that needs a person's word wait for one elsewhere, such as at the console")
 }
 
 func runTask(cmd *cobra.Command, task string, o runOptions) error {
@@ -204,14 +210,20 @@ func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context
 	}
 	var classifier router.Classifier
 	tell := tellStages(cmd.ErrOrStderr(), o.debug)
+	w, errs := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	if o.editor != nil {
+		w, errs = o.editor, o.editor
+	}
 	if !o.offline {
 		var words func(string)
 		if !terminal.FlagsOf(cmd).JSON && o.told == nil {
-			c.speech = newSpeech(cmd.OutOrStdout())
+			c.speech = newSpeech(w)
 			words = c.speech.tell
-			if tell == nil {
+			switch {
+			case o.editor != nil: // it shows calls in a way of its own
+			case tell == nil:
 				tell = tellCalls(cmd.ErrOrStderr(), c.speech)
-			} else {
+			default:
 				tell = c.speech.between(tell)
 			}
 		}
@@ -223,6 +235,9 @@ func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context
 	}
 	if tell == nil && o.folds {
 		tell = tellCalls(cmd.ErrOrStderr(), nil)
+	}
+	if o.editor != nil {
+		tell = tellEditor(o.editor, c.speech, tell)
 	}
 	if o.subAgent != "" {
 		opts.Harness = delegate.Harness{Tool: capabilities.ToolID("tool.sub-agent." + o.subAgent)}
@@ -263,7 +278,7 @@ func newWorker(cmd *cobra.Command, o runOptions, answer func(ctx context.Context
 	}
 	opts.Gateway, opts.Record, opts.Tell = g, workerRecord{caller}, tell
 	if !terminal.FlagsOf(cmd).JSON && o.told == nil {
-		opts.Done = func(out worker.Outcome) { _ = showOutcome(cmd, out, c.speech.ends()) } // as text it cannot fail
+		opts.Done = func(out worker.Outcome) { writeOutcome(w, errs, out, c.speech.ends()) }
 	}
 	if o.inside == nil { // a sub-agent sees its task alone
 		opts.Memory = workerMemory{caller}
@@ -282,18 +297,24 @@ func showOutcome(cmd *cobra.Command, out worker.Outcome, spoken bool) error {
 		}
 		return out.Unrecorded
 	}
+	writeOutcome(w, cmd.ErrOrStderr(), out, spoken)
+	return nil
+}
+
+// writeOutcome is showOutcome as text; what went wrong is written to errs.
+func writeOutcome(w, errs io.Writer, out worker.Outcome, spoken bool) {
 	if len(out.Steps) > 0 { // each is shown already
 		fmt.Fprint(w, notBegun(out.Left))
-		return nil
+		return
 	}
 	if out.Text != "" && !spoken {
 		fmt.Fprintln(w, out.Text)
 	}
 	if out.Unrecorded != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "The gateway has no record of this turn: %s\n", capabilities.Printable(out.Unrecorded.Error()))
+		fmt.Fprintf(errs, "The gateway has no record of this turn: %s\n", capabilities.Printable(out.Unrecorded.Error()))
 	}
 	if out.Stopped != "" {
-		fmt.Fprintf(cmd.ErrOrStderr(), "The turn was cut off: %s.\n", capabilities.Printable(out.Stopped))
+		fmt.Fprintf(errs, "The turn was cut off: %s.\n", capabilities.Printable(out.Stopped))
 	}
 	for _, n := range out.Memory {
 		text := capabilities.Printable(n.Text)
@@ -308,7 +329,6 @@ func showOutcome(cmd *cobra.Command, out worker.Outcome, spoken bool) error {
 			fmt.Fprintf(w, "Not kept: %s.\n", n.Why)
 		}
 	}
-	return nil
 }
 
 // notBegun says what of a message was left, a line for each.

@@ -22,7 +22,7 @@ func (g *workerGateway) serve(ctx context.Context, lane capabilities.LaneID) (en
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	o := g.opts
-	o.wait, o.lane, o.session, o.requests, o.told = false, "", "", nil, nil
+	o.wait, o.lane, o.session, o.requests, o.told, o.editor = false, "", "", nil, nil, nil
 	s := &jobService{cmd: g.cmd, opts: o, gateway: g.remote, name: "sub-agent-" + uuid.NewString(), under: lane, quiet: true}
 	first, err := s.take(ctx, true) // before the call, which ends at once where no worker is
 	go func() {

@@ -52,6 +52,7 @@ func NewWorkerCmd(version string, bus func(*cobra.Command) func() (*tls.Config, 
 		Args:    cobra.NoArgs,
 	}
 	workerFlags(cmd, &o)
+	waitFlag(cmd, &o)
 	f := cmd.Flags()
 	f.IntVar(&s.concurrency, "concurrency", 1, fmt.Sprintf("jobs at once, of different lanes, up to %d", maxWorkers))
 	f.StringVar(&s.name, "name", "", "this worker's name: a new one of the same name takes back its jobs at once (default: the host's name)")
