@@ -261,6 +261,7 @@ func TestFrameCrashesAndHangs(t *testing.T) {
 	n.must("click", obj{"ref": n.ref("Outside")})
 	// It can be loaded again.
 	n.eval(`f.src = f.src; 1`)
+	n.until("the frame is back", func() bool { return strings.Contains(n.snap(), `button "Inside"`) })
 	n.must("hover", obj{"selector": "#spin"})
 	wants(t, n.whole(obj{}).m["snapshot"].(string), `button "Inside"`)
 	// Its script is stopped with the call that it held up.

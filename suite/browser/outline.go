@@ -33,11 +33,15 @@ func refOf(outline string, words []string) (line, ref string) {
 	return "", ""
 }
 
+// framePatience is how often the page is read while a frame of it does not answer: a reading waits
+// 1.5 s for a frame.
+const framePatience = 12
+
 // ref reads the page until a line with all the words has a ref: on a busy machine a frame of
 // another origin takes its time to start, and says so until then.
 func (r *run) ref(words []string) string {
 	var outline string
-	for range 4 {
+	for range framePatience {
 		outline = r.outline(nil)
 		if _, ref := refOf(outline, words); ref != "" {
 			return ref
