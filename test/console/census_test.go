@@ -9,13 +9,14 @@ import (
 // census counts what no page of ours has: elements and attributes that only somebody
 // else's markup makes, scripts that ran, forms and links that lead elsewhere.
 const census = `(() => {
-  const ours = new Set("HTML HEAD META TITLE LINK SCRIPT BODY A HEADER NAV UL LI OL SPAN STRONG DIV MAIN H1 H2 H3 P FORM INPUT BUTTON ARTICLE SECTION DL DT DD DETAILS SUMMARY PRE CODE TIME TABLE CAPTION THEAD TBODY TR TH TD SELECT OPTION TEXTAREA LABEL FIELDSET LEGEND DATALIST INS DEL KBD FOOTER svg rect path".split(" "));
+  const ours = new Set("HTML HEAD META TITLE LINK SCRIPT BODY A HEADER NAV UL LI OL SPAN STRONG DIV MAIN H1 H2 H3 P FORM INPUT BUTTON ARTICLE SECTION DL DT DD DETAILS SUMMARY PRE CODE WBR TIME TABLE CAPTION THEAD TBODY TR TH TD SELECT OPTION TEXTAREA LABEL FIELDSET LEGEND DATALIST INS DEL KBD FOOTER svg rect path".split(" "));
   const bad = [];
   if (typeof window.pwned !== "undefined") bad.push("script ran");
   for (const e of document.querySelectorAll("*")) {
     if (!ours.has(e.tagName) && !(e.tagName === "title" && e.parentNode.matches("svg.chart rect"))) bad.push("element " + e.tagName);
     if (e.tagName === "SCRIPT" && (!e.src.includes("/console/static/") || e.textContent)) bad.push("script " + e.src);
     if (e.tagName === "svg" && !e.classList.contains("qr") && !e.classList.contains("chart")) bad.push("svg");
+    if (e.tagName === "WBR" && (e.attributes.length || !e.parentNode.matches("code") || !/^[a-z0-9._-]+$/.test(e.parentNode.textContent))) bad.push("a break in " + e.parentNode.outerHTML);
     if (e.tagName === "META" && e.httpEquiv) bad.push("meta " + e.httpEquiv);
     for (const a of e.attributes) {
       if (/^on|^style$|^srcdoc$/i.test(a.name)) bad.push("attribute " + a.name);
