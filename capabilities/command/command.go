@@ -271,7 +271,9 @@ var sayings = map[capabilities.ActionKey]func(a capabilities.Action) []any{
 	capabilities.ActionNameGateway: func(capabilities.Action) []any {
 		return []any{"--host and --url of ", There("gateway"), " tell it one."}
 	},
-	capabilities.ActionServeHTTPS: listed(There("gateway", "--help"), "says how."),
+	capabilities.ActionServeHTTPS: func(capabilities.Action) []any {
+		return []any{There("gateway"), " takes --tls-generated, or --tls-cert and --tls-key, or --trusted-proxy."}
+	},
 	capabilities.ActionTrustProxy: func(a capabilities.Action) []any {
 		return []any{There("gateway"), " takes --trusted-proxy " + or(a.Name, "ADDRESS") + "."}
 	},
