@@ -49,18 +49,12 @@ func either(tool string, args obj) step {
 // open goes to a page of the behaviour on origin A.
 func open(path string) step { return call("navigate", with("url", "{A}"+path)) }
 
-// until asks again until cond holds, and says what never came about. Its pauses are longer than its
-// questions: several processes work for each, and what is waited for needs them.
+// until asks again until cond holds, and says what never came about.
 func (r *run) until(what string, cond func() bool) {
-	for deadline := time.Now().Add(patience); ; {
-		asked := time.Now()
-		if cond() {
-			return
-		}
+	for deadline := time.Now().Add(patience); !cond(); {
 		if time.Now().After(deadline) {
 			r.Fail("never came about: %s", what)
 		}
-		time.Sleep(max(10*time.Millisecond, 2*time.Since(asked)))
 	}
 }
 

@@ -311,19 +311,16 @@ func setenv(env []string, name, value string) []string {
 	return append(out, name+"="+value)
 }
 
-// Await waits until it is so. Its pauses are longer than its questions: a question may start a
-// program, and what is waited for needs the processor, too.
+// Await waits until it is so.
 func Await(t TB, what string, so func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(Within); ; {
-		asked := time.Now()
+	for deadline := time.Now().Add(Within); ; time.Sleep(10 * time.Millisecond) {
 		if so() {
 			return
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("slow: waited %s in vain for %s", Within, what)
 		}
-		time.Sleep(max(10*time.Millisecond, 2*time.Since(asked)))
 	}
 }
 

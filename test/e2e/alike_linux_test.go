@@ -139,10 +139,10 @@ func newAlike(t *testing.T) *alike {
 	return a
 }
 
-// await asks again and again, for nobody tells. It starts a program for each question.
+// await asks again and again, for nobody tells.
 func (a *alike) await(what string, there func() bool) {
 	a.t.Helper()
-	for end := time.Now().Add(site.Within); !there(); time.Sleep(250 * time.Millisecond) {
+	for end := time.Now().Add(site.Within); !there(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			a.t.Fatalf("waited in vain for %s", what)
 		}

@@ -180,10 +180,10 @@ func (b *built) satellites() {
 	b.end(func() { _ = run.Process.Kill(); _ = run.Wait() })
 }
 
-// await asks again and again, for nobody tells. It starts a program for each question.
+// await asks again and again, for nobody tells.
 func (b *built) await(what string, there func() bool) {
 	b.t.Helper()
-	for end := time.Now().Add(site.Within); !there(); time.Sleep(250 * time.Millisecond) {
+	for end := time.Now().Add(site.Within); !there(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			b.t.Fatalf("waited in vain for %s", what)
 		}

@@ -130,7 +130,7 @@ output: {loud: {from: /steps/loud/output/text}, many: {from: /steps/many/output/
 	if got := call("tool.words.upper", "--arg", "text=x"); got.Code != capabilities.CodeNodeNotReady {
 		t.Errorf("another module: %+v", got)
 	}
-	for within := time.Now().Add(2 * site.Within); !strings.Contains(p.does("provider", "show", "words"), "review"); time.Sleep(200 * time.Millisecond) { // each starts a program
+	for within := time.Now().Add(2 * site.Within); !strings.Contains(p.does("provider", "show", "words"), "review"); {
 		if time.Now().After(within) {
 			t.Fatal("it never comes into review")
 		}
