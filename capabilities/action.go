@@ -64,6 +64,7 @@ const (
 
 	ActionAddProvider      ActionKey = "add_provider"       // Name; say anew what it has and may reach
 	ActionNameProviderHost ActionKey = "name_provider_host" // let a provider reach the host Name
+	ActionGiveSignIn       ActionKey = "give_sign_in"       // add an MCP server with a sign-in as its credential
 	ActionCheckProvider    ActionKey = "check_provider"     // Name; have its host ask it anew
 	ActionShowProvider     ActionKey = "show_provider"      // Name; look at what it says of its tools
 	ActionRemoveProvider   ActionKey = "remove_provider"    // Name
@@ -101,7 +102,7 @@ var actionKeys = []ActionKey{
 	ActionApproveProvider, ActionReviewTool, ActionListSatellites, ActionAddSatellite, ActionRunSatellite, ActionShowSatellite,
 	ActionRevokeSatellite, ActionRunWorker, ActionListWorkers, ActionAddWorker, ActionListDrift, ActionReviewDrift, ActionLiftQuarantine,
 	ActionNameGateway, ActionServeHTTPS, ActionTrustProxy, ActionTakePolicyFiles, ActionNameWorkspace, ActionNameSearch, ActionAllowOrigin,
-	ActionHostProviders, ActionChooseData, ActionAddProvider, ActionNameProviderHost,
+	ActionHostProviders, ActionChooseData, ActionAddProvider, ActionNameProviderHost, ActionGiveSignIn,
 }
 
 // ActionKeys returns every key, in the order of the list; for surfaces' tests.

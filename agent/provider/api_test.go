@@ -204,8 +204,8 @@ func TestAnAPIFails(t *testing.T) {
 		words     string
 	}{
 		"400":   {capabilities.CodeInvalidArguments, false, "details.body"},
-		"401":   {capabilities.CodeForbidden, false, "--header"},
-		"403":   {capabilities.CodeForbidden, false, "--header"},
+		"401":   {capabilities.CodeForbidden, false, "a secret for a header"},
+		"403":   {capabilities.CodeForbidden, false, "a secret for a header"},
 		"404":   {capabilities.CodeNotFound, false, ""},
 		"409":   {capabilities.CodeConflict, false, ""},
 		"422":   {capabilities.CodeInvalidArguments, false, "details.body"},

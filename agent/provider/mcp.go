@@ -233,7 +233,7 @@ func (l *live) unavailable(cause error) *capabilities.Error {
 	if l != nil && l.wants.Load() {
 		e := capabilities.Errorf(capabilities.CodeSecretUnavailable, "the MCP server wants a credential, or another one than it has")
 		if len(l.secret.want) == 0 {
-			return e.WithAction(capabilities.Action{Key: capabilities.ActionAddProvider},
+			return e.WithAction(capabilities.Action{Key: capabilities.ActionGiveSignIn},
 				"Add it anew with a sign-in, and sign in then; or with a stored secret in its place.")
 		}
 		return e.WithHint("Sign in again, or store another secret.")

@@ -235,6 +235,9 @@ var sayings = map[capabilities.ActionKey]func(a capabilities.Action) []any{
 	},
 
 	capabilities.ActionAddProvider: listed(There("provider", "add", "--help"), "says with what."),
+	capabilities.ActionGiveSignIn: func(capabilities.Action) []any {
+		return []any{There("provider", "add"), " takes --env Authorization=sign-in/NAME."}
+	},
 	capabilities.ActionNameProviderHost: func(a capabilities.Action) []any {
 		return []any{There("provider", "add"), " takes --net " + or(a.Name, "HOST") + "."}
 	},

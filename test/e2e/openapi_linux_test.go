@@ -136,7 +136,7 @@ func TestAPetstoreByTheProgram(t *testing.T) {
 	if out, code := p.tries("", "provider", "add", "openapi", "from-file", file); code == 0 || !strings.Contains(out, "names no server") {
 		t.Errorf("%d %s", code, out)
 	}
-	p.does("provider", "add", "openapi", "from-file", file, "--only", "getPet", "names no server", api.URL+"/v1", "--yes")
+	p.does("provider", "add", "openapi", "from-file", file, "--only", "getPet", "--server", api.URL+"/v1", "--yes")
 	if got := items[capabilities.Result](p, "call", "tool.from-file.get-pet", "--arg", "petId=7"); got[0].Status != capabilities.StatusOK {
 		t.Errorf("%+v", got)
 	}

@@ -87,6 +87,7 @@ var tells = map[capabilities.ActionKey]string{
 	capabilities.ActionChooseData:       admin,
 	capabilities.ActionAddProvider:      admin,
 	capabilities.ActionNameProviderHost: admin,
+	capabilities.ActionGiveSignIn:       admin,
 }
 
 // words says to a model how an action is done; "" for one that is not known.
