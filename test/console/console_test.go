@@ -52,13 +52,10 @@ func startSite(t *testing.T, door ...func(*gateway.Options)) *desk {
 	return d
 }
 
-// enter signs in by a one-time link, as somebody of that role, in the test's browser, which it
-// starts if there is none: the pages of a second one would follow every change until the test ends.
+// enter starts a browser and signs in by a one-time link, as somebody of that role.
 func (d *desk) enter(role principal.Role) {
 	d.t.Helper()
-	if d.browser == nil {
-		d.browser = startChrome(d.t)
-	}
+	d.browser = startChrome(d.t)
 	_, token, err := d.Tokens.Create(context.Background(), principal.Site, principal.Spec{Principal: "ann", Role: role})
 	must(d.t, err)
 	d.person, err = d.Tokens.Authenticate(token.Reveal())
