@@ -16,7 +16,7 @@ const census = `(() => {
     if (!ours.has(e.tagName) && !(e.tagName === "title" && e.parentNode.matches("svg.chart rect"))) bad.push("element " + e.tagName);
     if (e.tagName === "SCRIPT" && (!e.src.includes("/console/static/") || e.textContent)) bad.push("script " + e.src);
     if (e.tagName === "svg" && !e.classList.contains("qr") && !e.classList.contains("chart")) bad.push("svg");
-    if (e.tagName === "WBR" && (e.attributes.length || !e.parentNode.matches("code") || !/^[a-z0-9._-]+$/.test(e.parentNode.textContent))) bad.push("a break in " + e.parentNode.outerHTML);
+    if (e.tagName === "WBR" && (e.attributes.length || !e.closest("code") || !/[._]$/.test(e.previousSibling?.data ?? ""))) bad.push("a break in " + e.parentNode.outerHTML);
     if (e.tagName === "META" && e.httpEquiv) bad.push("meta " + e.httpEquiv);
     for (const a of e.attributes) {
       if (/^on|^style$|^srcdoc$/i.test(a.name)) bad.push("attribute " + a.name);
