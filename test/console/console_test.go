@@ -96,8 +96,8 @@ func (d *desk) result(done <-chan capabilities.Result) capabilities.Result {
 	}
 }
 
-// waiting waits until so many questions wait, at the site.
-func (d *desk) waiting(n int) {
+// waiting waits until so many questions wait, at the site. A call that ended without one is named.
+func (d *desk) waiting(n int, calls ...<-chan capabilities.Result) {
 	d.t.Helper()
 	late := time.After(within)
 	for {
@@ -108,6 +108,13 @@ func (d *desk) waiting(n int) {
 		select {
 		case <-changed:
 		case <-late:
+			for _, done := range calls {
+				select {
+				case r := <-done:
+					d.t.Errorf("a call ended: %+v", r)
+				default:
+				}
+			}
 			d.t.Fatalf("%d questions wait, want %d", len(d.Consent.Approvals()), n)
 		}
 	}

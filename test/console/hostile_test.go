@@ -23,6 +23,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/route"
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/gateway/secret"
 	"github.com/handrail-dev/handrail/pairing"
@@ -125,7 +126,6 @@ func (d *desk) pages(names map[string]string) []string {
 // every page that there is.
 func TestHostileStringsAreText(t *testing.T) {
 	d := startSite(t)
-	d.handler.SetDegrade(all(180))
 	d.enter(principal.RoleAdmin)
 	ctx, eve := t.Context(), capabilities.PrincipalID("eve")
 	tried := 0
@@ -178,7 +178,7 @@ func TestHostileStringsAreText(t *testing.T) {
 		args, err := json.Marshal(map[string]string{"text": s})
 		must(t, err)
 		calls = append(calls, d.call(fmt.Sprintf("robot-%d", i), string(site.ToolPress), string(args)))
-		d.waiting(i + 1)
+		d.waiting(i+1, calls...)
 	}
 	for _, s := range corpus[:3] {
 		_, _ = d.result(d.call(s, string(site.ToolEcho), `{"text":"x"}`)), d.result(d.call("x", s, `{"text":"x"}`))
@@ -192,6 +192,13 @@ func TestHostileStringsAreText(t *testing.T) {
 	try(err)
 	_ = d.result(calls[0])
 	done := d.result(calls[1])
+	// The device says that its isolation is degraded, for which policy denies calls from then on.
+	d.handler.SetDegrade(all(180))
+	d.Await("the gateway to hear of it", func() bool {
+		return slices.ContainsFunc(d.Nodes.Snapshot(), func(n route.Node) bool {
+			return n.ID == d.node.ID && slices.ContainsFunc(slices.Collect(maps.Values(n.Readiness)), func(r capabilities.Readiness) bool { return r.Degraded != "" })
+		})
+	})
 	// Secrets, tokens, lanes.
 	for i, s := range corpus {
 		try(d.Secrets.Set(ctx, eve, s, capabilities.NewSecret([]byte("value-nobody-sees"))))
