@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -328,6 +329,20 @@ func TestAsManyCapabilitiesAsThereMayBe(t *testing.T) {
 	got, err := reader.Next()
 	if r, ok := got.(*Readiness); err != nil || !ok || len(r.Capabilities) != MaxCapabilities {
 		t.Fatal(err)
+	}
+}
+
+// Calls of one start share its walls; what is sent of one call writes into nothing of another's.
+func TestCheckingWritesNothing(t *testing.T) {
+	walls := append(make([]string, 0, 8), "landlock")
+	a := Answer{Status: capabilities.StatusOK, Output: []byte(`{}`), Ran: []capabilities.Ran{
+		{Program: "sha256:00", Class: capabilities.ClassT2, Walls: walls, Deeper: "seccomp"},
+	}}
+	if _, err := Encode(&a); err != nil {
+		t.Fatal(err)
+	}
+	if behind := walls[1:8]; !slices.Equal(behind, make([]string, 7)) {
+		t.Errorf("behind the walls stands %q", behind)
 	}
 }
 
