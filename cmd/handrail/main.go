@@ -129,7 +129,7 @@ func newRootCmd() *cobra.Command {
 		storage.NewStoreCmd(func(cmd *cobra.Command) *slog.Logger { return newLog(cmd, false) }),
 		service.NewServiceCmd(service.Runs{Gateway: newGatewayCmd, Node: newNodeCmd}), service.NewLogsCmd(),
 		newUpdateCmd())
-	root.AddCommand(newVersionCmd(), newManCmd(), newCISiteCmd())
+	root.AddCommand(newVersionCmd(), newManCmd(), newCISiteCmd(), newMCPSiteCmd())
 	root.InitDefaultCompletionCmd("completion") // with a command's name it is made although none is called yet
 	wrapArgs(root)
 	completeFlags(root)

@@ -21,7 +21,8 @@ func newMCPCmd() *cobra.Command {
 		Short: "Speak MCP on standard input and output, for clients that start a program",
 		Long: "Relays MCP between standard input and output and the gateway. One process is one lane:\n" +
 			"a fresh one, unless --lane names it. Uses the token in HANDRAIL_TOKEN, else gateway/agent.token of the\n" +
-			"data directory.",
+			"data directory. With --standalone it starts a gateway and this machine's node where none is up; they\n" +
+			"end when no such conversation is left.",
 		Args: cobra.NoArgs,
 	}
 	lane := cmd.Flags().String("lane", "", "lane of this conversation (default: a fresh one)")
@@ -31,6 +32,7 @@ func newMCPCmd() *cobra.Command {
 	schemas := cmd.Flags().String("schemas", "", "input lists tools without output schemas")
 	structured := cmd.Flags().Bool("structured", false,
 		"send results as structured content, too (default: as the client named by --client uses it; without --client true)")
+	alone := addStandalone(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *lane == "" {
 			id, err := uuid.NewV7()
@@ -56,6 +58,11 @@ func newMCPCmd() *cobra.Command {
 			kind, connected := connect.Named(*name)
 			*structured = !connected || kind.Structured
 		}
+		find, leave, err := alone.join(cmd, find)
+		if err != nil {
+			return err
+		}
+		defer leave()
 		if _, err := find(); err != nil {
 			return err
 		}

@@ -41,6 +41,9 @@ const (
 	ciUploadRules    = "ci-uploads.cedar"
 )
 
+// localQUIC is where the nodes of this machine connect to.
+const localQUIC = "127.0.0.1:7443"
+
 // nodeTrust is the trust of the node that `handrail up` runs itself.
 const nodeTrust = "local"
 
@@ -52,6 +55,7 @@ type upOptions struct {
 	flags       nodeFlags
 	once, plain bool   // plain: without the first task
 	alone       bool   // nobody is there to be asked
+	shared      bool   // conversations started it, and nobody reads along
 	bare        string // why Chrome runs without its sandbox, and who accepted that; empty: it does not
 	verbose     bool
 	skills      *string // folder of skills; nil within 'handrail ci'
@@ -74,7 +78,7 @@ func newUpCmd() *cobra.Command {
 	cmd.Flags().Lookup("browser-allow-origin").
 		Usage = "origin that agents may open and pages may reach although it is not public, such as http://127.0.0.1:3000; repeatable"
 	cmd.Flags().StringVar(&o.http, "http", defaultHTTP, "address of MCP and the API")
-	cmd.Flags().StringVar(&o.quic, "quic", "127.0.0.1:7443", "UDP address that nodes connect to")
+	cmd.Flags().StringVar(&o.quic, "quic", localQUIC, "UDP address that nodes connect to")
 	cmd.Flags().BoolVar(&o.once, "once", false, "end after the first task")
 	cmd.Flags().BoolVar(&o.plain, "no-task", false, "do not perform a first task")
 	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "log every call and connection to standard error")
@@ -124,7 +128,7 @@ func up(cmd *cobra.Command, data datadir.Dir, o upOptions) error {
 		defer page.close()
 	}
 	events := log
-	if !o.alone && !terminal.Interactive(cmd.ErrOrStderr()) { // it runs unattended: somebody reads its log later
+	if !o.alone && !o.shared && !terminal.Interactive(cmd.ErrOrStderr()) { // it runs unattended: somebody reads its log later
 		events = newEventLog(cmd, o.verbose)
 	}
 	options := gateway.Options{HTTP: o.http, QUIC: o.quic, ApprovalWait: o.wait(), PolicyFiles: rules.FilesChanged, Log: events}
