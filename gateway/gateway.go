@@ -437,7 +437,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	}
 	g.mcp, err = mcp.New(mcp.Options{
 		Dispatcher: g.Dispatcher, Tools: g.Registry, Lanes: g.Lanes, Working: g.Lanes, Tokens: g.Tokens, Consent: g.Consent, Artifacts: g.files,
-		Skills: g.Skills, Version: g.opts.Version, Log: g.log,
+		Skills: g.Skills, Tasks: g.Tasks, Version: g.opts.Version, Log: g.log,
 	})
 	if err != nil {
 		return err

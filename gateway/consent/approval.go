@@ -55,6 +55,10 @@ type Ask struct {
 	// Defer is for how long the question stays open although nobody holds the line;
 	// 0: for 10 min, and not at all where nobody is asked.
 	Defer time.Duration
+	// Kept is for how long the question stays open for a caller that is told at once that it waits,
+	// and asks after its call by a handle. 0: its caller waits for the answer. Where nobody is asked,
+	// nobody is asked for such a caller either.
+	Kept time.Duration
 	// Within is how long the call can wait for the answer, where it cannot come back for
 	// it; 0: as long as calls do.
 	Within time.Duration
@@ -232,7 +236,7 @@ func (c *Consent) Await(ctx context.Context, a Ask) (Permit, error) {
 	args := c.digest(a.Args)
 	patience := max(c.opts.Wait, 0)
 	switch {
-	case a.Quick:
+	case a.Quick, a.Kept > 0:
 		patience = 0
 	case a.Within > 0 && c.opts.Wait >= 0:
 		patience = a.Within
@@ -325,7 +329,7 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 		c.mu.Unlock()
 		return nil, err
 	}
-	life := max(a.Defer, approvalLife)
+	life := max(a.Defer, a.Kept, approvalLife)
 	p := &approval{key: key, args: args, hosts: a.Hosts, done: make(
 		chan struct{}), raw: keepArgs(a.Args), purpose: a.Purpose, Approval: Approval{
 		ID: newID("a-"), State: StatePending, Principal: a.Principal, Role: a.Role, Tool: a.Tool, Title: a.Title, Node: a.Node,

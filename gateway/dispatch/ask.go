@@ -18,7 +18,7 @@ func (v *decided) question() consent.Ask {
 	ask := v.questionOf(v.policyRequest(v.node).Node)
 	if v.isStep() {
 		// Its parent cannot come back for an answer: it is within its time, or not at all.
-		ask.Quick, ask.Defer, ask.Self = false, 0, "" // what a script does nobody does with their hands
+		ask.Quick, ask.Defer, ask.Kept, ask.Self = false, 0, 0, "" // what a script does nobody does with their hands
 	}
 	return ask
 }
@@ -26,12 +26,17 @@ func (v *decided) question() consent.Ask {
 func (v *decided) questionOf(node policy.Node) consent.Ask {
 	profile := v.profile()
 	advice := v.engine.Advice(v.verdict.Determining, profile.Asks)
+	kept := v.req.Keep
+	if advice.User && v.req.Elicits { // the person at the client answers it, and first
+		kept = 0
+	}
 	return consent.Ask{
 		Call: v.id, Principal: v.req.Principal, Role: v.req.Role, Tool: v.desc.Tool, Title: v.desc.Title, Node: node.ID, NodeLabel: node.Label,
 		Lane: v.req.Lane, Args: v.args.Canonical, Evidence: v.shown(v.desc.EvidenceArgs(v.args.Canonical)), Risk: string(risk(v.desc, profile).
 			Raise(v.raises(v.desc.Tool, node.ID))),
 		Snapshot: v.engine.SnapshotID(), Policies: v.verdict.Determining, Why: advice.Why, User: advice.User, Quick: advice.User && v.req.Elicits,
-		Defer: advice.Defer, Task: v.req.Task, Token: v.req.Token, Purpose: v.args.Purpose, Self: v.req.Self, Keys: v.keysWithYes(profile),
+		Defer: advice.Defer, Kept: kept, Task: v.req.Task, Token: v.req.Token,
+		Purpose: v.args.Purpose, Self: v.req.Self, Keys: v.keysWithYes(profile),
 		Escalated: v.verdict.Escalated, Envelope: v.sealed.Summary(), Always: profile.Asks, Forbidden: advice.Forbids,
 		Reach: reach(v.desc, v.args.Canonical), Hosts: v.hosts(), Longest: longest(v.desc.Consent, profile),
 	}

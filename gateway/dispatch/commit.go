@@ -77,6 +77,9 @@ func (d *Dispatcher) commit(ctx context.Context, p *permitted, also func(*store.
 		return nil, because(ctx, e)
 	}
 	p.passed(capabilities.HopCommit)
+	if p.req.Began != nil {
+		p.req.Began(p.id)
+	}
 	d.opts.Log.Info("tools.dispatch.decision", "hop", capabilities.HopDecide, "call", p.id, "tool", p.tool, "principal", p.principal,
 		"lane", p.lane, "node", p.trail.node, "effect", p.verdict.Effect, "policies", p.verdict.Determining)
 	return c, nil

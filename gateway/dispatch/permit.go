@@ -7,6 +7,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
 )
 
@@ -92,7 +93,7 @@ func (d *Dispatcher) ask(ctx context.Context, v *decided, x *execution.Execution
 	if err != nil {
 		e := capabilities.AsError(err)
 		if e.Code == capabilities.CodeApprovalPending {
-			return nil, d.keep(ctx, v, question.Defer, e)
+			return nil, d.keep(ctx, v, &question, e)
 		}
 		return nil, v.unasked(e)
 	}
@@ -125,10 +126,14 @@ func (v *decided) granted(g grant) (*permitted, *capabilities.Error) {
 	return &permitted{decided: &decided{routed: v.routed, verdict: verdict, sealed: sealed, accepts: v.accepts}, grant: g}, nil
 }
 
-// defers reports whether policy keeps this call while nobody answers.
+// defers reports whether this call is kept while nobody answers: policy says so, or its caller
+// asks after it by a handle.
 func (v *decided) defers() bool {
-	return v.req.Task == "" && !v.isStep() && v.verdict.Effect == policy.Ask &&
-		v.engine.Advice(v.verdict.Determining, v.engine.Profile(v.desc.Tool).Asks).Defer > 0
+	if v.req.Task != "" || v.isStep() || v.verdict.Effect != policy.Ask {
+		return false
+	}
+	advice := v.engine.Advice(v.verdict.Determining, v.engine.Profile(v.desc.Tool).Asks)
+	return advice.Defer > 0 || v.req.Keep > 0 && !(advice.User && v.req.Elicits)
 }
 
 // asked is v as Deferred knows it.
@@ -136,17 +141,22 @@ func (v *decided) asked() Asked {
 	return Asked{
 		Caller: v.req.Caller, Tool: v.req.Tool, RequestID: v.req.RequestID, Surface: v.req.Surface,
 		Args: v.req.Args, Canonical: v.args.Canonical, Target: v.args.NodeID, Manifest: v.engine.Profile(v.req.Tool).ManifestHash,
+		Handle: v.req.Keep > 0,
 	}
 }
 
 // keep defers a call that nobody answered in time. The error that it returns says so to the
 // caller; keeping nothing is no reason to say anything else than before.
-func (d *Dispatcher) keep(ctx context.Context, v *decided, life time.Duration, pending *capabilities.Error) *capabilities.Error {
+func (d *Dispatcher) keep(ctx context.Context, v *decided, q *consent.Ask, pending *capabilities.Error) *capabilities.Error {
 	approval := pending.Pending().Approval
 	if approval == "" || d.opts.Deferred == nil || !v.defers() {
 		return pending
 	}
-	return d.opts.Deferred.Keep(ctx, v.asked(), approval, life)
+	err := d.opts.Deferred.Keep(ctx, v.asked(), approval, max(q.Defer, q.Kept))
+	if q.Defer == 0 && err.Code == capabilities.CodeOverloaded { // no rule promised more than the question
+		return pending
+	}
+	return err
 }
 
 // earlierTask returns the outcome of the identical call that was deferred: its result, or

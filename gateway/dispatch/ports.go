@@ -101,6 +101,7 @@ type Asked struct {
 	Canonical json.RawMessage     // as they were found to fit
 	Target    capabilities.NodeID // the requested node
 	Manifest  string              // hash of the tool's manifest
+	Handle    bool                // its caller asks after it by the task's ID
 }
 
 // Secrets is what agents may name and nodes get; gateway/secret implements it.

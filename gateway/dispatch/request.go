@@ -53,15 +53,22 @@ type Request struct {
 	// Elicits says that the surface can put a question to the person at the client,
 	// and will do so itself when it is told that one waits.
 	Elicits bool
+	// Keep is for how long a call that a person is asked about is kept for a caller who is told
+	// so at once, and asks after it by the task's ID. 0: the caller waits, and policy says what
+	// is kept.
+	Keep time.Duration
+	// Began is told, once, that the call is committed and runs from now on; it does not block. Nil:
+	// not wanted. A call that another one answers never begins.
+	Began func(capabilities.CallID)
 	// Inside says that the call is the gateway's own way to do what a person asked a
 	// surface for: it may be of a tool that is not model-facing.
 	Inside bool
 	// Shown are the keys of the controls that a person made the call by, such as
 	// "ui.input.file_upload": the call is denied unless it is granted each (S1-33).
 	Shown []string
-	// Opened are the tools that the caller's own gate opened for what it does now: a call of another
-	// is denied, whatever policy says of it (S2-20). Nil: it says nothing;
-	// empty: it opened none.
+	// Opened are the tools that the caller's own gate opened for what it does now: a call of
+	// another is denied, whatever policy says of it (S2-20). Nil: it says nothing; empty: it
+	// opened none.
 	Opened []capabilities.ToolID
 	// ReplayOf is the recorded call that this one is again.
 	ReplayOf capabilities.CallID

@@ -207,8 +207,12 @@ func ViewTool(d *catalog.Descriptor, risk policy.Risk, asks bool) api.Tool {
 
 // ViewTask is a call that is kept until a person answers.
 func ViewTask(t *task.Task) api.Task {
+	state := t.State
+	if state.Over() { // whether its caller was told is nobody else's matter
+		state = task.Ended
+	}
 	return api.Task{
-		ID: t.ID, State: string(t.State), Principal: t.Principal, Role: t.Role, Lane: t.Lane, Tool: t.Tool, Manifest: t.Manifest,
+		ID: t.ID, State: string(state), Principal: t.Principal, Role: t.Role, Lane: t.Lane, Tool: t.Tool, Manifest: t.Manifest,
 		RequestID: t.RequestID, Surface: t.Surface, Approval: t.Approval, Call: t.Call, Code: t.Code, Created: t.Created, Expires: t.Expires,
 	}
 }

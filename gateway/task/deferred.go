@@ -26,18 +26,25 @@ type sealedArgs struct {
 
 // Keep implements dispatch.Deferred.
 func (t *Tasks) Keep(ctx context.Context, a dispatch.Asked, approval string, life time.Duration) *capabilities.Error {
-	var random [8]byte
-	rand.Read(random[:]) // never fails
 	now := time.Now()
 	one := Task{
-		ID: "t-" + hex.EncodeToString(random[:]), State: Waiting, Principal: a.Principal, Role: a.Role, Lane: a.Lane, Tool: a.Tool,
+		ID: newID(), State: Waiting, Principal: a.Principal, Role: a.Role, Lane: a.Lane, Tool: a.Tool,
 		Manifest: a.Manifest, RequestID: a.RequestID, Surface: a.Surface, Approval: approval, Created: now, Expires: now.Add(life),
+		Handle: a.Handle,
+	}
+	if one.Handle { // the task outlives its question, so that its caller hears how that ended
+		one.Expires = one.Expires.Add(resultLife)
 	}
 	args, err := json.Marshal(sealedArgs{Args: a.Args, Canonical: a.Canonical, Target: a.Target})
 	if err != nil {
 		return capabilities.AsError(err)
 	}
-	err = t.opts.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error { return t.keepIn(tx, &one, args, life) })
+	err = t.opts.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
+		if err := t.opts.Outcomes.PutIn(tx, capabilities.CallID(one.ID), argsKind, args, time.Until(one.Expires)); err != nil {
+			return err
+		}
+		return t.keepIn(tx, &one)
+	})
 	if err != nil {
 		return capabilities.AsError(err)
 	}
@@ -49,17 +56,29 @@ func (t *Tasks) Keep(ctx context.Context, a dispatch.Asked, approval string, lif
 		WithDetails(capabilities.Pending{Approval: approval, Task: one.ID, Expires: one.Expires.UTC()})
 }
 
-func (t *Tasks) keepIn(tx *store.Tx, one *Task, args []byte, life time.Duration) error {
+// newID returns the ID of a task.
+func newID() string {
+	var random [16]byte
+	rand.Read(random[:]) // never fails
+	return "t-" + hex.EncodeToString(random[:])
+}
+
+// keepIn writes a new task down. One whose caller was told its result makes room, the oldest first.
+func (t *Tasks) keepIn(tx *store.Tx, one *Task) error {
 	var all, mine int
 	if err := tx.QueryRow(`SELECT COUNT(*), COALESCE(SUM(principal = $1), 0) FROM tasks`, string(one.Principal)).
 		Scan(&all, &mine); err != nil {
 		return err
 	}
 	if all >= maxTasks || mine >= maxTasksEach {
-		return capabilities.Errorf(capabilities.CodeOverloaded, "too many calls of this principal are deferred")
-	}
-	if err := t.opts.Outcomes.PutIn(tx, capabilities.CallID(one.ID), argsKind, args, life); err != nil {
-		return err
+		n, err := tx.Exec(`DELETE FROM tasks WHERE task_id = (SELECT task_id FROM tasks WHERE principal = $1 AND state = $2
+			ORDER BY expires_ms LIMIT 1)`, string(one.Principal), string(Told))
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return capabilities.Errorf(capabilities.CodeOverloaded, "too many calls of this principal are deferred")
+		}
 	}
 	if err := t.record(tx, one, "gateway.task.deferred"); err != nil {
 		return err
@@ -75,7 +94,11 @@ func (t *Tasks) keepIn(tx *store.Tx, one *Task, args []byte, life time.Duration)
 
 // Earlier implements dispatch.Deferred.
 func (t *Tasks) Earlier(ctx context.Context, a dispatch.Asked) (*capabilities.Result, *capabilities.Error) {
-	patience := time.NewTimer(max(0, t.opts.Patience))
+	wait := max(0, t.opts.Patience)
+	if a.Handle { // its caller asks after it
+		wait = 0
+	}
+	patience := time.NewTimer(wait)
 	defer patience.Stop()
 	for {
 		changed := t.notice.wait()
@@ -123,7 +146,7 @@ func (t *Tasks) same(ctx context.Context, a dispatch.Asked) *Task {
 	}
 	for i := range all {
 		one := &all[i]
-		if one.Tool != a.Tool || one.Lane != a.Lane || one.Role != a.Role {
+		if one.Tool != a.Tool || one.Lane != a.Lane || one.Role != a.Role || one.State == Told {
 			continue
 		}
 		kept, err := t.args(ctx, one)

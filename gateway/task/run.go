@@ -166,7 +166,9 @@ func (r *runner) check(ctx context.Context, one *Task, roster <-chan struct{}) {
 	r.notice.begin(one.ID)
 	r.seeing.Go(func() {
 		defer r.notice.end(one.ID)
-		result := r.resume(ctx, one, refusal)
+		call, cancel := context.WithCancelCause(ctx)
+		defer r.running.add(one.ID, cancel)()
+		result := r.resume(call, one, refusal)
 		if ctx.Err() != nil && neverBegan(result.Code) {
 			return // the next process goes on with it, or settles what ran
 		}
@@ -202,8 +204,12 @@ func (r *runner) resume(ctx context.Context, one *Task, refusal *capabilities.Er
 	if refusal != nil {
 		return dispatch.Failed(one.Tool, "", refusal)
 	}
-	return r.calls.Call(ctx, dispatch.Request{
+	again := dispatch.Request{
 		Caller: dispatch.Caller{Principal: one.Principal, Role: one.Role, Lane: one.Lane}, Tool: one.Tool, Args: kept.Args,
 		RequestID: one.RequestID, Surface: one.Surface, Task: one.ID,
-	})
+	}
+	if one.Handle { // it is asked about for as long as its caller may ask after it
+		again.Keep = max(time.Until(one.Expires)-resultLife, time.Second)
+	}
+	return r.calls.Call(ctx, again)
 }

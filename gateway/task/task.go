@@ -48,6 +48,10 @@ type Task struct {
 	Code      capabilities.Code        `json:"code,omitempty"` // of a call that did not succeed
 	Created   time.Time                `json:"created_at"`
 	Expires   time.Time                `json:"expires_at"`
+	// Handle says that its caller has its ID and asks after it by that. Changed is when its state
+	// changed last; zero: never.
+	Handle  bool      `json:"handle,omitempty"`
+	Changed time.Time `json:"changed_at,omitzero"`
 }
 
 // State is how far a task is.
@@ -56,11 +60,18 @@ type State string
 // The states. A task waits until its call is committed: while it is asked about anew, too,
 // and after a yes until then. One that ended keeps its result until somebody takes it or it
 // expires.
+//
+// Told is Ended for a caller with a handle, who was told the result: the identical call is a new
+// one then, and the result stays for who asks again, until it expires or its room is needed.
 const (
 	Waiting State = "waiting"
 	Running State = "running"
 	Ended   State = "ended"
+	Told    State = "told"
 )
+
+// Over reports whether nothing more becomes of a task in that state.
+func (s State) Over() bool { return s == Ended || s == Told }
 
 // Bounds of kept calls, and the kinds under which the outcomes keep what belongs to one.
 const (
@@ -107,8 +118,9 @@ type Options struct {
 
 // Tasks are the kept calls of a gateway. All methods are safe for concurrent use.
 type Tasks struct {
-	opts   Options
-	notice notice
+	opts    Options
+	notice  notice
+	running running
 }
 
 // New makes Tasks; it starts nothing.
@@ -160,8 +172,8 @@ func (t *Tasks) DropTask(ctx context.Context, principal capabilities.PrincipalID
 		if err := t.forget(ctx, &all[i], by, "gateway.task.dropped"); err != nil {
 			return err
 		}
-		if all[i].State == Waiting && t.opts.Consent != nil {
-			t.opts.Consent.Withdraw(all[i].Approval)
+		if all[i].State == Waiting {
+			t.withdraw(&all[i])
 		}
 		return nil
 	}
@@ -206,7 +218,11 @@ func (t *Tasks) change(tx *store.Tx, id string, alter func(*Task) (ledger.Kind, 
 	if err != nil {
 		return err
 	}
+	was := one.State
 	kind, err := alter(&one)
+	if one.State != was {
+		one.Changed = time.Now()
+	}
 	if err == nil && kind != "" {
 		err = t.record(tx, &one, kind)
 	}
@@ -215,8 +231,8 @@ func (t *Tasks) change(tx *store.Tx, id string, alter func(*Task) (ledger.Kind, 
 	}
 	changed, err := json.Marshal(&one)
 	if err == nil {
-		_, err = tx.Exec(`UPDATE tasks SET approval = $1, body = $2, state = $3 WHERE task_id = $4`, one.Approval, string(changed),
-			string(one.State), id)
+		_, err = tx.Exec(`UPDATE tasks SET approval = $1, body = $2, state = $3, expires_ms = $4 WHERE task_id = $5`, one.Approval, string(changed),
+			string(one.State), one.Expires.UnixMilli(), id)
 	}
 	return err
 }
@@ -231,13 +247,16 @@ func (t *Tasks) recordEnd(ctx context.Context, id string, r *capabilities.Result
 	if err == nil {
 		err = t.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
 			return t.change(tx, id, func(one *Task) (ledger.Kind, error) {
+				if one.State.Over() { // it was cancelled meanwhile
+					return "", nil
+				}
 				if one.State == Waiting && waits {
 					if approval != "" {
 						one.Approval = approval
 					}
 					return "", nil
 				}
-				one.State, one.Call, one.Code = Ended, r.Call, r.Code
+				one.end(r.Call, r.Code)
 				return "gateway.task.ended", t.opts.Outcomes.PutIn(tx, capabilities.CallID(id), resultKind, data,
 					time.Until(one.Expires)+opencalls.ResultMemory)
 			})

@@ -91,6 +91,7 @@ type message struct {
 	Params struct {
 		Name      string                     `json:"name"`
 		URI       string                     `json:"uri"`
+		TaskID    string                     `json:"taskId"`
 		RequestID json.RawMessage            `json:"requestId"`
 		Meta      map[string]json.RawMessage `json:"_meta"`
 	} `json:"params"`

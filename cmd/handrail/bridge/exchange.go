@@ -43,6 +43,8 @@ func (b *Bridge) request(ctx context.Context, g Gateway, method string, body []b
 			h.Set("Mcp-Name", headerText(m.Params.Name))
 		case "resources/read":
 			h.Set("Mcp-Name", headerText(m.Params.URI))
+		case "tasks/get", "tasks/update", "tasks/cancel":
+			h.Set("Mcp-Name", headerText(m.Params.TaskID))
 		}
 	}
 	return req, session, nil

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -35,8 +36,9 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 		r.RequestID = capabilities.RequestID(text)
 	}
 	post := v.s.postedOf(req.Extra)
-	ctx, cancel := v.lifeOf(ctx, post, r.RequestID != "")
-	defer cancel()
+	life := v.lifeOf(ctx, post, r.RequestID != "")
+	defer life.end()
+	ctx = life.ctx
 	if len(r.Args) == 0 {
 		r.Args = json.RawMessage(`{}`)
 	}
@@ -52,7 +54,14 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 	}
 	r.Elicits = v.elicits(req)
 	v.s.opts.Working.Used(v.caller.Lane, d.Tool)
-	result := v.s.opts.Dispatcher.Call(ctx, r)
+	var result capabilities.Result
+	if to := takesTask(ctx); to != nil {
+		if result, to.task = v.callOrTask(ctx, life, r); to.task != nil {
+			return &sdk.CallToolResult{}, nil // the task goes out in its place
+		}
+	} else {
+		result = v.s.opts.Dispatcher.Call(ctx, r)
+	}
 	v.catchUp() // a search may have found something, of which the client is told before it has the answer
 	if r.Elicits {
 		if ask := v.question(ctx, req, d, &result); ask != nil {
@@ -67,38 +76,68 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 	return out, nil
 }
 
-// lifeOf returns the context of a call: it ends when the client cancels, with its session
-// and with its token. A client that goes away has cancelled, too, unless it can ask again
-// for the result (asks): a lost connection is then no word of its own.
-func (v *view) lifeOf(client context.Context, post *posted, asks bool) (_ context.Context, end func()) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(client))
-	var forget []func() bool
-	endsWith := func(one context.Context) {
-		forget = append(forget, context.AfterFunc(one, func() {
+// life is how long a call lasts: it ends when the client cancels, with its session and with its
+// token. A client that goes away has cancelled, too, unless it can ask again for the result
+// (asks): a lost connection is then no word of its own.
+type life struct {
+	//lint:ignore containedctx the life of a call
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	asks   atomic.Bool
+	here   []func() bool // what ends it with the client; each is forgotten by calling it
+	forget []func() bool
+	kept   bool // a task's from now on
+}
+
+func (v *view) lifeOf(client context.Context, post *posted, asks bool) *life {
+	l := &life{}
+	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(client))
+	l.asks.Store(asks)
+	endsWith := func(one context.Context) func() bool {
+		return context.AfterFunc(one, func() {
 			cause := context.Cause(one)
 			if v.ctx.Err() != nil { // then that is why the client's is over, too
 				cause = context.Cause(v.ctx)
 			}
-			if asks && cause == errEnding {
+			if l.asks.Load() && cause == errEnding {
 				return // the call goes on at its node, and the next process asks there
 			}
-			cancel(cause)
-		}))
+			l.cancel(cause)
+		})
 	}
-	endsWith(v.ctx)
+	l.forget = append(l.forget, endsWith(v.ctx))
 	// Without a session the end of the request is all that tells of the client.
 	if post == nil || !post.alone || !asks {
-		endsWith(client)
+		l.here = append(l.here, endsWith(client))
 	}
 	if post != nil && post.gone != nil && !asks {
-		endsWith(post.gone)
+		l.here = append(l.here, endsWith(post.gone))
 	}
-	return ctx, func() {
-		for _, f := range forget {
-			f()
-		}
-		cancel(nil)
+	return l
+}
+
+// outlive has the life end with its view, or by over, alone: the client asks after the call by a
+// task.
+func (l *life) outlive() {
+	l.asks.Store(true)
+	for _, f := range l.here {
+		f()
 	}
+	l.here, l.kept = nil, true
+}
+
+// end ends the life with the request, unless it outlives that.
+func (l *life) end() {
+	if !l.kept {
+		l.over()
+	}
+}
+
+func (l *life) over() {
+	for _, f := range append(l.here, l.forget...) {
+		f()
+	}
+	l.cancel(nil)
 }
 
 func (v *view) failure(tool capabilities.ToolID, err error) *sdk.CallToolResult {

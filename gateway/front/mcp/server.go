@@ -55,8 +55,12 @@ type Options struct {
 	Working    Working          // default: lanes find nothing
 	Consent    Consent          // default: the person at the client is never asked
 	Artifacts  *front.Artifacts // default: results link to none
+	Tasks      Tasks            // default: no call becomes a task
 	Skills     *skill.Shelf     // default: there are no prompts
 	Version    string           // of this program, shown to clients; default "dev"
+	// TaskAfter is how long a call runs before it becomes a task, where its client takes tasks;
+	// default 10 s.
+	TaskAfter time.Duration
 	// SessionTimeout ends a session that sent nothing for so long; default 4 h.
 	SessionTimeout time.Duration
 	Log            *slog.Logger     // default: discards
@@ -78,8 +82,9 @@ type Server struct {
 
 	maxViews, maxSessions int // per token
 
-	mu    sync.RWMutex
-	views map[viewKey]*view
+	mu     sync.RWMutex
+	ending bool // Run waits for closers: no task begins to be waited for
+	views  map[viewKey]*view
 }
 
 // New makes the surface; it starts nothing.
@@ -92,6 +97,9 @@ func New(o Options) (*Server, error) {
 	}
 	if o.Version == "" {
 		o.Version = "dev"
+	}
+	if o.TaskAfter <= 0 {
+		o.TaskAfter = defaultTaskAfter
 	}
 	if o.SessionTimeout <= 0 {
 		o.SessionTimeout = defaultSessionTimeout
@@ -199,6 +207,9 @@ func (s *Server) Run(ctx context.Context) error {
 			break
 		}
 	}
+	s.mu.Lock()
+	s.ending = true
+	s.mu.Unlock()
 	s.drop(func(*view) bool { return true }, errEnding)
 	ended := make(chan struct{})
 	go func() { s.closers.Wait(); close(ended) }()

@@ -217,8 +217,8 @@ func (v *view) readSkill(ctx context.Context, req *sdk.ReadResourceRequest) (*sd
 
 // loadSkill makes the call that loads a skill: file "" for the instructions alone.
 func (v *view) loadSkill(ctx context.Context, name, file string) (string, error) {
-	ctx, cancel := v.lifeOf(ctx, nil, false)
-	defer cancel()
+	life := v.lifeOf(ctx, nil, false)
+	defer life.end()
 	asked := map[string]string{"name": name}
 	if file != "" {
 		asked["file"] = file
@@ -227,7 +227,9 @@ func (v *view) loadSkill(ctx context.Context, name, file string) (string, error)
 	if err != nil {
 		return "", capabilities.AsError(err)
 	}
-	r := v.s.opts.Dispatcher.Call(ctx, dispatch.Request{Caller: v.caller, Tool: skill.Tool, Args: args, Surface: "mcp", Token: v.who.TokenID})
+	r := v.s.opts.Dispatcher.Call(life.ctx, dispatch.Request{
+		Caller: v.caller, Tool: skill.Tool, Args: args, Surface: "mcp", Token: v.who.TokenID,
+	})
 	if r.Status != capabilities.StatusOK {
 		return "", &capabilities.Error{Code: r.Code, Message: r.Message, Hint: r.Hint, Action: r.Action}
 	}

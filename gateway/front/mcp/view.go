@@ -105,6 +105,7 @@ type view struct {
 	shelf   uint64                  // the version of the skills that are shown
 	used    time.Time
 	busy    map[string]*use // by session ID
+	tasks   int             // whose calls run
 }
 
 // listed is a tool as it stands in the list.
@@ -309,6 +310,9 @@ func (s *Server) newView(who principal.Identity, lane capabilities.LaneID, n nam
 	if s.opts.Skills != nil {
 		able.AddExtension(skillExtension, nil)
 	}
+	if s.opts.Tasks != nil {
+		able.AddExtension(taskExtension, nil)
+	}
 	v.server = sdk.NewServer(
 		&sdk.Implementation{Name: "handrail", Title: "Handrail", Version: s.opts.Version},
 		&sdk.ServerOptions{
@@ -319,6 +323,9 @@ func (s *Server) newView(who principal.Identity, lane capabilities.LaneID, n nam
 			SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 		})
 	v.server.AddReceivingMiddleware(v.unlisted)
+	if s.opts.Tasks != nil {
+		v.offerTasks()
+	}
 	if s.opts.Artifacts != nil {
 		v.offerArtifacts()
 	}
@@ -563,8 +570,11 @@ func (v *view) prune() {
 // lives in it now.
 func (v *view) rest() (used time.Time, empty bool) {
 	v.mu.Lock()
-	used = v.used
+	used, running := v.used, v.tasks
 	v.mu.Unlock()
+	if running > 0 { // they end with the view
+		return used, false
+	}
 	for range v.server.Sessions() {
 		return used, false
 	}

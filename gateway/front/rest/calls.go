@@ -22,7 +22,6 @@ import (
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/registry"
-	"github.com/handrail-dev/handrail/gateway/task"
 )
 
 // Bounds of the keys of the controls that one call is made by, and of the tools of a turn.
@@ -525,7 +524,7 @@ func (s *Server) waitingTasks(ctx context.Context) (map[string]bool, error) {
 	}
 	waiting := map[string]bool{}
 	for i := range all {
-		waiting[all[i].ID] = all[i].State != task.Ended
+		waiting[all[i].ID] = !all[i].State.Over()
 	}
 	return waiting, nil
 }

@@ -49,7 +49,7 @@ func (s *Server) refresh(all []task.Task) {
 	}
 	for i := range all {
 		t := &all[i]
-		if t.State == task.Ended {
+		if t.State.Over() {
 			continue
 		}
 		if id := asked[t.ID]; id != "" {
