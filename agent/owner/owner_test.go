@@ -250,6 +250,18 @@ func TestRulesInAnyFolder(t *testing.T) {
 	}
 }
 
+// A rule of a device that looks at what only the gateway counts is refused: it would never hold.
+func TestCountsAreTheGateways(t *testing.T) {
+	dir := t.TempDir()
+	rule := []byte(`forbid (principal, action, resource) when { context.calls_last_hour >= 5 };`)
+	if err := os.WriteFile(filepath.Join(dir, CedarName), rule, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Options{Dir: dir, Catalog: mustCatalog(t)}); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestSettingSaysWhy(t *testing.T) {
 	r := mustRules(t, `{"version":1,"capabilities":{"desktop.mouse":"never","browser":"ask"},"quiet_hours":[{"from":"11:00","to":"13:00","capabilities":["camera"]}]}`)
 	for tool, want := range map[capabilities.ToolID]Mode{

@@ -193,7 +193,12 @@ func (r *Rules) readCedar() ([]policy.Source, error) {
 }
 
 func engineOf(tools *catalog.Catalog, loader *policy.Loader, f *File, cedar []policy.Source, x facts) (*policy.Engine, error) {
-	return loader.Load(append(slices.Clone(cedar), policy.Source{Name: generated, Data: f.compile(tools, x)}))
+	e, err := loader.Load(append(slices.Clone(cedar), policy.Source{Name: generated, Data: f.compile(tools, x)}))
+	if err == nil && e.CountsAny() { // it would never hold: a device does not know
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest,
+			"calls are counted by the gateway: a device's own rules cannot look at context.calls_last_minute, _hour or _day")
+	}
+	return e, err
 }
 
 // at returns the engine for a call with these facts, and the file it comes from.

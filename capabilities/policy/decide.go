@@ -91,6 +91,9 @@ type Request struct {
 	// asks is then not asked about once more. Rules that want consent still are.
 	Granted bool
 	Time    time.Time
+	// Calls are those of this tool that this principal made lately, this one left out. Default: none,
+	// as for a question that is about no call.
+	Calls Calls
 }
 
 // Decision is the outcome for one call.
@@ -264,6 +267,9 @@ func (env *environment) context() cedar.RecordMap {
 		"degraded":  cedar.String(degraded),
 		"taint":     stringSet(r.Taint),
 		"time":      cedar.Long(r.Time.Unix()),
+		callsMinute: cedar.Long(r.Calls.Minute),
+		callsHour:   cedar.Long(r.Calls.Hour),
+		callsDay:    cedar.Long(r.Calls.Day),
 		"wants":     cedar.String(r.Wants),
 	}
 }

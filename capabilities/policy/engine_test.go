@@ -132,7 +132,8 @@ func TestDecide(t *testing.T) {
 func TestContextAsAWhole(t *testing.T) {
 	e := mustLoad(t, `permit (principal, action == Action::"tool.browser.run-code", resource) when { context == {
 		"consent": true, "tool": "tool.browser.run-code", "lane": "lane", "keys": ["data.write.temp", "execution.browser.script", "network.browser.session"], "risk": "medium",
-		"isolation": "t2", "given": "t2", "degraded": "", "raised": 0, "taint": ["desktop"], "time": 1772600767, "wants": "", "args": {} } };`)
+		"isolation": "t2", "given": "t2", "degraded": "", "raised": 0, "taint": ["desktop"], "time": 1772600767, "wants": "",
+		"calls_last_minute": 0, "calls_last_hour": 0, "calls_last_day": 0, "args": {} } };`)
 	asked := request("tool.browser.run-code", `{"code":"1"}`)
 	asked.Taint = []string{"desktop"}
 	if got := e.Decide(asked); got.Effect != Ask {

@@ -42,6 +42,7 @@ func (p *partition) add(r *rule) {
 	p.consults.context = p.consults.context || r.consults.context
 	p.consults.args = p.consults.args || r.consults.args
 	p.consults.consent = p.consults.consent || r.consults.consent
+	p.consults.calls = p.consults.calls || r.consults.calls
 }
 
 // scopeIndex finds rules by the actions that their scopes name.
@@ -109,6 +110,7 @@ func (e *Engine) index() {
 	// A permit for everything is no acceptance of a weaker class: that has to be said in so many
 	// words. A forbid of everything forbids that, too.
 	degraded := s.covering(true, cedar.NewEntityUID(typeAction, AcceptDegraded))
+	e.countsByKey = slices.ContainsFunc(e.rules, func(r *rule) bool { return r.consults.calls && namesKey(r.ast.Action) })
 	e.degraded = partitionOf(slices.DeleteFunc(degraded, func(r *rule) bool { return r.permit && slices.Contains(s.every, r) }))
 }
 

@@ -41,15 +41,17 @@ type Source struct {
 // a new Engine.
 type Engine struct {
 	*vocabulary
-	rules     []*rule
-	byID      map[cedar.PolicyID]*rule
-	byAction  map[capabilities.ToolID]*partition
-	byKey     map[string]*partition // keys that rules name; most policies name none
-	degraded  *partition
-	bySurface map[string]*partition // the rules of what surfaces let callers do
-	judged    judged
-	sources   []Source
-	snapshot  string
+	rules    []*rule
+	byID     map[cedar.PolicyID]*rule
+	byAction map[capabilities.ToolID]*partition
+	byKey    map[string]*partition // keys that rules name; most policies name none
+	degraded *partition
+	// countsByKey says that a rule of a key looks at how often tools are called.
+	countsByKey bool
+	bySurface   map[string]*partition // the rules of what surfaces let callers do
+	judged      judged
+	sources     []Source
+	snapshot    string
 }
 
 // rule is one policy of a file.
@@ -70,7 +72,7 @@ type rule struct {
 }
 
 // uses says what the conditions of rules look at.
-type uses struct{ context, args, consent bool }
+type uses struct{ context, args, consent, calls bool }
 
 // list makes rules a cedar.PolicyIterator.
 type list []*rule
@@ -390,12 +392,13 @@ func (c *checker) rule(r *rule) []string {
 			case ast.NodeTypeAccess:
 				r.consults.args = r.consults.args || n.Value == "args"
 				r.consults.consent = r.consults.consent || n.Value == "consent"
+				r.consults.calls = r.consults.calls || countsCalls(string(n.Value))
 			}
 			return true
 		})
 		r.consults.context = r.consults.context || anyNode(cond.Body, isContext)
 		if mentionsBareContext(cond.Body) {
-			r.consults = uses{context: true, args: true, consent: true}
+			r.consults = uses{context: true, args: true, consent: true, calls: true}
 		}
 	}
 	return problems

@@ -58,7 +58,10 @@ var contextFields = []arg{
 	{name: "degraded", kind: argString},  // what the given class lacks; "" if nothing
 	{name: "taint", kind: argSet},        // families whose untrusted content the lane has read
 	{name: "time", kind: argLong},        // seconds since 1970
-	{name: "wants", kind: argString},     // "host:port" that a running call was not granted; "" before it runs
+	{name: callsMinute, kind: argLong},   // calls of this tool by this principal that began lately
+	{name: callsHour, kind: argLong},
+	{name: callsDay, kind: argLong},
+	{name: "wants", kind: argString}, // "host:port" that a running call was not granted; "" before it runs
 }
 
 // entityAttributes are the attributes of principals and nodes.

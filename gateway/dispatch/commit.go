@@ -43,6 +43,10 @@ func (d *Dispatcher) commit(ctx context.Context, p *permitted, also func(*store.
 	if p.node != nil {
 		intent.Target = "node"
 	}
+	unspent, refused := d.spend(p)
+	if refused != nil {
+		return nil, refused
+	}
 	c, err := durable.Commit(ctx, d.opts.Store, d.opts.Ledger, o, durable.Packets{
 		Request: p.requestDraft(), Decisions: p.decisionDrafts(p.verdict.Effect), Intent: p.draft(ledger.KindCallDispatch, &intent),
 	}, func(tx *store.Tx) error {
@@ -69,6 +73,7 @@ func (d *Dispatcher) commit(ctx context.Context, p *permitted, also func(*store.
 		return d.open.OpenIn(tx, &o.row)
 	})
 	if err != nil {
+		unspent()
 		d.opts.Log.Error("tools.dispatch.unrecorded", "hop", capabilities.HopCommit, "call", p.id, "tool", p.tool, "err", err)
 		e := capabilities.AsError(err)
 		if e.Code == capabilities.CodeInternal {

@@ -79,7 +79,7 @@ func (n *routed) judge(at *route.Node) policy.Decision {
 // of the gateway.
 func (n *routed) policyRequest(at *route.Node) policy.Request {
 	r := n.req.Caller.policyRequest(n.desc, at)
-	r.Args, r.Time, r.Taint = n.args.Canonical, n.began, n.taint
+	r.Args, r.Time, r.Taint, r.Calls = n.args.Canonical, n.began, n.taint, n.calls
 	r.Raised = n.raises(n.desc.Tool, r.Node.ID)
 	if n.unroutable != nil {
 		// Nothing will run, so what the node offers now is not the question.

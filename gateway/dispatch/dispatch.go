@@ -78,6 +78,7 @@ type Dispatcher struct {
 	late       late
 	possibles  possibles
 	notes      notes
+	quota      quota
 	fetching   chan struct{} // one per artifact on its way
 	served     time.Time     // when Recover was called: calls come from then on
 	//lint:ignore containedctx the life of the pipeline

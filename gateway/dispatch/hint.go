@@ -73,6 +73,9 @@ func ruleFix(tool capabilities.ToolID, node capabilities.NodeID) (string, capabi
 
 // policyError is a refusal by a verdict.
 func (n *routed) policyError(v *policy.Decision) *capabilities.Error {
+	if limits := n.limited(n.policyRequest(n.node), policy.Ask); limits != nil {
+		return limits
+	}
 	e := capabilities.Errorf(v.Code, "%s", v.Reason)
 	e.Hint, e.Action = n.ruleHint(v)
 	return e

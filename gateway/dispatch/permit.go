@@ -111,6 +111,9 @@ func (v *decided) granted(g grant) (*permitted, *capabilities.Error) {
 	request.Consented, request.Time = true, v.began.Add(v.waited)
 	verdict := v.engine.Decide(request)
 	if verdict.Effect != policy.Allow {
+		if limits := v.limited(request, policy.Allow); limits != nil {
+			return nil, limits
+		}
 		return nil, capabilities.Errorf(capabilities.CodeDeniedByPolicy, "%s", verdict.Reason)
 	}
 	if len(verdict.Escalated) > 0 {

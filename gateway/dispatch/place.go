@@ -23,6 +23,9 @@ type routed struct {
 	// ID, which went to node.
 	unroutable *capabilities.Error
 
+	calls policy.Calls // of the tool by the principal, before this one
+	quota *quota       // they come from; nil: nobody counts
+
 	// raised is by how many levels drift raises the risk of a tool on a node; nil: by none.
 	raised func(capabilities.ToolID, capabilities.NodeID) int
 
@@ -33,8 +36,12 @@ type routed struct {
 // place is hop 3: the node. Policy takes part with the real arguments, so that a node on
 // which this very call is denied is no candidate (S0-14).
 func (d *Dispatcher) place(ctx context.Context, q *resolved) (*routed, *capabilities.Error) {
-	n := &routed{resolved: q, engine: d.opts.Policy(), taint: d.taints.Of(q.lane, q.principal), raised: d.opts.Drift.Raised}
+	n := &routed{resolved: q, engine: d.opts.Policy(), taint: d.taints.Of(q.lane, q.principal), raised: d.opts.Drift.Raised, quota: &d.quota}
 	q.looksAt(n.engine, n.taint)
+	var limits *capabilities.Error
+	if n.calls, limits = d.lately(ctx, n.engine, q); limits != nil {
+		return nil, limits
+	}
 	capability := q.desc.NodeCapability()
 	if capability == "" {
 		q.staysHere()
@@ -69,6 +76,11 @@ func (d *Dispatcher) place(ctx context.Context, q *resolved) (*routed, *capabili
 			return n, nil
 		}
 		refusal, byPolicy := n.placeError(err)
+		if byPolicy {
+			if limits := n.limited(n.policyRequest(nodeByID(roster, n.about)), policy.Ask); limits != nil {
+				refusal = limits
+			}
+		}
 		if at := d.earlier(ctx, q, roster); at != nil && !byPolicy {
 			n.node, n.unroutable = at, refusal
 			q.goesTo(at, capabilities.Readiness{}, nil)

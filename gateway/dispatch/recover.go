@@ -25,6 +25,7 @@ const lastWord = 5 * time.Second
 // second execution.
 func (d *Dispatcher) Recover(ctx context.Context) error {
 	d.served = time.Now()
+	d.quota.until, _ = d.opts.Ledger.Tip()
 	rows, err := d.open.LeftOpen(ctx)
 	if err != nil {
 		return fmt.Errorf("dispatch: reading open calls: %w", err)

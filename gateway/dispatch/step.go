@@ -165,8 +165,12 @@ func (s *steps) left() time.Duration { return s.parent.args.Timeout - time.Since
 // still allowed what it was.
 func (s *steps) place(q *resolved) (*routed, *capabilities.Error) {
 	p := s.parent
-	n := &routed{resolved: q, engine: s.d.opts.Policy(), taint: s.tainted(), raised: s.d.opts.Drift.Raised}
+	n := &routed{resolved: q, engine: s.d.opts.Policy(), taint: s.tainted(), raised: s.d.opts.Drift.Raised, quota: &s.d.quota}
 	q.looksAt(n.engine, n.taint)
+	var limits *capabilities.Error
+	if n.calls, limits = s.d.lately(context.Background(), n.engine, q); limits != nil {
+		return nil, limits
+	}
 	if err := s.standing(n.engine); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/command"
@@ -70,7 +72,11 @@ func WriteError(w http.ResponseWriter, err error) {
 			h.Set("WWW-Authenticate", `Bearer realm="handrail"`) // RFC 6750 section 3
 		}
 	case capabilities.CodeOverloaded:
-		h.Set("Retry-After", "5")
+		wait := 5 * time.Second
+		if said, ok := view.Details.(interface{ RetryAfter() time.Duration }); ok {
+			wait = said.RetryAfter()
+		}
+		h.Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
 	}
 	w.WriteHeader(view.Code.Info().HTTP)
 	_, _ = w.Write(append(body, '\n'))

@@ -54,6 +54,7 @@ type Change struct {
 	Reason    string
 	Unsure    bool
 	Already   bool // the policy in force decides so, too
+	went      bool // it went on then
 }
 
 const (
@@ -68,6 +69,7 @@ const (
 func Run(ctx context.Context, engine, now *policy.Engine, tools Tools, packets Packets, after uint64) (Replay, error) {
 	r := Replay{Snapshot: engine.SnapshotID(), Changes: []Change{}, Through: after}
 	evidence := map[capabilities.CallID]map[string]any{}
+	judges := &judges{engine: engine, now: now, tools: tools, would: newMade(engine, packets), is: newMade(now, packets)}
 	for {
 		page, err := packets.Packets(ctx, ledger.Query{After: r.Through, Limit: replayPage, Kind: "tool.call."})
 		if err != nil {
@@ -86,7 +88,9 @@ func Run(ctx context.Context, engine, now *policy.Engine, tools Tools, packets P
 				args, known := evidence[p.Call]
 				delete(evidence, p.Call) // of an escalated call the first decision counts
 				if known {
-					r.judge(engine, now, tools, p, args)
+					if err := r.judge(ctx, judges, p, args); err != nil {
+						return r, err
+					}
 				}
 			}
 		}
@@ -99,11 +103,34 @@ func Run(ctx context.Context, engine, now *policy.Engine, tools Tools, packets P
 	}
 }
 
-func (r *Replay) judge(engine, now *policy.Engine, tools Tools, p *ledger.Packet, evidence map[string]any) {
-	c, ok := again(engine, tools, p, evidence)
+// judges are the policies that recorded calls are judged by, each with the calls that it lets
+// through.
+type judges struct {
+	engine, now *policy.Engine // now may be nil
+	tools       Tools
+	would, is   *made
+}
+
+func (r *Replay) judge(ctx context.Context, j *judges, p *ledger.Packet, evidence map[string]any) error {
+	calls, err := j.would.before(ctx, p)
+	if err != nil {
+		return err
+	}
+	c, ok := again(j.engine, j.tools, p, evidence, calls)
 	if !ok {
 		r.Skipped++
-		return
+		return nil
+	}
+	j.would.passes(p, c)
+	var already Change
+	has := false
+	if j.is.counts(p.Tool) || j.now != nil && c.Would != c.Was {
+		if calls, err = j.is.before(ctx, p); err != nil {
+			return err
+		}
+		if already, has = again(j.now, j.tools, p, evidence, calls); has {
+			j.is.passes(p, already)
+		}
 	}
 	r.Calls++
 	if c.Unsure {
@@ -112,27 +139,26 @@ func (r *Replay) judge(engine, now *policy.Engine, tools Tools, p *ledger.Packet
 	switch {
 	case c.Would == c.Was:
 		r.Same++
-		return
+		return nil
 	case c.Would < c.Was:
 		r.Stricter++
 	default:
 		r.Looser++
 	}
-	if now != nil {
-		if already, ok := again(now, tools, p, evidence); ok && already.Would == c.Would {
-			c.Already = true
-			r.Already++
-		}
+	if has && already.Would == c.Would {
+		c.Already = true
+		r.Already++
 	}
 	r.Changes = append(r.Changes, c)
 	if len(r.Changes) > 2*maxChanges {
 		r.Changes = slices.Clone(r.Changes[len(r.Changes)-maxChanges:])
 	}
+	return nil
 }
 
-// again judges a recorded decision once more, under engine. false: policy did not decide it, or
-// its tool is not there any more.
-func again(engine *policy.Engine, tools Tools, p *ledger.Packet, evidence map[string]any) (Change, bool) {
+// again judges a recorded decision once more, under engine, after so many calls. false: policy
+// did not decide it, or its tool is not there any more.
+func again(engine *policy.Engine, tools Tools, p *ledger.Packet, evidence map[string]any, calls policy.Calls) (Change, bool) {
 	var body packet.Decision
 	d, ok := tools.Get(p.Tool)
 	if !ok || json.Unmarshal(p.Body, &body) != nil {
@@ -146,6 +172,7 @@ func again(engine *policy.Engine, tools Tools, p *ledger.Packet, evidence map[st
 	q := policy.Request{
 		Principal: p.Principal, User: policy.IsUser(body.Role), Role: body.Role, Taint: body.Taint, Tool: p.Tool, Lane: p.Lane, Args: args,
 		Given: body.Given, Degraded: body.Degraded, Hosts: body.Hosts, Raised: int(body.Raised), Time: p.Time(),
+		Calls: calls,
 	}
 	if d.NodeCapability() != "" {
 		q.Node = policy.Node{ID: p.Node, Labels: body.Labels}
@@ -168,7 +195,7 @@ func again(engine *policy.Engine, tools Tools, p *ledger.Packet, evidence map[st
 	unsure := !whole && would.Effect != engine.Possible(q).Effect
 	return Change{
 		Call: p.Call, At: p.Time(), Tool: p.Tool, Principal: p.Principal, Node: p.Node, Was: was, Would: would.Effect,
-		Policies: would.Determining, Reason: would.Reason, Unsure: unsure,
+		Policies: would.Determining, Reason: would.Reason, Unsure: unsure, went: body.Code == "",
 	}, true
 }
 
@@ -183,6 +210,8 @@ func recordedEffect(d *packet.Decision) (policy.Effect, bool) {
 		return d.Effect, true
 	case capabilities.CodeDeniedByPolicy, capabilities.CodeNodeDeniedByPolicy, capabilities.CodeIsolationUnavailable:
 		return policy.Deny, true
+	case capabilities.CodeOverloaded: // where a rule bounds calls; else nothing determined it
+		return policy.Deny, len(d.Policies) > 0
 	case capabilities.CodeApprovalPending, capabilities.CodeConsentDenied, capabilities.CodeConsentUnavailable:
 		return policy.Ask, true
 	}

@@ -106,7 +106,11 @@ func ReplayCall(ctx context.Context, sets Sets, tools Tools, packets Packets, ca
 		if err != nil {
 			return nil, err
 		}
-		c, ok := again(engine, tools, decided, evidence)
+		calls, err := newMade(engine, packets).before(ctx, decided)
+		if err != nil {
+			return nil, err
+		}
+		c, ok := again(engine, tools, decided, evidence, calls)
 		if !ok {
 			return nil, capabilities.Errorf(capabilities.CodeNotSupported, "That call was refused with %s, before policy or by something else.",
 				body.Code)

@@ -237,7 +237,7 @@ type recording []ledger.Packet
 
 func (r recording) Packets(_ context.Context, q ledger.Query) (out []ledger.Packet, _ error) {
 	for _, p := range r {
-		if p.Seq > q.After && len(out) < q.Limit {
+		if p.Seq > q.After && len(out) < q.Limit && (q.Before == 0 || p.Seq < q.Before) && strings.HasPrefix(string(p.Kind), string(q.Kind)) {
 			out = append(out, p)
 		}
 	}
@@ -311,6 +311,36 @@ func TestReplayBesideThePolicyInForce(t *testing.T) {
 	must(t, err)
 	if got.Stricter != 2 || got.Already != 1 || !got.Changes[0].Already || got.Changes[1].Already || got.Changes[1].Policies[0] != "s" {
 		t.Fatalf("%+v", got)
+	}
+}
+
+// A rule that bounds calls sees, in a replay, those that it lets through, and the recorded ones of
+// the day before.
+func TestReplayCountsCalls(t *testing.T) {
+	cat, err := catalog.Embedded()
+	must(t, err)
+	engine, err := policy.Load([]policy.Source{{Name: "a.cedar", Data: []byte(`@id("p") permit (principal, action, resource);
+@id("two") forbid (principal, action == Action::"tool.browser.navigate", resource) when { context.calls_last_hour >= 2 };`)}}, cat)
+	must(t, err)
+	nav := capabilities.ToolID("tool.browser.navigate")
+	allowed := map[string]any{"effect": "allow", "role": "agent", "isolation_given": "t2"}
+	var r recording
+	for range 4 {
+		r.call(nav, "n1", map[string]any{"url": "https://a.example/"}, allowed)
+	}
+	got, err := rules.Run(t.Context(), engine, engine, cat, r, 0)
+	must(t, err)
+	if got.Calls != 4 || got.Same != 2 || got.Stricter != 2 || got.Already != 2 || got.Changes[0].Policies[0] != "two" {
+		t.Fatalf("%+v", got)
+	}
+	before := ledger.Packet{Seq: 1, TimeUS: time.Now().Add(-time.Minute).UnixMicro(), Kind: ledger.KindCallDispatch, Call: "c0", Tool: nav, Principal: "alice", Node: "n1"}
+	old := before
+	old.Seq, old.TimeUS = 2, time.Now().Add(-25*time.Hour).UnixMicro()
+	r = recording{before, old}
+	r.call(nav, "n1", map[string]any{"url": "https://a.example/"}, allowed)
+	r.call(nav, "n1", map[string]any{"url": "https://a.example/"}, allowed)
+	if got, err = rules.Run(t.Context(), engine, nil, cat, r, 2); err != nil || got.Calls != 2 || got.Same != 1 || got.Stricter != 1 {
+		t.Fatalf("%+v (%v)", got, err)
 	}
 }
 

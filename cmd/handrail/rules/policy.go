@@ -143,6 +143,9 @@ type policyCase struct {
 	Given     string          `json:"given,omitempty"` // isolation the node gives; default: the tool's own
 	Degraded  string          `json:"degraded,omitempty"`
 	Raised    int             `json:"raised,omitempty"` // levels by which drift raises the risk
+	Minute    int64           `json:"calls_last_minute,omitempty"`
+	Hour      int64           `json:"calls_last_hour,omitempty"` // default: those of the last minute
+	Day       int64           `json:"calls_last_day,omitempty"`  // default: those of the last hour
 	Node      struct {
 		ID       string   `json:"id,omitempty"`
 		Label    string   `json:"label,omitempty"`
@@ -173,8 +176,9 @@ func newPolicyTestCmd() *cobra.Command {
 		Short: "Try policy files on calls whose outcome you expect",
 		Long: "CASES holds one JSON object a line: {\"tool\": \"tool.browser.navigate\", \"principal\": \"alice\",\n" +
 			"\"args\": {\"url\": \"https://example.com\"}, \"given\": \"t2\", \"expect\": \"allow\"}. Also name, role, lane, taint,\n" +
-			"degraded and node {id, label, platform, trust, labels}. expect is allow, ask or deny. given is the isolation that\n" +
-			"the device gives: t0 to t3, walls from thin to thick, or session for what works in the person's session. Default:\n" +
+			"degraded, calls_last_minute, calls_last_hour, calls_last_day and node {id, label, platform, trust, labels}.\n" +
+			"expect is allow, ask or deny. given is the isolation that the device gives: t0 to t3, walls from thin to thick,\n" +
+			"or session for what works in the person's session. Default:\n" +
 			"session where the tool may work there, else the least that the tool needs.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -39,6 +39,7 @@ func (c *policyCase) request(known vocabulary) (policy.Request, error) {
 		Principal: capabilities.PrincipalID(c.Principal), User: policy.IsUser(c.Role), Role: c.Role, Taint: c.Taint, Tool: d.Tool,
 		Lane: capabilities.LaneID(c.Lane), Args: args.Canonical, Given: capabilities.IsolationClass(c.Given), Degraded: c.Degraded,
 		Raised: c.Raised, Time: time.Now(),
+		Calls: policy.Calls{Minute: c.Minute, Hour: max(c.Hour, c.Minute), Day: max(c.Day, c.Hour, c.Minute)},
 		Node: policy.Node{
 			ID: capabilities.NodeID(c.Node.ID), Label: c.Node.Label, Platform: c.Node.Platform, Trust: c.Node.Trust, Labels: c.Node.Labels,
 		},
