@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -41,6 +42,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/live"
+	"github.com/handrail-dev/handrail/gateway/mail"
 	"github.com/handrail-dev/handrail/gateway/metrics"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/oauth"
@@ -133,6 +135,8 @@ type Options struct {
 	// carries them. Defaults: those of push.Options.
 	PushServices  []string
 	PushTransport http.RoundTripper
+	// MailRoots are whose certificates a mail server may have. Default: the system's.
+	MailRoots *x509.CertPool
 	// Clock is by which satellites' heartbeats are late. Default: the system's.
 	Clock func() time.Time
 	// Skills is a folder with skills beside those that are compiled in. Default: none.
@@ -194,6 +198,7 @@ type Gateway struct {
 	clientKey []byte             // makes what OAuth clients hold
 
 	hooks []webhook.Hook // who is told what waits for a person
+	mail  *mail.Config   // likewise, by e-mail; nil: nobody
 	heads chan nodeHead  // of nodes' logs, on their way into the ledger
 
 	generation generation.State
@@ -509,6 +514,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	act.Go(func() error { return g.Live.Run(actCtx) })
 	act.Go(func() error { return g.keepHeads(actCtx) })
 	act.Go(func() error { return g.tell(actCtx) })
+	act.Go(func() error { return g.mails(actCtx) })
 	act.Go(func() error { return g.Push.Run(actCtx) })
 	act.Go(func() error { return g.followRules(actCtx) })
 	act.Go(func() error { return g.askDevices(actCtx) })

@@ -2,7 +2,10 @@ package gateway
 
 import (
 	"context"
+	"net/url"
+	"strings"
 
+	"github.com/handrail-dev/handrail/gateway/mail"
 	"github.com/handrail-dev/handrail/gateway/push"
 	"github.com/handrail-dev/handrail/gateway/webhook"
 	"github.com/handrail-dev/handrail/pairing"
@@ -12,11 +15,41 @@ import (
 // person.
 const webhooksFile = "webhooks.json"
 
+// mailFile says, there, where messages to people go.
+const mailFile = "mail.json"
+
 // loadHooks reads the receivers. A file with a mistake keeps the gateway from
 // starting: whoever wrote it counts on being told.
 func (g *Gateway) loadHooks() (err error) {
-	g.hooks, err = webhook.Load(g.path(webhooksFile))
+	if g.hooks, err = webhook.Load(g.path(webhooksFile)); err != nil {
+		return err
+	}
+	g.mail, err = mail.Load(g.path(mailFile))
 	return err
+}
+
+// mails tells people by e-mail until ctx ends.
+func (g *Gateway) mails(ctx context.Context) error {
+	if g.mail == nil {
+		return nil
+	}
+	after, _ := g.Ledger.Tip()
+	s, err := mail.New(mail.Options{
+		Config: g.mail, Ledger: g.Ledger, After: after, Approval: g.Consent.Approval, Roots: g.opts.MailRoots, Log: g.log,
+		Page: func(id string) string { return g.consoleURL() + "/console/approvals/" + url.PathEscape(id) },
+	})
+	if err != nil {
+		return err
+	}
+	return s.Run(ctx)
+}
+
+// consoleURL is where people open the console: as the admin named it, else on this machine.
+func (g *Gateway) consoleURL() string {
+	if all := g.origins(); len(all) > 0 {
+		return strings.TrimSuffix(all[0], "/")
+	}
+	return ""
 }
 
 // tell tells the receivers until ctx ends.

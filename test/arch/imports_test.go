@@ -115,6 +115,8 @@ var rooms = []room{
 		why: "the edge must work and be judged without the gateway's code, and gets its OS parts handed in by cmd"},
 	{dir: "gateway/metrics", why: "every room of the gateway may count"},
 	{dir: "gateway/tally", may: []string{"capabilities", "capabilities/policy"}, std: true, why: "what counts calls makes and judges none"},
+	{dir: "gateway/mail", may: []string{"capabilities", "capabilities/canonical", "gateway/consent", "gateway/ledger", "gateway/ledger/packet"}, tests: []string{"capabilities/chain"},
+		why: "what tells of a question has no way to an answer"},
 	{dir: "gateway/ledger/packet", may: []string{"capabilities", "capabilities/canonical", "capabilities/policy", "gateway/drift"}, std: true,
 		why: "whoever writes or reads a packet's body needs its types, and nothing of who acts"},
 	{dir: "gateway/mcpclient", std: true, why: "what is known of other makers' programs is data, which the command line and the console share"},
