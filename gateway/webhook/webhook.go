@@ -129,6 +129,21 @@ type Message struct {
 	Approval *api.Approval `json:"approval,omitempty"`
 }
 
+// withoutArguments returns the body of a packet about a question without what the call is about:
+// a message may lie where others read it, agents among them.
+func withoutArguments(body json.RawMessage) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(body, &fields) != nil || fields["arguments"] == nil {
+		return body
+	}
+	delete(fields, "arguments")
+	without, err := json.Marshal(fields)
+	if err != nil { // they were JSON a moment ago
+		return json.RawMessage("{}")
+	}
+	return without
+}
+
 // tell sends one packet until it is taken or given up.
 func (s *Sender) tell(ctx context.Context, h Hook, p *ledger.Packet) {
 	m := Message{Type: strings.TrimPrefix(string(p.Kind), "gateway."), Time: p.Time(), Seq: p.Seq, By: p.Principal, Data: p.Body}
@@ -139,8 +154,10 @@ func (s *Sender) tell(ctx context.Context, h Hook, p *ledger.Packet) {
 	if err := json.Unmarshal(p.Body, &ref); err == nil {
 		if a, err := s.opts.Approval(ref.Approval); err == nil {
 			v := front.ViewApproval(&a)
+			v.Arguments, v.Hosts, v.Paths = nil, nil, nil
 			m.Approval = &v
 		}
+		m.Data = withoutArguments(p.Body)
 	}
 	body, err := json.Marshal(m)
 	if err != nil {

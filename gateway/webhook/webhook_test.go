@@ -81,7 +81,9 @@ func run(t *testing.T, b *book, hooks []webhook.Hook) {
 			if id != "a-1" {
 				return consent.Approval{}, errors.New("gone")
 			}
-			return consent.Approval{ID: id, Risk: "high"}, nil
+			return consent.Approval{
+				ID: id, Risk: "high", Arguments: map[string]any{"text": "the-argument"}, Hosts: []string{"the-argument.example"}, Paths: []string{"/the-argument"},
+			}, nil
 		},
 	})
 	if err != nil {
@@ -114,6 +116,9 @@ func TestReceivers(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
+		if strings.Contains(string(body), "the-argument") {
+			t.Errorf("it tells the arguments: %s", body)
+		}
 		var m webhook.Message
 		if err := json.Unmarshal(body, &m); err != nil {
 			t.Error(err)
@@ -130,7 +135,7 @@ func TestReceivers(t *testing.T) {
 	}
 	b := &book{changed: make(chan struct{})}
 	run(t, b, hooks)
-	b.add("gateway.approval.asked", `{"approval":"a-1"}`)
+	b.add("gateway.approval.asked", `{"approval":"a-1","risk":"high","arguments":{"text":"the-argument"}}`)
 	b.add("gateway.grant.made", `{}`)
 	b.add("gateway.approval.answered", `{"approval":"a-2","state":"denied"}`)
 	for _, want := range []struct {

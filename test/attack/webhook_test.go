@@ -17,8 +17,7 @@ import (
 	"github.com/handrail-dev/handrail/test/site"
 )
 
-// A receiver is told what waits and how it was answered, and nothing that a person
-// at the approvals is not shown.
+// A receiver is told what waits and how it was answered, and nothing of the arguments.
 func TestWebhooksTellWhatWaits(t *testing.T) {
 	got := make(chan string, 16)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -43,7 +42,7 @@ func TestWebhooksTellWhatWaits(t *testing.T) {
 			if err := json.Unmarshal([]byte(body), &m); err != nil || m.Type != kind || m.Approval == nil || m.Approval.Risk == "" {
 				t.Errorf("%s: %v", body, err)
 			}
-			if strings.Contains(fmt.Sprint(m.Approval.Arguments), "\u202e") || strings.Contains(body, a.operator) {
+			if strings.Contains(body, "told") || strings.Contains(body, a.operator) {
 				t.Errorf("too much is told: %s", body)
 			}
 		case <-time.After(time.Minute):
