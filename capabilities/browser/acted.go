@@ -145,6 +145,6 @@ func (c *call) cutShort(err error) (capabilities.Output, error) {
 func (c *chrome) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	_, err := devtools.Do(ctx, c.root, cdpbrowser.GetVersion, cdp.Empty{})
+	_, err := devtools.Do(ctx, c.Root, cdpbrowser.GetVersion, cdp.Empty{})
 	return err == nil
 }

@@ -115,7 +115,7 @@ func actionCutShort(t *testing.T, only ...string) {
 		code capabilities.Code
 	}{
 		"tab crash":    {func() { tab := n.activeTab(); devtools.Start(t.Context(), tab.s, page.Crash, cdp.Empty{}) }, capabilities.CodeBrowserCrashed},
-		"browser kill": {func() { n.process().proc.Close() }, capabilities.CodeBrowserCrashed},
+		"browser kill": {func() { n.process().Program.Close() }, capabilities.CodeBrowserCrashed},
 		"lane closed":  {func() { n.h.CloseLane(n.lane) }, capabilities.CodeCancelled},
 	} {
 		for _, tc := range held {

@@ -517,7 +517,7 @@ func TestUploadFile(t *testing.T) {
 	n.goTo(s.URL + "/next")
 	n.refused(capabilities.CodeExecutionFailed, "upload-file", obj{"paths": []string{"report.txt"}})
 	// The copies go with the lane.
-	staged := filepath.Join(n.process().proc.Scratch(), stagedDir)
+	staged := filepath.Join(n.process().Program.Scratch(), stagedDir)
 	if left, _ := filepath.Glob(staged + "/*/*/*/*"); len(left) < 5 {
 		t.Fatal("no copies below", staged)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/process"
 	"github.com/handrail-dev/handrail/capabilities/browser/script"
 	"github.com/handrail-dev/handrail/capabilities/egress"
 )
@@ -34,7 +35,7 @@ func runCode(c *call) (capabilities.Output, error) {
 	}
 	b, err := c.h.o.Finder.Find(c.ctx)
 	if err != nil {
-		return capabilities.Output{}, missingBrowser(err)
+		return capabilities.Output{}, process.Missing(err)
 	}
 	o := script.Options{Launcher: c.h.o.Launcher, User: b.RunAs, Dir: c.h.o.Dir, Code: args.Code}
 	for _, tool := range c.inv.StepTools {

@@ -148,7 +148,7 @@ func (c *call) ownOrigin(origin string) (*url.URL, error) {
 	if err := c.page(); err != nil {
 		return nil, err
 	}
-	if c.tab.chrome.attached {
+	if c.tab.chrome.Attached {
 		return nil, capabilities.Errorf(capabilities.CodeDeniedByNode, "Cookies and storage of a person's own browser are not read or changed.").
 			WithHint("Launch without attach, or have the person do it.")
 	}

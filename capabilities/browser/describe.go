@@ -37,7 +37,7 @@ func (h *Handler) Describe(ctx context.Context, inv capabilities.Invocation) (ca
 	l.mu.Lock()
 	t, c := l.active, l.chrome
 	l.mu.Unlock()
-	if t == nil || c == nil || !c.alive() || t.isCrashed() {
+	if t == nil || c == nil || !c.Alive() || t.isCrashed() {
 		return capabilities.Scene{}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, describeWithin)

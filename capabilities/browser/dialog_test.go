@@ -11,6 +11,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	"github.com/handrail-dev/handrail/capabilities/browser/process"
 )
 
 func dialogOf(a answer) string {
@@ -28,10 +29,10 @@ func dialogOf(a answer) string {
 // An answer that is given while a dialog comes is that one's: no dialog waits beside an
 // answer that waits for a dialog.
 func TestAnswerMeetsDialog(t *testing.T) {
-	c := &chrome{h: &Handler{}, conn: devtools.New(devtools.OverPipe(strings.NewReader(""), io.Discard))}
+	c := &chrome{h: &Handler{}, Chrome: &process.Chrome{Conn: devtools.New(devtools.OverPipe(strings.NewReader(""), io.Discard))}}
 	for range 2000 {
 		tab := newTab(newLane(c.h, "lane"), c, "T", "")
-		tab.s = c.conn.Root()
+		tab.s = c.Conn.Root()
 		start := make(chan struct{})
 		var comes sync.WaitGroup
 		comes.Go(func() {

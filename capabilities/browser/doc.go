@@ -16,9 +16,9 @@
 // world.go and the room page (what runs inside pages, in an isolated world), reach.go (how a ref or
 // selector finds its document), frames.go, foreign.go, closed.go and internals.go (frames of other
 // origins and processes, closed shadow roots, what custom elements keep to themselves), tab.go
-// (what a tab reports), chrome.go (the process), the room devtools (the protocol); the room egress
-// is the way out to the network. Which browser a lane works in: launch.go, then profile.go,
-// attach.go and storage.go. Scripts of many steps: code.go and the room script.
+// (what a tab reports), chrome.go (what lanes have in a Chrome), the room process (its life), the room devtools (the
+// protocol); the room egress is the way out to the network. Which browser a lane works in:
+// launch.go, then profile.go, attach.go and storage.go. Scripts of many steps: code.go and the room script.
 //
 // Where a new thing goes: an action is a file of its own and a row of tools (handler.go); it
 // aims, calls perform and answers with result. An evidence is a cause (evidence.go) with its
@@ -34,8 +34,8 @@
 // did not change it; no result claims an effect that was not seen in the page.
 //
 // It must never import an agent or gateway package, or a platform package but the root: cmd hands
-// it the finder and the launcher. It and its room devtools alone may import chromedp and its
-// protocol types. It uses chromedp's transports and key codes, but not its browser and contexts:
+// it the finder and the launcher. It and its rooms devtools and process alone may import chromedp
+// and its protocol types. It uses chromedp's transports and key codes, but not its browser and contexts:
 // those wait for each command's answer before they send the next, know no sessions but their own,
 // and their allocator cannot start Chrome below a guard under another account. See the room
 // devtools. Tests ask all of chromedp what it sees (oracle_test.go).

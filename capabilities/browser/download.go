@@ -105,9 +105,9 @@ func (l *lane) allowDownloads(ctx context.Context, c *chrome, id cdp.BrowserCont
 	if dir := c.h.o.DownloadDir; dir != "" {
 		c.h.sweep.Do(func() { sweepParts(dir) })
 	}
-	_, err := devtools.Do(ctx, c.root, cdpbrowser.SetDownloadBehavior, cdpbrowser.SetDownloadBehaviorParams{
+	_, err := devtools.Do(ctx, c.Root, cdpbrowser.SetDownloadBehavior, cdpbrowser.SetDownloadBehaviorParams{
 		Behavior: cdpbrowser.SetDownloadBehaviorBehaviorAllowAndName, BrowserContextID: id, EventsEnabled: ptr(true),
-		DownloadPath: filepath.Join(c.proc.Scratch(), incoming(id)), // Chrome makes it, under its own account
+		DownloadPath: filepath.Join(c.Program.Scratch(), incoming(id)), // Chrome makes it, under its own account
 	})
 	return err
 }
@@ -127,7 +127,7 @@ func (t *tab) downloadBegan(params []byte) {
 	context := l.context
 	l.mu.Unlock()
 	d := &download{guid: e.GUID, name: safeName(l.hider().text(e.Name)), state: downloadRuns, lane: l, chrome: c, context: context}
-	if c.attached {
+	if c.Attached {
 		d.state = downloadElsewhere
 	}
 	ds := &l.downloads
@@ -159,7 +159,7 @@ func (t *tab) downloadBegan(params []byte) {
 
 func (c *chrome) cancelDownload(guid string, context cdp.BrowserContextID) {
 	c.h.wg.Go(func() {
-		devtools.Start(c.h.life, c.root, cdpbrowser.CancelDownload, cdpbrowser.CancelDownloadParams{GUID: guid, BrowserContextID: context})
+		devtools.Start(c.h.life, c.Root, cdpbrowser.CancelDownload, cdpbrowser.CancelDownloadParams{GUID: guid, BrowserContextID: context})
 	})
 }
 
@@ -221,7 +221,7 @@ func (d *download) finish() {
 }
 
 func (d *download) keep() (path, sum string, err error) {
-	scratch, err := os.OpenRoot(d.chrome.proc.Scratch())
+	scratch, err := os.OpenRoot(d.chrome.Program.Scratch())
 	if err != nil {
 		return "", "", err
 	}
@@ -412,14 +412,14 @@ func (l *lane) lostDownloads(c *chrome) {
 // dropDownloads deletes what a context's pages downloaded, once it is disposed of.
 func (l *lane) dropDownloads(c *chrome, id cdp.BrowserContextID, disposed *devtools.Pending) {
 	l.lostDownloads(c)
-	if c.attached {
+	if c.Attached {
 		return
 	}
 	c.h.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(c.h.life, 5*time.Second)
 		defer cancel()
 		disposed.Wait(ctx)
-		if root, err := os.OpenRoot(c.proc.Scratch()); err == nil {
+		if root, err := os.OpenRoot(c.Program.Scratch()); err == nil {
 			root.RemoveAll(incoming(id))
 			root.Close()
 		}

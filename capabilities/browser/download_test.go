@@ -392,8 +392,8 @@ func TestDownloadWhenChromeDies(t *testing.T) {
 	n.h.mu.Lock()
 	c := n.h.chromes[true]
 	n.h.mu.Unlock()
-	scratch := c.proc.Scratch()
-	c.proc.Close()
+	scratch := c.Program.Scratch()
+	c.Program.Close()
 	awaitGone(t, scratch)
 	n.try("tabs", obj{})
 	n.goTo(s.URL + "/")

@@ -265,12 +265,12 @@ func TestChromesAccount(t *testing.T) {
 	for range 2 {
 		n := newNodeAlone(t, s.URL)
 		n.goTo(s.URL + "/")
-		info, err := os.Stat(n.process().proc.Scratch())
+		info, err := os.Stat(n.process().Program.Scratch())
 		if err != nil {
 			t.Fatal(err)
 		}
 		uid := info.Sys().(*syscall.Stat_t).Uid
-		for _, dir := range processesOf(t, n.process().proc.Scratch()) {
+		for _, dir := range processesOf(t, n.process().Program.Scratch()) {
 			if strings.Contains(dir, "self") {
 				continue
 			}

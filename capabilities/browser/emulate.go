@@ -82,7 +82,7 @@ func resize(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, errUnknownLocale
 	}
 	if now.ownAgent == "" && now.Locale != "" {
-		v, err := devtools.Do(c.ctx, c.tab.chrome.root, cdpbrowser.GetVersion, cdp.Empty{})
+		v, err := devtools.Do(c.ctx, c.tab.chrome.Root, cdpbrowser.GetVersion, cdp.Empty{})
 		if err != nil {
 			return capabilities.Output{}, err
 		}
@@ -91,7 +91,7 @@ func resize(c *call) (capabilities.Output, error) {
 	l.mu.Lock()
 	id := l.context
 	l.mu.Unlock()
-	if now.Geolocation != nil && c.tab.chrome.attached {
+	if now.Geolocation != nil && c.tab.chrome.Attached {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported,
 			"A place cannot be set in the person's own browser: it would hold for all of its pages.").
 			WithHint("Launch without attach.")
@@ -285,12 +285,12 @@ func (e emulated) grantGeolocation(ctx context.Context, c *chrome, id cdp.Browse
 	if e.Geolocation == nil {
 		return nil
 	}
-	if c.attached {
+	if c.Attached {
 		return capabilities.Errorf(capabilities.CodeNotSupported,
 			"A place cannot be set in a person's own browser: every page there could ask for it.").
 			WithHint("Leave geolocation out, or use a browser that is not attached.")
 	}
-	_, err := devtools.Do(ctx, c.root, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
+	_, err := devtools.Do(ctx, c.Root, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
 		Permission: &cdpbrowser.PermissionDescriptor{Name: "geolocation"}, Setting: cdpbrowser.PermissionSettingGranted, BrowserContextID: id,
 	})
 	return err

@@ -65,7 +65,7 @@ func TestResize(t *testing.T) {
 	n.h.mu.Lock()
 	c := n.h.chromes[true]
 	n.h.mu.Unlock()
-	c.proc.Close()
+	c.Program.Close()
 	n.try("tabs", obj{})
 	n.goTo(s.URL + "/")
 	n.sees(want)

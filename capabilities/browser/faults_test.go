@@ -236,7 +236,7 @@ func TestUndecodableValue(t *testing.T) {
 			t.Errorf("after %s: %v", expression, got)
 		}
 	}
-	if other.eval("1+1") != 2.0 || n.process() != before || !before.alive() {
+	if other.eval("1+1") != 2.0 || n.process() != before || !before.Alive() {
 		t.Error("it is another Chrome")
 	}
 }

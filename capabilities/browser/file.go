@@ -227,7 +227,7 @@ func (t *tab) closeUnread(why error) {
 	t.chrome.h.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), settleWait)
 		defer cancel()
-		devtools.Do(ctx, t.chrome.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
+		devtools.Do(ctx, t.chrome.Root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
 	})
 }
 

@@ -78,7 +78,7 @@ var errFrameAway = capabilities.Errorf(capabilities.CodeStaleRef, "The frame of 
 func (t *tab) attachFrames(ctx context.Context, s *devtools.Session) *devtools.Pending {
 	// A dedicated worker waits, too, whether it is reported or not.
 	filter := target.Filter{{Type: "iframe"}, {Type: "worker"}, {Exclude: true}}
-	if t.chrome.attached { // elsewhere the lane's proxy is in the way of every worker
+	if t.chrome.Attached { // elsewhere the lane's proxy is in the way of every worker
 		filter = target.Filter{{Type: "iframe"}, {Type: "worker"}, {Type: "service_worker"}, {Exclude: true}}
 	}
 	return devtools.Start(ctx, s, target.SetAutoAttach, target.SetAutoAttachParams{
@@ -175,7 +175,7 @@ func (t *tab) onFrames(s *devtools.Session, method string, params []byte) (done 
 // that a stop holds them. It runs on the reading goroutine.
 func (t *tab) adoptWorker(under *devtools.Session, id string) {
 	var worker *devtools.Session
-	worker = t.chrome.conn.OpenWorker(under, id, func(method string, params []byte) {
+	worker = t.chrome.Conn.OpenWorker(under, id, func(method string, params []byte) {
 		var e struct {
 			SessionID string `json:"sessionId"`
 		}
@@ -184,7 +184,7 @@ func (t *tab) adoptWorker(under *devtools.Session, id string) {
 		case method == "Target.attachedToTarget":
 			t.adoptWorker(worker, e.SessionID)
 		case method == "Target.detachedFromTarget":
-			t.chrome.conn.Forget(e.SessionID)
+			t.chrome.Conn.Forget(e.SessionID)
 		case method == "Fetch.requestPaused":
 			t.paused(worker, params)
 		}
@@ -195,7 +195,7 @@ func (t *tab) adoptWorker(under *devtools.Session, id string) {
 		})
 		t.chrome.guardGateway(t.life, worker)
 		t.lane.askByRules(t.life, worker)
-		t.chrome.h.holdIfPaused(t.life, worker)
+		t.chrome.h.chromium.HoldIfPaused(t.life, worker)
 		devtools.Start(t.life, worker, runtime.RunIfWaitingForDebugger, cdp.Empty{})
 	})
 }
@@ -204,7 +204,7 @@ func (t *tab) adoptWorker(under *devtools.Session, id string) {
 // this goroutine.
 func (t *tab) adoptFrame(under *devtools.Session, id string, frameID cdp.FrameID) {
 	f := &frameSession{under: under, frame: frameID}
-	f.Session = t.chrome.conn.Open(id, func(method string, params []byte) { t.onFrameEvent(f, method, params) })
+	f.Session = t.chrome.Conn.Open(id, func(method string, params []byte) { t.onFrameEvent(f, method, params) })
 	t.change(func(*tabState) {
 		t.frames.sessions[frameID] = f
 		t.forgetWorldLocked(frameID)
@@ -228,7 +228,7 @@ func (t *tab) setUpFrame(f *frameSession) {
 	steps = append(steps, t.chrome.guardGateway(ctx, f.Session)...)
 	steps = append(steps, t.lane.askByRules(ctx, f.Session)...)
 	steps = append(steps, t.lane.emulate(ctx, f.Session, false)...)
-	t.chrome.h.holdIfPaused(ctx, f.Session)
+	t.chrome.h.chromium.HoldIfPaused(ctx, f.Session)
 	steps = append(steps, devtools.Start(ctx, f.Session, runtime.RunIfWaitingForDebugger, cdp.Empty{}).Pending)
 	for _, p := range steps {
 		p.Wait(ctx)
@@ -263,7 +263,7 @@ func (t *tab) onFrameEvent(f *frameSession, method string, params []byte) {
 // frameCrashed notes that the process of a frame ended, or is there again.
 func (t *tab) frameCrashed(f *frameSession, crashed bool) {
 	if crashed {
-		t.chrome.conn.Abandon(f.ID())
+		t.chrome.Conn.Abandon(f.ID())
 	}
 	t.change(func(*tabState) {
 		f.crashed, f.painted = crashed, 0
@@ -291,11 +291,11 @@ func (t *tab) dropFrame(id string) {
 			}
 		}
 	})
-	t.chrome.conn.Forget(id)
-	t.chrome.conn.Abandon(id)
+	t.chrome.Conn.Forget(id)
+	t.chrome.Conn.Abandon(id)
 	for _, s := range gone {
-		t.chrome.conn.Forget(s.ID())
-		t.chrome.conn.Abandon(s.ID())
+		t.chrome.Conn.Forget(s.ID())
+		t.chrome.Conn.Abandon(s.ID())
 	}
 }
 
@@ -306,8 +306,8 @@ func (t *tab) dropFrames() {
 	t.frames.sessions = map[cdp.FrameID]*frameSession{}
 	t.mu.Unlock()
 	for _, f := range all {
-		t.chrome.conn.Forget(f.ID())
-		t.chrome.conn.Abandon(f.ID())
+		t.chrome.Conn.Forget(f.ID())
+		t.chrome.Conn.Abandon(f.ID())
 	}
 }
 

@@ -67,8 +67,8 @@ func (h *Handler) AvoidGateway(origins []string) {
 		l.mu.Lock()
 		c := l.chrome
 		l.mu.Unlock()
-		if c != nil && c.attached {
-			for _, s := range c.conn.Sessions() {
+		if c != nil && c.Attached {
+			for _, s := range c.Conn.Sessions() {
 				c.guardGateway(h.life, s)
 			}
 		}
@@ -167,7 +167,7 @@ func (r *resolved) of(ctx context.Context, host string) ([]netip.Addr, error) {
 // guardGateway has Chrome ask about every request of the session that may lead to the
 // gateway, before it is made; heedGateway answers.
 func (c *chrome) guardGateway(ctx context.Context, s *devtools.Session) []*devtools.Pending {
-	if !c.attached {
+	if !c.Attached {
 		return nil
 	}
 	var patterns []*fetch.RequestPattern
@@ -229,7 +229,7 @@ func (at gatewayAt) blocked() (all []*network.BlockPattern) {
 // guardShared has a person's Chrome tell of its shared workers, each before its first
 // statement: it does not say whose page one is of, so the person's wait for a moment, too.
 func (c *chrome) guardShared(ctx context.Context) error {
-	_, err := devtools.Do(ctx, c.root, target.SetAutoAttach, target.SetAutoAttachParams{
+	_, err := devtools.Do(ctx, c.Root, target.SetAutoAttach, target.SetAutoAttachParams{
 		AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: ptr(true), Filter: target.Filter{{Type: "shared_worker"}, {Exclude: true}},
 	})
 	return err
@@ -239,7 +239,7 @@ func (c *chrome) guardShared(ctx context.Context) error {
 // person's. It runs on the reading goroutine.
 func (c *chrome) meetShared(id string) {
 	var s *devtools.Session
-	s = c.conn.OpenTheirs(id, func(method string, params []byte) {
+	s = c.Conn.OpenTheirs(id, func(method string, params []byte) {
 		if method == "Fetch.requestPaused" {
 			c.heedGateway(s, params)
 		}
@@ -265,7 +265,7 @@ func (t *tab) forbids(shown string) error {
 	switch {
 	case isFileDocument(shown):
 		return errFileShown
-	case t.chrome.attached && t.chrome.h.gateway.Load().is(shown):
+	case t.chrome.Attached && t.chrome.h.gateway.Load().is(shown):
 		return errGateway
 	}
 	return nil

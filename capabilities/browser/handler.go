@@ -6,58 +6,31 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/process"
 	"github.com/handrail-dev/handrail/capabilities/egress"
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// Sandbox says how Chrome's own sandbox is used. The zero value is SandboxRequired.
-type Sandbox string
+// Sandbox says how Chrome's own sandbox is used; see process.Sandbox.
+type Sandbox = process.Sandbox
 
+// The ways of a Sandbox.
 const (
-	// SandboxRequired runs Chrome in its sandbox, and not at all on a host that cannot
-	// give it one; readiness says why.
-	SandboxRequired Sandbox = "required"
-	// SandboxAuto runs Chrome in its sandbox, and without it on a host that cannot give it
-	// one. The owner chose that; readiness says so, and policy has to accept it.
-	SandboxAuto Sandbox = "auto"
-	// SandboxOff runs Chrome without its sandbox on every host. As of SandboxAuto.
-	SandboxOff Sandbox = "off"
+	SandboxRequired = process.SandboxRequired
+	SandboxAuto     = process.SandboxAuto
+	SandboxOff      = process.SandboxOff
 )
 
 // ParseSandbox reads required, auto or off; empty is required.
-func ParseSandbox(text string) (Sandbox, error) {
-	switch s := Sandbox(text); s {
-	case "":
-		return SandboxRequired, nil
-	case SandboxRequired, SandboxAuto, SandboxOff:
-		return s, nil
-	}
-	return "", fmt.Errorf("want required, auto or off, not %q", text)
-}
-
-// Without reports whether Chrome runs without its sandbox, as a host gives it for b. missing
-// says what keeps Chrome from running at all.
-func (s Sandbox) Without(b platform.Browser) (without bool, missing *platform.MissingError) {
-	switch {
-	case s == SandboxOff:
-		return true, nil
-	case b.NoSandbox == "":
-		return false, nil
-	case s == SandboxAuto:
-		return true, nil
-	}
-	fix := strings.TrimSpace(b.SandboxFix + " Or accept Chrome without its sandbox: --browser-sandbox auto.")
-	return false, &platform.MissingError{What: b.NoSandbox, Fix: fix}
-}
+func ParseSandbox(text string) (Sandbox, error) { return process.ParseSandbox(text) }
 
 // DegradedSandbox is the Readiness.Degraded of a Chrome without its sandbox.
-const DegradedSandbox = "chrome_sandbox"
+const DegradedSandbox = process.DegradedSandbox
 
 // Options of New.
 type Options struct {
@@ -137,12 +110,13 @@ type Handler struct {
 	o     Options
 	rules *egress.Rules
 	// attach is where the person's Chrome answers; nil: there is no attaching.
-	attach  *url.URL
-	gateway atomic.Pointer[gatewayAt] // never nil
-	names   resolved
-	log     *slog.Logger
+	attach   *url.URL
+	gateway  atomic.Pointer[gatewayAt] // never nil
+	chromium *process.Set              // every Chrome that runs
+	names    resolved
+	log      *slog.Logger
 
-	wg       sync.WaitGroup // readers of Chrome's pipe, tab set-ups, stopping hung scripts
+	wg       sync.WaitGroup // tab set-ups, stopping hung scripts
 	sweep    sync.Once      // of the owner's folder for downloads
 	starting chan struct{}  // one token: who starts a Chrome
 	//lint:ignore containedctx the life of the handler
@@ -152,14 +126,11 @@ type Handler struct {
 	adopting sync.Mutex // held while kept files are looked for and moved
 	adopted  bool       // it was tried; guarded by adopting
 
-	pausing sync.Mutex // taken before mu: Pause, and what is attached meanwhile
-
 	mu       sync.Mutex
 	closed   bool
 	lanes    map[capabilities.LaneID]*lane
 	windowed map[capabilities.LaneID]bool // see windows
 	chromes  map[bool]*chrome             // by headless
-	running  map[*chrome]bool             // all that live, but a person's own
 	homes    map[string]*chrome           // by a profile's folder: the latest that had it
 	keeping  bool                         // a secret lies in the clipboard; see keep.go
 	idle     *time.Timer
@@ -235,7 +206,7 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	attach, err := readAttach(o.Attach)
+	attach, err := process.ReadAddress(o.Attach)
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +232,8 @@ func New(o Options) (*Handler, error) {
 	h := &Handler{
 		o: o, rules: rules, attach: attach, log: o.Log, starting: make(chan struct{}, 1), life: life, kill: kill,
 		lanes: map[capabilities.LaneID]*lane{}, windowed: map[capabilities.LaneID]bool{}, chromes: map[bool]*chrome{},
-		running: map[*chrome]bool{}, homes: map[string]*chrome{},
+		homes:    map[string]*chrome{},
+		chromium: process.New(process.Options{Finder: o.Finder, Launcher: o.Launcher, Sandbox: o.Sandbox, Dir: o.Dir, Rules: rules, Log: o.Log}),
 	}
 	h.gateway.Store(&gateway)
 	if err := h.allowSchemes(); err != nil {
@@ -362,11 +334,18 @@ func (h *Handler) CloseLane(id capabilities.LaneID) {
 	}
 }
 
+var _ capabilities.Pauser = (*Handler)(nil)
+
+// Pause holds every page of the node's own browsers, or lets them go on. A person's own Chrome is
+// left alone.
+func (h *Handler) Pause(on bool) { h.chromium.Pause(on) }
+
 // Close ends every lane and Chrome itself, and waits for them.
 func (h *Handler) Close() error {
 	h.mu.Lock()
 	h.closed = true
-	h.kill() // a Chrome that is only just starting is given up
+	h.kill()
+	h.chromium.Close() // a Chrome that is only just starting is given up
 	for _, t := range []*time.Timer{h.idle, h.expiry} {
 		if t != nil {
 			t.Stop()
@@ -377,11 +356,12 @@ func (h *Handler) Close() error {
 	h.mu.Unlock()
 	var errs []error
 	for _, c := range chromes {
-		errs = append(errs, c.close())
+		errs = append(errs, c.Close())
 	}
 	for _, l := range lanes {
 		l.end()
 	}
+	h.chromium.Wait()
 	h.wg.Wait()
 	return errors.Join(errs...)
 }

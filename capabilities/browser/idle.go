@@ -85,7 +85,7 @@ func (h *Handler) idleLater() {
 		}
 		h.mu.Unlock()
 		for _, c := range idle {
-			c.close()
+			c.Close()
 		}
 	})
 }

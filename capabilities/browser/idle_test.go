@@ -48,7 +48,7 @@ func TestWarm(t *testing.T) {
 	n.h.mu.Lock()
 	started := n.h.chromes[true]
 	n.h.mu.Unlock()
-	if started == nil || !started.alive() {
+	if started == nil || !started.Alive() {
 		t.Fatal("no Chrome was started")
 	}
 	n.must("navigate", map[string]any{"url": "data:text/html,<title>mine</title>"})
@@ -60,7 +60,7 @@ func TestWarm(t *testing.T) {
 	n.h.o.IdleTimeout = time.Millisecond
 	n.h.Warm(t.Context())
 	select {
-	case <-started.conn.Done():
+	case <-started.Conn.Done():
 	case <-time.After(patience):
 		t.Error("nobody came to use it, and it stayed")
 	}

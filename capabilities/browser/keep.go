@@ -34,7 +34,7 @@ func (h *Handler) KeepClipboard(ctx context.Context, keep bool) error {
 		if c == nil {
 			continue
 		}
-		if err := keepClipboard(ctx, c, id, keep); err != nil && c.alive() {
+		if err := keepClipboard(ctx, c, id, keep); err != nil && c.Alive() {
 			return capabilities.Wrap(capabilities.CodeExecutionFailed, err,
 				"The browser could not be kept from reading the clipboard, so no secret is put there.")
 		}
@@ -58,11 +58,11 @@ func keepClipboard(ctx context.Context, c *chrome, id cdp.BrowserContextID, keep
 	setting := cdpbrowser.PermissionSettingPrompt
 	if keep {
 		setting = cdpbrowser.PermissionSettingDenied
-	} else if c.attached { // what its person settled holds again
-		_, err := devtools.Do(ctx, c.root, cdpbrowser.ResetPermissions, cdpbrowser.ResetPermissionsParams{BrowserContextID: id})
+	} else if c.Attached { // what its person settled holds again
+		_, err := devtools.Do(ctx, c.Root, cdpbrowser.ResetPermissions, cdpbrowser.ResetPermissionsParams{BrowserContextID: id})
 		return err
 	}
-	_, err := devtools.Do(ctx, c.root, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
+	_, err := devtools.Do(ctx, c.Root, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
 		Permission: &cdpbrowser.PermissionDescriptor{Name: "clipboard-read"}, Setting: setting, BrowserContextID: id,
 	})
 	return err

@@ -424,7 +424,7 @@ func pressKey(c *call) (capabilities.Output, error) {
 	}
 	c.wants = args.Snapshot
 	if what.pastes() {
-		if !c.tab.chrome.headless { // else there is another clipboard than the device's
+		if !c.tab.chrome.Headless { // else there is another clipboard than the device's
 			if err := c.inv.BeforePaste(c.shownPage); err != nil {
 				return capabilities.Output{}, err
 			}

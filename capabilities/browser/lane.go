@@ -124,7 +124,7 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 	if ended {
 		return nil, errLaneClosed
 	}
-	if c != nil && c.alive() {
+	if c != nil && c.Alive() {
 		return c, nil
 	}
 	if c != nil {
@@ -144,8 +144,8 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Use(c.proc)
-	made, err := devtools.Do(ctx, c.root, target.CreateBrowserContext, target.CreateBrowserContextParams{
+	out.Use(c.Program)
+	made, err := devtools.Do(ctx, c.Root, target.CreateBrowserContext, target.CreateBrowserContextParams{
 		DisposeOnDetach: ptr(true),
 		ProxyServer:     "http://" + out.Addr(),
 		ProxyBypassList: "<-loopback>", // even loopback goes by the proxy
@@ -159,7 +159,7 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 	c.mu.Lock()
 	c.contexts[id] = l
 	c.mu.Unlock()
-	if !c.headless {
+	if !c.Headless {
 		l.h.windows(l)
 	}
 	l.mu.Lock()
@@ -222,7 +222,7 @@ func (l *lane) current(ctx context.Context, fresh bool) (*tab, error) {
 	if t.isCrashed() {
 		// The dead tab makes room for a new one in its place.
 		l.remove(t)
-		devtools.Start(ctx, c.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
+		devtools.Start(ctx, c.Root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
 		if reported := t.reportCrash(); !reported && !fresh {
 			return nil, errTabCrashed
 		}
@@ -245,7 +245,7 @@ func (l *lane) takeLost() (lost error) {
 	l.mu.Lock()
 	c := l.chrome
 	l.mu.Unlock()
-	if c != nil && !c.alive() {
+	if c != nil && !c.Alive() {
 		l.lostChrome(c) // the reader may not have come to it yet
 	}
 	l.mu.Lock()
@@ -262,8 +262,8 @@ func (l *lane) open(ctx context.Context, c *chrome) (*tab, error) {
 	if full {
 		return nil, l.isFull()
 	}
-	made, err := devtools.Do(ctx, c.root, target.CreateTarget, target.CreateTargetParams{URL: "about:blank", BrowserContextID: id})
-	if err == nil && c.attached {
+	made, err := devtools.Do(ctx, c.Root, target.CreateTarget, target.CreateTargetParams{URL: "about:blank", BrowserContextID: id})
+	if err == nil && c.Attached {
 		err = c.attach(ctx, made.TargetID)
 	}
 	if err != nil {
@@ -344,7 +344,7 @@ func (l *lane) lostChrome(c *chrome) {
 	}
 	l.lostDownloads(c)
 	// One with windows ends with the last of them, as it should.
-	if (len(l.tabs) > 0 || c.headless) && l.toldOf != c {
+	if (len(l.tabs) > 0 || c.Headless) && l.toldOf != c {
 		l.lost = errBrowserGone
 	}
 	l.egress.Close()
@@ -363,7 +363,7 @@ func (l *lane) reported(t *tab, e *capabilities.Error) {
 		t.reportCrash()
 		c = t.chrome
 	}
-	if e == errBrowserGone || c != nil && !c.alive() {
+	if e == errBrowserGone || c != nil && !c.Alive() {
 		l.lost, l.toldOf = nil, c
 	}
 }
@@ -394,17 +394,17 @@ func (l *lane) dispose(c *chrome, id cdp.BrowserContextID, out *egress.Proxy) (g
 	delete(c.contexts, id)
 	c.mu.Unlock()
 	switch {
-	case c.attached:
+	case c.Attached:
 		c.h.wg.Go(func() { c.leave() })
-		return c.proc.Done()
+		return c.Program.Done()
 	case c.own:
-		c.leaving.Store(true)
+		c.Depart()
 		l.lostDownloads(c)
 		out.Close()
-		c.h.wg.Go(func() { c.close() })
-		return c.proc.Done()
+		c.h.wg.Go(func() { c.Close() })
+		return c.Program.Done()
 	}
-	disposed := devtools.Start(context.Background(), c.root, target.DisposeBrowserContext,
+	disposed := devtools.Start(context.Background(), c.Root, target.DisposeBrowserContext,
 		target.DisposeBrowserContextParams{BrowserContextID: id})
 	l.dropDownloads(c, id, disposed.Pending)
 	out.Close()

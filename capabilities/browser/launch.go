@@ -95,7 +95,7 @@ func launch(c *call) (capabilities.Output, error) {
 			Version  string `json:"version,omitempty"`
 			Profile  string `json:"profile,omitempty"`
 			Attached bool   `json:"attached,omitempty"`
-		}{chrome.headless, "chromium", chrome.version, want.profile, want.attach},
+		}{chrome.Headless, "chromium", chrome.Version, want.profile, want.attach},
 		Effect: capabilities.EffectConfirmed, Evidence: "the browser answers",
 	}
 	if state != nil {

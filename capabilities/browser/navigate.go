@@ -399,7 +399,7 @@ func (c *call) closeTab(index *int) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	if _, err := devtools.Do(c.ctx, t.chrome.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id}); err != nil {
+	if _, err := devtools.Do(c.ctx, t.chrome.Root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id}); err != nil {
 		return verdict{}, err
 	}
 	if !t.isCrashed() {

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp/remote"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/process"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -54,7 +55,7 @@ func ask(t *testing.T, change func(*Options), page string, origins ...string) (*
 	n.goTo(page)
 	var said []string
 	n.until("Chrome's port", func() bool {
-		data, _ := os.ReadFile(filepath.Join(n.process().proc.Scratch(), profileDir, "DevToolsActivePort"))
+		data, _ := os.ReadFile(filepath.Join(n.process().Program.Scratch(), process.ProfileDir, "DevToolsActivePort"))
 		said = strings.Split(string(data), "\n")
 		return len(said) >= 2 && strings.HasPrefix(said[1], "/devtools/")
 	})

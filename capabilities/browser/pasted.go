@@ -25,7 +25,7 @@ func (d pastedPage) Here() bool {
 }
 
 // OnScreen reports whether the page is in a window of the desktop.
-func (d pastedPage) OnScreen() bool { return !d.tab.chrome.headless }
+func (d pastedPage) OnScreen() bool { return !d.tab.chrome.Headless }
 
 // shownPage is the page that the call works with.
 func (c *call) shownPage() capabilities.Place {

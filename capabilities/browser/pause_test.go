@@ -52,13 +52,8 @@ func TestPauseHoldsPages(t *testing.T) {
 		n.until(what+" to tell of the pause", func() bool { return n.eval(what+" > 500") == true })
 	}
 	n.until("the stop's own sessions to end", func() bool {
-		n.h.mu.Lock()
-		defer n.h.mu.Unlock()
-		for c := range n.h.running {
-			c.mu.Lock()
-			left := len(c.workers)
-			c.mu.Unlock()
-			if left > 0 {
+		for _, c := range n.h.chromium.Running() {
+			if len(c.Workers()) > 0 {
 				return false
 			}
 		}

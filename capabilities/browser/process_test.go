@@ -105,10 +105,10 @@ func TestBrowserKilled(t *testing.T) {
 	n := newNodeAlone(t, s.URL)
 	kill := func() {
 		c := n.process()
-		syscall.Kill(c.proc.PID(), syscall.SIGKILL)
-		<-c.conn.Done()
-		<-c.proc.Done()
-		if _, err := os.Stat(c.proc.Scratch()); !errors.Is(err, os.ErrNotExist) {
+		syscall.Kill(c.Program.PID(), syscall.SIGKILL)
+		<-c.Conn.Done()
+		<-c.Program.Done()
+		if _, err := os.Stat(c.Program.Scratch()); !errors.Is(err, os.ErrNotExist) {
 			t.Error("the profile is left over")
 		}
 	}
@@ -153,7 +153,7 @@ func TestSandboxIsReal(t *testing.T) {
 		n.goTo("data:text/html,x")
 		c := n.process()
 		seen, renderers := 0, 0
-		for _, dir := range processesOf(t, c.proc.Scratch()) {
+		for _, dir := range processesOf(t, c.Program.Scratch()) {
 			cmdline, _ := os.ReadFile(dir + "/cmdline")
 			if !strings.Contains(string(cmdline), "--type=renderer") {
 				continue
@@ -204,7 +204,7 @@ func TestIdleBrowserEnds(t *testing.T) {
 	n.goTo("about:blank")
 	c := n.process()
 	n.must("close", obj{})
-	<-c.proc.Done()
+	<-c.Program.Done()
 	n.goTo("about:blank")
 }
 
@@ -255,7 +255,7 @@ func nodeThatGetsKilled() {
 		os.Exit(1)
 	}
 	for _, c := range h.chromes {
-		fmt.Println(c.proc.Scratch())
+		fmt.Println(c.Program.Scratch())
 	}
 	select {}
 }
@@ -266,13 +266,13 @@ func TestNoDebuggingPort(t *testing.T) {
 	n := newNodeAlone(t)
 	n.goTo("about:blank")
 	c := n.process()
-	for _, dir := range processesOf(t, c.proc.Scratch()) {
+	for _, dir := range processesOf(t, c.Program.Scratch()) {
 		cmdline, _ := os.ReadFile(dir + "/cmdline")
 		if strings.Contains(string(cmdline), "--remote-debugging-port") {
 			t.Error(string(cmdline))
 		}
 	}
-	if _, err := os.Stat(filepath.Join(c.proc.Scratch(), "profile", "DevToolsActivePort")); err == nil {
+	if _, err := os.Stat(filepath.Join(c.Program.Scratch(), "profile", "DevToolsActivePort")); err == nil {
 		t.Error("Chrome opened a debugging port")
 	}
 }
@@ -296,8 +296,8 @@ func browserKilledAfterAll(t *testing.T, few bool) {
 	}
 	kill := func(n *node) {
 		c := n.process()
-		syscall.Kill(c.proc.PID(), syscall.SIGKILL)
-		<-c.conn.Done()
+		syscall.Kill(c.Program.PID(), syscall.SIGKILL)
+		<-c.Conn.Done()
 	}
 	during := func(n *node, end func(*node)) {
 		wait := n.inBackground(t.Context(), "evaluate", obj{"expression": "document.title='up', new Promise(()=>{})"})

@@ -81,7 +81,7 @@ func networkRules(c *call) (capabilities.Output, error) {
 	if err := c.page(); err != nil {
 		return capabilities.Output{}, err
 	}
-	if c.tab.chrome.attached {
+	if c.tab.chrome.Attached {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeDeniedByNode,
 			"The requests of a person's own browser are not changed.").
 			WithHint("Launch without attach.")
@@ -249,7 +249,7 @@ type pausedRequest struct {
 
 // paused answers for a request that Chrome asks about. It runs on the reading goroutine.
 func (t *tab) paused(s *devtools.Session, params []byte) {
-	if t.chrome.attached {
+	if t.chrome.Attached {
 		t.chrome.heedGateway(s, params)
 		return
 	}

@@ -121,7 +121,7 @@ func (p *sharedPage) clear() bool {
 		devtools.Start(ctx, tab.s, network.ClearBrowserCache, none).Pending,
 		devtools.Start(ctx, tab.s, page.ResetNavigationHistory, none).Pending,
 		devtools.Start(ctx, tab.s, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseMoved, X: -1, Y: -1}).Pending,
-		devtools.Start(ctx, tab.chrome.root, cdpbrowser.ResetPermissions, cdpbrowser.ResetPermissionsParams{BrowserContextID: l.context}).Pending,
+		devtools.Start(ctx, tab.chrome.Root, cdpbrowser.ResetPermissions, cdpbrowser.ResetPermissionsParams{BrowserContextID: l.context}).Pending,
 	} {
 		if _, err := step.Wait(ctx); err != nil {
 			return false
@@ -152,7 +152,7 @@ func (p *sharedPage) clear() bool {
 func (l *lane) plain() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.tabs) != 1 || l.active != l.tabs[0] || l.ended || l.retired || l.lost != nil || l.chrome == nil || !l.chrome.alive() ||
+	if len(l.tabs) != 1 || l.active != l.tabs[0] || l.ended || l.retired || l.lost != nil || l.chrome == nil || !l.chrome.Alive() ||
 		l.way != (way{headless: true}) || l.files != nil || l.hosts != nil || l.uploads != 0 {
 		return false
 	}

@@ -79,7 +79,7 @@ func TestProfile(t *testing.T) {
 	if got := n.eval("fetch('" + secret.URL + "/',{mode:'no-cors'}).then(()=>'reached',()=>'blocked')"); got != "blocked" || secret.count("/") != 0 {
 		t.Error(got)
 	}
-	scratch := n.process().proc.Scratch()
+	scratch := n.process().Program.Scratch()
 	if a := n.must("close", obj{}); !strings.Contains(a.Evidence, "profile is kept") {
 		t.Error(a.Evidence)
 	}
@@ -140,10 +140,10 @@ func TestProfileAtLength(t *testing.T) {
 	n.h.CloseLane(n.lane)
 	n.must("launch", obj{"profile": "work"})
 	before := n.process()
-	if p, err := os.FindProcess(before.proc.PID()); err != nil || p.Kill() != nil {
+	if p, err := os.FindProcess(before.Program.PID()); err != nil || p.Kill() != nil {
 		t.Fatal(err)
 	}
-	<-before.conn.Done() // and its guard is at work
+	<-before.Conn.Done() // and its guard is at work
 	n.must("launch", obj{"profile": "work"})
 	n.goTo(s.URL + "/")
 	if got := n.eval(recall_); got != "who=ada,ada,ada" {
@@ -155,15 +155,15 @@ func inJSON(v any) []byte { b, _ := json.Marshal(v); return b }
 
 func kill(t *testing.T, c *chrome) {
 	t.Helper()
-	p, err := os.FindProcess(c.proc.PID())
+	p, err := os.FindProcess(c.Program.PID())
 	if err == nil {
 		err = p.Kill()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-c.conn.Done()
-	<-c.proc.Done()
+	<-c.Conn.Done()
+	<-c.Program.Done()
 }
 
 // A node that is ended by SIGKILL leaves no process and no copy; the profile is
@@ -227,7 +227,7 @@ func profileThatGetsKilled(dir string) {
 			os.Exit(1)
 		}
 	}
-	os.Stdout.WriteString(h.lanes["l"].chrome.proc.Scratch() + "\n")
+	os.Stdout.WriteString(h.lanes["l"].chrome.Program.Scratch() + "\n")
 	select {}
 }
 
@@ -415,8 +415,8 @@ func TestAttach(t *testing.T) {
 	n.must("launch", obj{"attach": true})
 	n.goTo(s.URL + "/")
 	c := n.process()
-	devtools.Start(t.Context(), c.root, cdp.Command[cdp.Empty, cdp.Empty]{Method: "Browser.close"}, cdp.Empty{})
-	<-c.conn.Done()
+	devtools.Start(t.Context(), c.Root, cdp.Command[cdp.Empty, cdp.Empty]{Method: "Browser.close"}, cdp.Empty{})
+	<-c.Conn.Done()
 	n.refused(capabilities.CodeBrowserUnavailable, "snapshot", obj{})
 }
 

@@ -109,10 +109,10 @@ func (c *call) saveState(name string) error {
 	chrome, id, origins := l.chrome, l.context, append([]string(nil), l.origins...)
 	l.mu.Unlock()
 	switch {
-	case chrome == nil || !chrome.alive():
+	case chrome == nil || !chrome.Alive():
 		return capabilities.Errorf(capabilities.CodeConflict, "No browser is open in this conversation, so there is no state to save.").
 			WithHint("Close without save_storage_state.")
-	case chrome.attached:
+	case chrome.Attached:
 		return capabilities.Errorf(capabilities.CodeDeniedByNode, "The state of a person's own browser is not copied.").
 			WithHint("Close without save_storage_state.")
 	}
@@ -233,7 +233,7 @@ func (c *call) restore(chrome *chrome, s *storageState) error {
 		}
 	}
 	if len(cookies) > 0 {
-		sent := chrome.root.Send(c.ctx, "Storage.setCookies", struct {
+		sent := chrome.Root.Send(c.ctx, "Storage.setCookies", struct {
 			Cookies []cookie             `json:"cookies"`
 			Context cdp.BrowserContextID `json:"browserContextId,omitzero"`
 		}{cookies, id})
@@ -258,7 +258,7 @@ func (c *call) restore(chrome *chrome, s *storageState) error {
 
 // readCookies returns the context's cookies.
 func readCookies(ctx context.Context, chrome *chrome, id cdp.BrowserContextID) ([]cookie, error) {
-	raw, err := chrome.root.Send(ctx, "Storage.getCookies", struct {
+	raw, err := chrome.Root.Send(ctx, "Storage.getCookies", struct {
 		Context cdp.BrowserContextID `json:"browserContextId,omitzero"`
 	}{id}).Wait(ctx)
 	if err != nil {
@@ -298,7 +298,7 @@ func (c *call) atOrigins(chrome *chrome, origins []string, with func(ctx context
 		return err
 	}
 	defer func() {
-		devtools.Do(c.ctx, chrome.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
+		devtools.Do(c.ctx, chrome.Root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
 		l.remove(t)
 		if active != nil {
 			l.activate(active)
@@ -307,12 +307,12 @@ func (c *call) atOrigins(chrome *chrome, origins []string, with func(ctx context
 	ctx, unbind := bind(c.ctx, t.life)
 	defer unbind()
 	// A session of our own beside the tab's, so that its requests come to us.
-	attached, err := devtools.Do(ctx, chrome.root, target.AttachToTarget, target.AttachToTargetParams{TargetID: t.id, Flatten: ptr(true)})
+	attached, err := devtools.Do(ctx, chrome.Root, target.AttachToTarget, target.AttachToTargetParams{TargetID: t.id, Flatten: ptr(true)})
 	if err != nil {
 		return err
 	}
 	paused := make(chan fetch.RequestID, 16)
-	s := chrome.conn.Open(string(attached.SessionID), func(method string, params []byte) {
+	s := chrome.Conn.Open(string(attached.SessionID), func(method string, params []byte) {
 		var e struct {
 			RequestID fetch.RequestID `json:"requestId"`
 		}
@@ -323,7 +323,7 @@ func (c *call) atOrigins(chrome *chrome, origins []string, with func(ctx context
 			}
 		}
 	})
-	defer chrome.conn.Forget(string(attached.SessionID))
+	defer chrome.Conn.Forget(string(attached.SessionID))
 	devtools.Start(ctx, s, network.SetBypassServiceWorker, network.SetBypassServiceWorkerParams{Bypass: true})
 	if _, err := devtools.Do(ctx, s, fetch.Enable, fetch.EnableParams{Patterns: []*fetch.RequestPattern{{URLPattern: "*"}}}); err != nil {
 		return err

@@ -155,7 +155,7 @@ func (t *tab) turnAway() {
 	devtools.Start(t.life, t.s, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	devtools.Start(t.life, t.s, fetch.Enable, fetch.EnableParams{})
 	_, _ = devtools.Do(t.life, t.s, runtime.RunIfWaitingForDebugger, cdp.Empty{})
-	devtools.Start(t.life, t.chrome.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
+	devtools.Start(t.life, t.chrome.Root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
 }
 
 // setUp prepares the page and lets it run. All of it is sent at once. A tab that a link
@@ -178,7 +178,7 @@ func (t *tab) setUp() {
 	steps = append(steps, t.chrome.guardGateway(ctx, t.s)...)
 	steps = append(steps, t.lane.askByRules(ctx, t.s)...)
 	steps = append(steps, t.lane.emulate(ctx, t.s, true)...)
-	t.chrome.h.holdIfPaused(ctx, t.s)
+	t.chrome.h.chromium.HoldIfPaused(ctx, t.s)
 	steps = append(steps, devtools.Start(ctx, t.s, runtime.RunIfWaitingForDebugger, none).Pending)
 	for _, p := range steps {
 		if _, err := p.Wait(ctx); err != nil {

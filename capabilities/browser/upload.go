@@ -357,11 +357,11 @@ func (c *call) stage(files []*os.File) (paths []string, err error) {
 		return nil, capabilities.Errorf(capabilities.CodeOverloaded, "This conversation has uploaded %d MiB already.", maxUploads>>20).
 			WithHint("Close the conversation's browser with tool.browser.close and begin anew.")
 	}
-	if chrome.attached {
+	if chrome.Attached {
 		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "Files are not handed to pages of a person's own browser.").
 			WithHint("Use the isolated browser: launch without attach.")
 	}
-	scratch := chrome.proc.Scratch()
+	scratch := chrome.Program.Scratch()
 	root, err := os.OpenRoot(scratch)
 	if err != nil {
 		return nil, err
@@ -428,7 +428,7 @@ func (u *untilDone) Read(p []byte) (int, error) {
 
 // unstage deletes the copies of a context.
 func (c *chrome) unstage(id cdp.BrowserContextID) {
-	root, err := os.OpenRoot(c.proc.Scratch())
+	root, err := os.OpenRoot(c.Program.Scratch())
 	if err != nil {
 		return // gone with Chrome
 	}

@@ -220,8 +220,8 @@ func TestHintsNameNoCommand(t *testing.T) {
 // flagged are the files whose sentences still name a flag: hints to the device's owner, in whose
 // words alone they are shown. A file that names none any more is to be taken out.
 var flagged = []string{
-	"capabilities/browser/audit.go", "capabilities/browser/chrome.go", "capabilities/browser/handler.go", "capabilities/browser/launch.go",
-	"capabilities/browser/upload.go",
+	"capabilities/browser/audit.go", "capabilities/browser/launch.go", "capabilities/browser/process/failure.go",
+	"capabilities/browser/process/sandbox.go", "capabilities/browser/upload.go",
 }
 
 // A flag of ours in a sentence is a command line in words, too.

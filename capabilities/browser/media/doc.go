@@ -1,5 +1,5 @@
 // Package media is cameras and microphones by Chrome's own media stack: what works
-// wherever Chrome does. It has a browser of its own (browser.Private), never the one
+// wherever Chrome does. It has a browser of its own (process.Private), never the one
 // that calls drive: headless, without any network, with one page, which this package
 // brings. The browser stays for a while after use, so that the next use is quick; the
 // devices are closed as soon as a capture ends.

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/handrail-dev/handrail/capabilities/browser"
+	"github.com/handrail-dev/handrail/capabilities/browser/process"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -29,8 +29,8 @@ type Fake struct {
 type Options struct {
 	Finder   platform.BrowserFinder
 	Launcher platform.Launcher
-	Sandbox  browser.Sandbox // default: required
-	Dir      string          // as browser.Options.Dir
+	Sandbox  process.Sandbox // default: required
+	Dir      string          // as process.Options.Dir
 	Warm     time.Duration   // default: DefaultWarm
 	// Fake is set where a test must not touch this host's devices; nil: it does.
 	Fake *Fake
@@ -94,7 +94,7 @@ func (b *Backend) Look(ctx context.Context, kind platform.SensorKind) platform.S
 	case missing != nil:
 		l.Missing, l.Confined = missing, true
 	case without:
-		l.Degraded = browser.DegradedSandbox
+		l.Degraded = process.DegradedSandbox
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

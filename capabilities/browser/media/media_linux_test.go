@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/handrail-dev/handrail/capabilities/browser"
+	"github.com/handrail-dev/handrail/capabilities/browser/process"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/platform/procguard"
@@ -28,7 +28,7 @@ func newBackend(t *testing.T, o Options) *Backend {
 	}
 	o.Finder, o.Launcher, o.Fake = finder, procguard.New(procguard.Options{}), &Fake{}
 	if found.NoSandbox != "" {
-		o.Sandbox = browser.SandboxOff
+		o.Sandbox = process.SandboxOff
 	}
 	b, err := New(o)
 	if err != nil {

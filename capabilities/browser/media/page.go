@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/handrail-dev/handrail/capabilities/browser"
+	"github.com/handrail-dev/handrail/capabilities/browser/process"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -26,7 +26,7 @@ const releaseTime = 150 * time.Millisecond
 
 // page is the one page of a running browser.
 type page struct {
-	browser *browser.Private
+	browser *process.Private
 
 	mu     sync.Mutex
 	next   int
@@ -174,7 +174,7 @@ func (b *Backend) start(ctx context.Context) (*page, error) {
 	ready := sync.OnceFunc(func() { close(loaded) })
 	begun := make(chan struct{}) // p.browser is set
 	var err error
-	p.browser, err = browser.StartPrivate(ctx, browser.PrivateOptions{
+	p.browser, err = process.StartPrivate(ctx, process.PrivateOptions{
 		Finder: b.o.Finder, Launcher: b.o.Launcher, Sandbox: b.o.Sandbox, Dir: b.o.Dir, Args: b.o.args(), Env: env, Log: b.log,
 		OnEvent: func(method string, params []byte) {
 			switch method {
@@ -232,7 +232,7 @@ func (p *page) load(ctx context.Context, loaded <-chan struct{}) error {
 	case <-loaded:
 		return nil
 	case <-p.browser.Gone():
-		return browser.ErrPrivateGone
+		return process.ErrPrivateGone
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -299,7 +299,7 @@ func (p *page) ask(ctx context.Context, name string, args, into any) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, browser.ErrPrivateGone):
+	case errors.Is(err, process.ErrPrivateGone):
 		return fmt.Errorf("%w: %w", platform.ErrSensorLost, err)
 	case err != nil:
 		return fmt.Errorf("%w: %w", platform.ErrSensorLost, err)

@@ -1,4 +1,4 @@
-package browser
+package process
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func StartPrivate(ctx context.Context, o PrivateOptions) (*Private, error) {
 	}
 	b, err := o.Finder.Find(ctx)
 	if err != nil {
-		return nil, missingBrowser(err)
+		return nil, Missing(err)
 	}
 	if err := mayStart(o.Sandbox, b); err != nil {
 		return nil, err
@@ -55,8 +55,8 @@ func StartPrivate(ctx context.Context, o PrivateOptions) (*Private, error) {
 	proc, err := o.Launcher.Start(ctx, platform.Command{
 		Path: b.Path, Name: "chrome", ScratchBase: o.Dir, User: b.RunAs, Alone: true,
 		Build: func(scratch string) (args, env []string) {
-			args = chromeArgs(b, o.Sandbox, chromeStart{headless: true}, scratch)
-			return append(args, o.Args...), keepEnv(chromeEnv(scratch, true), o.Env)
+			args = flags(b, o.Sandbox, How{Headless: true}, scratch)
+			return append(args, o.Args...), keepEnv(environment(scratch, true), o.Env)
 		},
 	})
 	if err != nil {
