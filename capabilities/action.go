@@ -46,6 +46,10 @@ const (
 	ActionNameWorkspace ActionKey = "name_workspace" // on the device: name the folder that agents work in
 	ActionNameSearch    ActionKey = "name_search"    // on the device: name the server that searches are sent to
 	ActionAllowOrigin   ActionKey = "allow_origin"   // on the device: let agents reach the origin Name
+	ActionAcceptBare    ActionKey = "accept_bare"    // on the device: let Chrome run without its sandbox where the host has none
+	ActionAllowAttach   ActionKey = "allow_attach"   // on the device: let calls work in a Chrome that its person runs
+	ActionAllowUploads  ActionKey = "allow_uploads"  // on the device: name a folder whose files may be handed to pages
+	ActionNameAudit     ActionKey = "name_audit"     // on the device: name the axe-core that pages are audited with
 	ActionHostProviders ActionKey = "host_providers" // on the device: let it host providers
 	ActionChooseData    ActionKey = "choose_data"    // start with another data directory
 
@@ -103,6 +107,7 @@ var actionKeys = []ActionKey{
 	ActionRevokeSatellite, ActionRunWorker, ActionListWorkers, ActionAddWorker, ActionListDrift, ActionReviewDrift, ActionLiftQuarantine,
 	ActionNameGateway, ActionServeHTTPS, ActionTrustProxy, ActionTakePolicyFiles, ActionNameWorkspace, ActionNameSearch, ActionAllowOrigin,
 	ActionHostProviders, ActionChooseData, ActionAddProvider, ActionNameProviderHost, ActionGiveSignIn,
+	ActionAcceptBare, ActionAllowAttach, ActionAllowUploads, ActionNameAudit,
 }
 
 // ActionKeys returns every key, in the order of the list; for surfaces' tests.

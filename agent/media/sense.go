@@ -49,7 +49,7 @@ func (h *Handler) outlets(ctx context.Context, kind platform.SensorKind) (all []
 				r.Fix, r.Action = fixOf(l.Missing)
 				switch {
 				case l.Confined:
-					r.Reason = capabilities.ReasonIsolationMissing
+					r.Reason, r.Action = capabilities.ReasonIsolationMissing, capabilities.Action{Key: capabilities.ActionAcceptBare}
 				case l.Missing.Permission:
 					r.Reason = capabilities.ReasonPermission
 				}

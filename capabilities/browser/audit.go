@@ -30,8 +30,9 @@ type AuditScript struct {
 // maxAuditScript bounds its file; axe-core has less than a megabyte.
 const maxAuditScript = 8 << 20
 
-const auditHint = "The node's owner fetches it with npm pack axe-core, and names it: " +
-	"--browser-audit axe.min.js --browser-audit-sha256 HEX."
+const auditHint = "The node's owner fetches it with npm pack axe-core, and names the file and its SHA-256."
+
+var nameAudit = capabilities.Action{Key: capabilities.ActionNameAudit}
 
 // audited is the result of the tool.
 type audited struct {
@@ -194,21 +195,22 @@ const auditing = `async o => {
 // read returns the owner's script, if it is what they pinned.
 func (a AuditScript) read() (string, error) {
 	if a.Path == "" {
-		return "", capabilities.Errorf(capabilities.CodeNotSupported, "This node has no axe-core to audit pages with.").WithHint(auditHint)
+		return "", capabilities.Errorf(capabilities.CodeNotSupported, "This node has no axe-core to audit pages with.").
+			WithAction(nameAudit, auditHint)
 	}
 	f, err := os.Open(a.Path)
 	if err != nil {
-		return "", capabilities.Wrap(capabilities.CodeNotSupported, err, "The node's axe-core cannot be read.").WithHint(auditHint)
+		return "", capabilities.Wrap(capabilities.CodeNotSupported, err, "The node's axe-core cannot be read.").WithAction(nameAudit, auditHint)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxAuditScript+1))
 	if err != nil || len(text) > maxAuditScript {
-		return "", capabilities.Wrap(capabilities.CodeNotSupported, err, "The node's axe-core cannot be read.").WithHint(auditHint)
+		return "", capabilities.Wrap(capabilities.CodeNotSupported, err, "The node's axe-core cannot be read.").WithAction(nameAudit, auditHint)
 	}
 	if sum := sha256.Sum256(text); !strings.EqualFold(hex.EncodeToString(sum[:]), a.SHA256) {
 		return "", capabilities.Errorf(capabilities.CodeDeniedByNode,
 			"The node's axe-core is not the one that its owner pinned; it was not run.").
-			WithHint("The owner checks the file, and names its SHA-256 with --browser-audit-sha256.")
+			WithAction(nameAudit, "The owner checks the file, and names its SHA-256.")
 	}
 	return string(text), nil
 }

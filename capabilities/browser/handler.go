@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -263,7 +264,8 @@ func (h *Handler) Readiness(ctx context.Context) []capabilities.Readiness {
 		r.Reason, r.Fix = capabilities.ReasonBackendFailing, "A person has to see what is wrong on the node."
 		r.Action = capabilities.Action{Key: capabilities.ActionExamineNode}
 	case barred != nil:
-		r.Reason, r.Fix = capabilities.ReasonIsolationMissing, capabilities.Clip(barred.What+" "+barred.Fix, 300)
+		r.Reason, r.Fix = capabilities.ReasonIsolationMissing, capabilities.Clip(strings.TrimSpace(barred.What+" "+barred.Fix), 300)
+		r.Action = capabilities.Action{Key: capabilities.ActionAcceptBare}
 	case without:
 		r.Isolation, r.Degraded = capabilities.ClassT1, DegradedSandbox
 	default:

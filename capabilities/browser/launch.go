@@ -113,7 +113,7 @@ func (h *Handler) allowed(w way, profile, state string) error {
 			WithHint("Leave the others out.")
 	case w.attach && h.attach == nil:
 		return capabilities.Errorf(capabilities.CodeDeniedByNode, "The node's owner does not let calls attach to a running Chrome.").
-			WithHint("The owner can allow it: --browser-attach http://127.0.0.1:9222. Or launch without attach.")
+			WithAction(capabilities.Action{Key: capabilities.ActionAllowAttach}, "Launch without attach, or have the owner allow it.")
 	case w.attach && h.rules.Limited():
 		return capabilities.Errorf(capabilities.CodeIsolationUnavailable,
 			"The owner's domain lists cannot be held in a person's Chrome, so there is no attaching here.").

@@ -229,7 +229,7 @@ func (c *call) uploaded(s *devtools.Session, params dom.SetFileInputFilesParams,
 func (h *Handler) openUploads(paths []string) (open []*os.File, err error) {
 	if len(h.o.UploadRoots) == 0 {
 		return nil, capabilities.Errorf(capabilities.CodeDeniedByNode, "This node allows no uploads.").
-			WithHint("Its owner can allow a folder: --browser-upload-root FOLDER.")
+			WithAction(capabilities.Action{Key: capabilities.ActionAllowUploads}, "The node's owner can allow a folder.")
 	}
 	var size int64
 	for i, path := range paths {
@@ -327,7 +327,7 @@ func uploadError(i int, path string, err error) error {
 	// Also what os.Root says of a link that leads out.
 	return capabilities.Wrap(capabilities.CodeDeniedByNode, err,
 		fmt.Sprintf("paths[%d]: %s is outside of the folders that the node's owner allows for uploads.", i, name)).
-		WithHint("Its owner can allow a folder: --browser-upload-root FOLDER.")
+		WithAction(capabilities.Action{Key: capabilities.ActionAllowUploads}, "The node's owner can allow a folder.")
 }
 
 // stagedDir is the folder below Chrome's scratch folder that holds the copies, one

@@ -200,6 +200,10 @@ var sayings = map[capabilities.ActionKey]func(a capabilities.Action) []any{
 	capabilities.ActionNameWorkspace: onDevice("--workspace", "DIR"),
 	capabilities.ActionNameSearch:    onDevice("--web-search", "http://127.0.0.1:8888"),
 	capabilities.ActionHostProviders: onDevice("--host-providers", ""),
+	capabilities.ActionAcceptBare:    onDevice("--browser-sandbox", "auto"),
+	capabilities.ActionAllowAttach:   onDevice("--browser-attach", "http://127.0.0.1:9222"),
+	capabilities.ActionAllowUploads:  onDevice("--browser-upload-root", "DIR"),
+	capabilities.ActionNameAudit:     onDevice("--browser-audit", "axe.min.js --browser-audit-sha256 HEX"),
 	capabilities.ActionAllowOrigin: func(a capabilities.Action) []any {
 		return onDevice("--browser-allow-origin", or(a.Name, "ORIGIN"))(a)
 	},

@@ -93,7 +93,7 @@ func (h *Handler) ready(ctx context.Context, id capabilities.CapabilityID, kind 
 				r.Fix = capabilities.Clip(l.Missing.What+" "+l.Missing.Fix, 300)
 				switch {
 				case l.Confined:
-					r.Reason = capabilities.ReasonIsolationMissing
+					r.Reason, r.Action = capabilities.ReasonIsolationMissing, capabilities.Action{Key: capabilities.ActionAcceptBare}
 				case l.Missing.Permission:
 					r.Reason = capabilities.ReasonPermission
 				}

@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/token"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -217,13 +216,6 @@ func TestHintsNameNoCommand(t *testing.T) {
 	}
 }
 
-// flagged are the files whose sentences still name a flag: hints to the device's owner, in whose
-// words alone they are shown. A file that names none any more is to be taken out.
-var flagged = []string{
-	"capabilities/browser/audit.go", "capabilities/browser/launch.go", "capabilities/browser/process/failure.go",
-	"capabilities/browser/process/sandbox.go", "capabilities/browser/upload.go",
-}
-
 // A flag of ours in a sentence is a command line in words, too.
 func TestHintsNameNoFlag(t *testing.T) {
 	all := readTree(t)
@@ -251,7 +243,6 @@ func TestHintsNameNoFlag(t *testing.T) {
 			t.Errorf("%q: %t", text, !want)
 		}
 	}
-	needed := map[string]bool{}
 	for _, s := range all.code {
 		if s.isTest() || coversAny(wordingRooms, s.dir()) || !coversAny([]string{"gateway/**", "agent/**", "capabilities/**"}, s.dir()) {
 			continue
@@ -262,16 +253,9 @@ func TestHintsNameNoFlag(t *testing.T) {
 				return true
 			}
 			if text, err := strconv.Unquote(l.Value); err == nil && names(text) {
-				if needed[s.file] = true; !slices.Contains(flagged, s.file) {
-					t.Errorf("%s:%d: %q: a hint says what to do by a capabilities.Action", s.file, all.fset.Position(l.Pos()).Line, text)
-				}
+				t.Errorf("%s:%d: %q: a hint says what to do by a capabilities.Action", s.file, all.fset.Position(l.Pos()).Line, text)
 			}
 			return true
 		})
-	}
-	for _, file := range flagged {
-		if !needed[file] {
-			t.Errorf("%s names no flag any more: take it out of flagged", file)
-		}
 	}
 }

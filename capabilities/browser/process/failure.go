@@ -43,10 +43,18 @@ func Missing(err error) error {
 	return capabilities.Wrap(capabilities.CodeBrowserUnavailable, err, "")
 }
 
+// orBare is what the owner can do where the host gives Chrome no sandbox.
+var orBare = capabilities.Action{Key: capabilities.ActionAcceptBare}
+
+// orAccept is how a host could give Chrome its sandbox, before the words for orBare.
+func orAccept(fix string) string {
+	return strings.TrimSpace(fix + " Or the owner accepts Chrome without its sandbox.")
+}
+
 // mayStart says why Chrome must not be started on a host; nil: it may.
 func mayStart(s Sandbox, b platform.Browser) error {
 	if _, missing := s.Without(b); missing != nil {
-		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "%s", missing.What).WithHint(missing.Fix)
+		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "%s", missing.What).WithAction(orBare, orAccept(missing.Fix))
 	}
 	return nil
 }
@@ -58,7 +66,7 @@ func startFailure(ctx context.Context, err error, output string) error {
 		return ctx.Err()
 	case strings.Contains(output, "No usable sandbox"), strings.Contains(output, "sandbox_linux"), strings.Contains(output, "credentials.cc"):
 		return capabilities.Wrap(capabilities.CodeIsolationUnavailable, err, "Chrome found no usable sandbox on this host.").
-			WithHint("Allow user namespaces, or accept Chrome without its sandbox where the host has none: --browser-sandbox auto.")
+			WithAction(orBare, orAccept("Allow user namespaces."))
 	case strings.Contains(output, "error while loading shared libraries"):
 		return capabilities.Wrap(capabilities.CodeBrowserUnavailable, err, "Chrome misses a system library.").
 			WithHint("Install the browser by the system's package manager.")

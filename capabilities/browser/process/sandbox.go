@@ -2,7 +2,6 @@ package process
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/handrail-dev/handrail/platform"
 )
@@ -33,7 +32,8 @@ func ParseSandbox(text string) (Sandbox, error) {
 }
 
 // Without reports whether Chrome runs without its sandbox, as a host gives it for b. missing
-// says what keeps Chrome from running at all.
+// says what keeps Chrome from running at all, and
+// how the host could give it a sandbox; its owner can accept that it has none (ActionAcceptBare).
 func (s Sandbox) Without(b platform.Browser) (without bool, missing *platform.MissingError) {
 	switch {
 	case s == SandboxOff:
@@ -43,8 +43,7 @@ func (s Sandbox) Without(b platform.Browser) (without bool, missing *platform.Mi
 	case s == SandboxAuto:
 		return true, nil
 	}
-	fix := strings.TrimSpace(b.SandboxFix + " Or accept Chrome without its sandbox: --browser-sandbox auto.")
-	return false, &platform.MissingError{What: b.NoSandbox, Fix: fix}
+	return false, &platform.MissingError{What: b.NoSandbox, Fix: b.SandboxFix}
 }
 
 // DegradedSandbox is the Readiness.Degraded of a Chrome without its sandbox.

@@ -213,7 +213,8 @@ func sandboxFinding(b platform.Browser, rule string) Finding {
 	f := Finding{Part: "host", Name: "browser sandbox"}
 	_, barred := browser.SandboxRequired.Without(b)
 	if barred != nil {
-		f.Detail, f.Fix = barred.What, barred.Fix
+		f.Detail = barred.What
+		f.Fix = strings.TrimSpace(barred.Fix + " Or accept Chrome without its sandbox: --browser-sandbox auto.")
 	}
 	switch text, err := os.ReadFile(rule); {
 	case err == nil:

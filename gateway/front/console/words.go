@@ -62,7 +62,8 @@ var byCommand = []capabilities.ActionKey{
 	capabilities.ActionAddWorker, capabilities.ActionSetSecret, capabilities.ActionNameGateway, capabilities.ActionServeHTTPS,
 	capabilities.ActionTrustProxy, capabilities.ActionTakePolicyFiles, capabilities.ActionNameWorkspace, capabilities.ActionNameSearch,
 	capabilities.ActionAllowOrigin, capabilities.ActionHostProviders, capabilities.ActionChooseData, capabilities.ActionAddProvider,
-	capabilities.ActionNameProviderHost, capabilities.ActionGiveSignIn,
+	capabilities.ActionNameProviderHost, capabilities.ActionGiveSignIn, capabilities.ActionAcceptBare, capabilities.ActionAllowAttach,
+	capabilities.ActionAllowUploads, capabilities.ActionNameAudit,
 }
 
 // wayOf returns how an action is done from the pages; zero for one that is not known.
