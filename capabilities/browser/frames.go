@@ -391,6 +391,21 @@ func (t *tab) processLocked(f *frame) *frameSession {
 	return nil
 }
 
+// sessionOf returns the session that reaches the document of a frame which another document, reached
+// by under, has in it; nil: none does now.
+func (t *tab) sessionOf(id cdp.FrameID, under *devtools.Session) *devtools.Session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.frames.sessions[id]
+	switch {
+	case s == nil:
+		return under
+	case s.crashed || !s.ready:
+		return nil
+	}
+	return s.Session
+}
+
 // fresh is a frame in another process and which of its documents it shows.
 type fresh struct {
 	*frameSession

@@ -81,7 +81,7 @@ var requested = []lesson{
 	{
 		tool: "audit",
 		says: "Handrail does not ship axe-core: the node's owner fetches it (`npm pack axe-core`), and names its file and what it must be with `--browser-audit` and `--browser-audit-sha256`; a file that is another is not run. " +
-			"It runs apart from the page's own scripts. Frames are left out. `to_be_looked_at` are rules that only a person can judge on this page.",
+			"It runs apart from the page's own scripts, in the frames of the page too, whoever's they are: `frame` of a place is where it is, `frames_left_out` counts those that did not answer. `to_be_looked_at` are rules that only a person can judge on this page.",
 		rows: []row{
 			{"selector", "only this part of the page"}, {"tags", "only rules of these, such as `wcag2a`, `wcag2aa`, `best-practice`"},
 			{"max_places", "of each rule that is broken; default 3"},
