@@ -309,8 +309,9 @@ func Local() Host {
 
 var versionPattern = regexp.MustCompile(`\d+\.\d+\.\d+\.\d+`)
 
-// localVersion asks the program; on Windows Chrome prints nothing, but keeps
-// its files in a folder named after its version.
+// localVersion asks the program, which costs a third of a second of a processor: as long as the file
+// is the same, what it said is kept in the user's cache. On Windows Chrome
+// prints nothing, but keeps its files in a folder named after its version.
 func localVersion(ctx context.Context, path string) string {
 	if runtime.GOOS == "windows" {
 		entries, _ := os.ReadDir(filepath.Dir(path))
@@ -322,13 +323,16 @@ func localVersion(ctx context.Context, path string) string {
 		}
 		return version
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
-	if err != nil {
-		return ""
-	}
-	return versionPattern.FindString(string(out))
+	cache, _ := os.UserCacheDir() // none: it is asked each time
+	return versionKept(cache, path, func() string {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, path, "--version")
+		cmd.WaitDelay = time.Second
+		out, err := cmd.Output()
+		if err != nil {
+			return ""
+		}
+		return versionPattern.FindString(string(out))
+	})
 }
