@@ -190,7 +190,7 @@ func (a *auditor) page() ([]byte, error) {
 }
 
 // begin runs axe-core in one document. around is the part of it that its parent asks for, as JSON;
-// null for the page's own. What comes back names the frames in it.
+// null for the page's own. The answer names the frames in it.
 func (a *auditor) begin(ctx context.Context, s *devtools.Session, id cdp.FrameID, around string) (d auditedDocument, begun []byte,
 	err error,
 ) {

@@ -391,8 +391,8 @@ func (t *tab) processLocked(f *frame) *frameSession {
 	return nil
 }
 
-// sessionOf returns the session that reaches the document of a frame which another document, reached
-// by under, has in it; nil: none does now.
+// sessionOf returns the session that reaches the document of a frame in another document, which
+// under reaches; nil: none does now.
 func (t *tab) sessionOf(id cdp.FrameID, under *devtools.Session) *devtools.Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -309,9 +309,9 @@ func Local() Host {
 
 var versionPattern = regexp.MustCompile(`\d+\.\d+\.\d+\.\d+`)
 
-// localVersion asks the program, which costs a third of a second of a processor: as long as the file
-// is the same, what it said is kept in the user's cache. On Windows Chrome
-// prints nothing, but keeps its files in a folder named after its version.
+// localVersion asks the program, which costs a third of a second of a processor: its answer is
+// kept in the user's cache, as long as the file is the same. On Windows Chrome prints nothing,
+// but keeps its files in a folder named after its version.
 func localVersion(ctx context.Context, path string) string {
 	if runtime.GOOS == "windows" {
 		entries, _ := os.ReadDir(filepath.Dir(path))

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A program is asked for its version once, and again when its file is another. What was not
-// answered, or cannot be read, is not believed.
+// A program is asked for its version once, and again when its file is another. An answer
+// that did not come, or cannot be read, is not believed.
 func TestVersionIsKept(t *testing.T) {
 	cache, program := t.TempDir(), filepath.Join(t.TempDir(), "chrome")
 	write := func(text string, at time.Time) {

@@ -13,8 +13,6 @@ import (
 // Each failure of a start has its code, and says what to do.
 func TestFailures(t *testing.T) {
 	broken := errors.New("the pipe ended")
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
 	bare := platform.Browser{Path: "/x", NoSandbox: "No namespaces.", SandboxFix: "Allow."}
 	for name, tc := range map[string]struct {
 		err  error
@@ -26,7 +24,6 @@ func TestFailures(t *testing.T) {
 		"the sandbox broke":   {startFailure(t.Context(), broken, "FATAL: No usable sandbox!"), capabilities.CodeIsolationUnavailable, true},
 		"a library":           {startFailure(t.Context(), broken, "error while loading shared libraries: x"), capabilities.CodeBrowserUnavailable, true},
 		"another end":         {startFailure(t.Context(), broken, ""), capabilities.CodeBrowserUnavailable, false},
-		"it was called off":   {startFailure(gone, broken, ""), capabilities.CodeCancelled, false},
 		"a profile in use":    {notStarted(&platform.LentError{Note: "conversation x"}), capabilities.CodeConflict, true},
 		"the host lacks":      {notStarted(&platform.MissingError{What: "No.", Fix: "Do."}), capabilities.CodeBrowserUnavailable, true},
 		"nobody answers":      {Unreached(&url.URL{Host: "127.0.0.1:9"}, broken), capabilities.CodeBrowserUnavailable, true},
@@ -36,6 +33,11 @@ func TestFailures(t *testing.T) {
 		if own := e.Hint != "" || !e.Action.IsZero(); e.Code != tc.code || tc.hint && !own {
 			t.Errorf("%s: %+v", name, e)
 		}
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := startFailure(gone, broken, "No usable sandbox"); !errors.Is(err, context.Canceled) {
+		t.Error("it was called off:", err)
 	}
 	if err := mayStart(SandboxAuto, bare); err != nil {
 		t.Error("the owner accepted it:", err)
