@@ -22,6 +22,8 @@ var (
 	NoLine  = noLine        // wants none
 	Field   = field         // wants a field of the last result
 	Served  = served        // wants the server to have been asked for a path
+	// NeedsUploads marks what needs a folder whose files the node may upload, named {uploads}.
+	NeedsUploads = needsUploads
 )
 
 // Another makes a document of a behaviour at a path below its own address.

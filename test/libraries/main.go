@@ -47,6 +47,7 @@ func run(ctx context.Context, packages, chosen, document, report string, lanes i
 		return err
 	}
 	o := browser.Options{Of: libraries.Behaviours(), Files: packages, Lanes: lanes, Untraced: report == "", Shared: true}
+	o.Uploads = os.Getenv("HANDRAIL_SUITE_UPLOADS")
 	o.URL, o.Token, o.Name = os.Getenv("HANDRAIL_MCP_URL"), os.Getenv("HANDRAIL_TOKEN"), "libraries"
 	if o.URL == "" || packages == "" {
 		return fmt.Errorf("needs -packages and what 'handrail ci' sets; 'make libraries' does both")
