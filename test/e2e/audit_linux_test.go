@@ -93,7 +93,7 @@ func TestThePageIsAuditedByTheProgram(t *testing.T) {
 	}
 
 	must(t, os.WriteFile(axe, append(text, '\n'), 0o600))
-	want(t, call("tool.browser.audit", `{}`), capabilities.StatusError, capabilities.CodeDeniedByNode)
+	want(t, call("tool.browser.audit", `{}`), capabilities.StatusDenied, capabilities.CodeDeniedByNode)
 	if out, code := p.tries("", "call", "tool.browser.audit"); code == 0 || !strings.Contains(out, "--browser-audit axe.min.js --browser-audit-sha256 HEX") {
 		t.Errorf("%d %s", code, out)
 	}
