@@ -46,6 +46,8 @@ type Options struct {
 	HostedChanged <-chan struct{}
 	// OwnerRules are added to the owner's file: what a flag of the owner's says.
 	OwnerRules []policy.Source
+	// Proxy is the HTTP proxy to the gateway where UDP is dropped; default: what the environment says.
+	Proxy link.Proxy
 	// Addrs replaces the addresses the node joined with; default: those.
 	Addrs   []string
 	Version string
@@ -178,7 +180,7 @@ func (a *Agent) linkOptions() link.Options {
 	o := a.opts
 	host, _ := os.Hostname() // shown to people only
 	return link.Options{
-		Dir: o.Dir, Addrs: o.Addrs, Log: o.Log, OnState: a.onState,
+		Dir: o.Dir, Addrs: o.Addrs, Proxy: o.Proxy, Log: o.Log, OnState: a.onState,
 		Serve: func(ctx context.Context, t *wire.Ticket, s link.Sink) { a.runner.Serve(ctx, t, s) },
 		Attached: func(tool capabilities.ToolID) bool {
 			d, known := o.tool(tool)

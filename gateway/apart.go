@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/handrail-dev/handrail/capabilities/tunnel"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 )
 
@@ -58,6 +59,8 @@ func (n network) apart(from netip.Addr, at nodes.Place) bool {
 	switch {
 	case !from.IsValid() || !at.Peer.IsValid():
 		return false
+	case at.Over == tunnel.WebSocket && n.here(at.Peer):
+		return false // a proxy of this host may have relayed it, for anybody
 	case n.here(from): // nothing of another host's comes from here, but what this one translates
 		return !n.here(at.Peer) && n.stranger(at.Own)
 	}

@@ -44,8 +44,16 @@ func (g *Gateway) newFront() (_ *front.Server, err error) {
 	}
 	return front.New(front.Options{
 		Addr: o.HTTP, Tokens: g.Tokens, Clients: g.Clients, Certificate: g.cert, Proxies: o.Proxies, Hosts: hosts, Pages: o.ClientOrigins,
-		Connections: connections(), Log: g.log,
+		Nodes: g.Nodes, Connections: connections(), Log: g.log,
 	})
+}
+
+// onePort reports whether HTTP and nodes are served at one port: then what comes to it by TCP is
+// HTTP's, which hands the nodes on.
+func onePort(http, quic string) bool {
+	_, a, errA := net.SplitHostPort(http)
+	_, b, errB := net.SplitHostPort(quic)
+	return errA == nil && errB == nil && a == b && a != "0"
 }
 
 // connections leaves half of the process's descriptors to nodes, files and children; 0

@@ -27,7 +27,7 @@ import (
 // packs it denser than base64url, and because case does not matter then. A paste
 // without a door is always hr1, which devices of before read.
 type Paste struct {
-	Addrs  []string // host:port, 1 to MaxAddrs, in the order to try
+	Addrs  []string // as CheckAddr has them, 1 to MaxAddrs, in the order to try
 	Site   capabilities.SiteID
 	Secret Secret
 	// Door is the site's HTTPS, if its certificate is known by its fingerprint alone;
@@ -68,7 +68,7 @@ func (p Paste) Encode() (string, error) {
 	}
 	b := []byte{byte(len(p.Addrs))}
 	for _, a := range p.Addrs {
-		if err := checkAddr(a); err != nil {
+		if err := CheckAddr(a); err != nil {
 			return "", err
 		}
 		b = append(append(b, byte(len(a))), a...)
@@ -156,7 +156,7 @@ func ParsePaste(text string) (Paste, error) {
 			return bad("it is not complete")
 		}
 		addr := string(b[1 : 1+int(b[0])])
-		if checkAddr(addr) != nil {
+		if CheckAddr(addr) != nil {
 			return bad("its address is not host:port")
 		}
 		p.Addrs = append(p.Addrs, addr)
@@ -181,6 +181,22 @@ func ParsePaste(text string) (Paste, error) {
 	p.Site = capabilities.SiteID(format(kindSite, b[:siteBytes]))
 	p.Secret = secretFrom(append([]byte(nil), b[siteBytes:]...))
 	return p, nil
+}
+
+// CheckAddr refuses what is no address of a gateway: host:port, or https://host[:port] for one that
+// is reached by a WebSocket where all else is dropped.
+func CheckAddr(addr string) error {
+	of, web := strings.CutPrefix(addr, "https://")
+	if !web || len(addr) > maxAddrLen {
+		return checkAddr(addr)
+	}
+	if _, _, err := net.SplitHostPort(of); err != nil {
+		of = net.JoinHostPort(strings.Trim(of, "[]"), "443")
+	}
+	if strings.ContainsAny(of, "/?#@\\%") {
+		return checkAddr(addr)
+	}
+	return checkAddr(of)
 }
 
 func checkAddr(addr string) error {

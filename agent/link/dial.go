@@ -1,17 +1,22 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/tunnel"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -26,10 +31,24 @@ const (
 	maxCalls = 1024
 )
 
-// dial connects to the first address that answers for the pinned site. cert may
-// be nil: then the key alone is shown, and only joining is possible.
-func dial(ctx context.Context, addrs []string, site capabilities.SiteID, key ed25519.PrivateKey,
-	cert *x509.Certificate) (*quic.Conn, error) {
+// path is a connection and the way that it goes.
+type path struct {
+	*quic.Conn
+	way
+	gone <-chan struct{} // closed when nothing of it is left
+}
+
+// close closes the connection, and waits until that was said where it takes a stream to say it.
+func (p *path) close(code wire.CloseCode) {
+	closeWith(p.Conn, code)
+	<-p.gone
+}
+
+// dial connects by the first way that answers for the pinned site: the addresses one after the
+// other, each by QUIC first. cert may be nil: then the key alone is shown, and only joining is
+// possible.
+func (d *dialer) dial(ctx context.Context, addrs []string, site capabilities.SiteID, key ed25519.PrivateKey,
+	cert *x509.Certificate) (*path, error) {
 	joining := cert == nil
 	if joining {
 		var err error
@@ -37,42 +56,49 @@ func dial(ctx context.Context, addrs []string, site capabilities.SiteID, key ed2
 			return nil, err
 		}
 	}
+	who := caller{site: site, key: key, cert: cert, joining: joining}
+	ways := d.ways(addrs)
 	ctx, cancel := context.WithCancel(ctx)
 	var dials sync.WaitGroup
 	defer func() { cancel(); dials.Wait() }()
 	type outcome struct {
-		conn *quic.Conn
+		way  way
+		path *path
 		err  error
 	}
 	outcomes := make(chan outcome)
-	for i, addr := range addrs {
+	for _, w := range ways {
 		dials.Go(func() {
-			// One after the other, but without waiting for a dead address to time out
-			// (as RFC 8305 does): a gateway has addresses that only some can reach.
-			if capabilities.Sleep(ctx, time.Duration(i)*dialStagger) != nil {
+			// One after the other, but without waiting for a dead one to time out (as RFC 8305
+			// does): a gateway has addresses that only some can reach, and networks drop UDP.
+			if capabilities.Sleep(ctx, w.after) != nil {
 				return
 			}
-			conn, err := dialOne(ctx, addr, site, key, cert, joining)
+			p, err := d.try(ctx, w, who)
 			select {
-			case outcomes <- outcome{conn, err}:
+			case outcomes <- outcome{w, p, err}:
 			case <-ctx.Done():
-				if conn != nil {
-					closeWith(conn, wire.CloseDone)
+				if p != nil {
+					p.close(wire.CloseDone)
 				}
 			}
 		})
 	}
-	var refused, failed []error
-	for range addrs {
+	refused := map[string]error{} // by address
+	var first error
+	var failed []error
+	for range ways {
 		select {
 		case o := <-outcomes:
 			if o.err == nil {
-				return o.conn, nil
+				d.last = o.way.over
+				return o.path, nil
 			}
 			if capabilities.CodeOf(o.err) != capabilities.CodeInternal {
-				refused = append(refused, o.err)
+				refused[o.way.addr] = o.err
+				first = cmp.Or(first, o.err)
 			} else {
-				failed = append(failed, o.err)
+				failed = append(failed, fmt.Errorf("%s %s: %w", o.way.over, o.way.addr, o.err))
 			}
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -80,46 +106,80 @@ func dial(ctx context.Context, addrs []string, site capabilities.SiteID, key ed2
 	}
 	// Only if every address is somebody else's is that the last word: the right
 	// gateway may be down behind one of them.
-	if len(failed) == 0 && len(refused) > 0 {
-		return nil, refused[0]
+	if first != nil && !slices.ContainsFunc(ways, func(w way) bool { return refused[w.addr] == nil }) {
+		return nil, first
 	}
 	return nil, errors.Join(failed...)
 }
 
-func dialOne(ctx context.Context, addr string, site capabilities.SiteID, key ed25519.PrivateKey, cert *x509.Certificate,
-	joining bool) (*quic.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	var refused error // quic-go passes only the text on
-	conf := &tls.Config{
+// caller is who connects, and to whom.
+type caller struct {
+	site    capabilities.SiteID
+	key     ed25519.PrivateKey
+	cert    *x509.Certificate
+	joining bool
+}
+
+// mismatch is why the far end of a TLS connection is not of the pinned site: QUIC passes only the text
+// on, and a handshake that was given up may still find it.
+type mismatch struct{ found atomic.Pointer[error] }
+
+func (r *mismatch) err() error {
+	if found := r.found.Load(); found != nil {
+		return *found
+	}
+	return nil
+}
+
+// tls is TLS for a protocol with the pinned site.
+func (c *caller) tls(protocol string, refused *mismatch) *tls.Config {
+	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
-		NextProtos:   []string{wire.ALPN},
+		NextProtos:   []string{protocol},
 		ServerName:   "handrail.invalid", // names nothing: trust comes from the pin
-		Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}},
+		Certificates: []tls.Certificate{{Certificate: [][]byte{c.cert.Raw}, PrivateKey: c.key, Leaf: c.cert}},
 		// The usual verification asks a public authority; ours asks for the pinned
 		// site, on every connection, and refuses all else.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(cs tls.ConnectionState) error {
-			_, refused = pairing.VerifyGateway(cs.PeerCertificates, site, time.Now())
-			return refused
+			_, err := pairing.VerifyGateway(cs.PeerCertificates, c.site, time.Now())
+			if err != nil {
+				refused.found.Store(&err)
+			}
+			return err
 		},
 	}
-	quicConf := &quic.Config{
+}
+
+// quic is how QUIC is set up for any way.
+func (c *caller) quic() *quic.Config {
+	conf := &quic.Config{
 		MaxIdleTimeout:        idleTimeout,
 		HandshakeIdleTimeout:  dialTimeout,
 		MaxIncomingStreams:    maxCalls,
 		MaxIncomingUniStreams: -1,
 	}
-	if joining {
+	if c.joining {
 		// Nobody speaks while a person decides; heartbeats do this later.
-		quicConf.KeepAlivePeriod = idleTimeout / 3
-		quicConf.MaxIncomingStreams = -1
+		conf.KeepAlivePeriod = idleTimeout / 3
+		conf.MaxIncomingStreams = -1
 	}
-	conn, err := quic.DialAddr(ctx, addr, conf, quicConf)
-	if refused != nil {
-		return nil, refused
+	return conf
+}
+
+// try connects by one way.
+func (d *dialer) try(ctx context.Context, w way, who caller) (*path, error) {
+	if w.over != tunnel.QUIC {
+		return d.tryStream(ctx, w, who)
 	}
-	return conn, err
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	var refused mismatch
+	conn, err := quic.DialAddr(ctx, w.addr, who.tls(wire.ALPN, &refused), who.quic())
+	if err != nil {
+		return nil, cmp.Or(refused.err(), err)
+	}
+	return &path{Conn: conn, way: w, gone: conn.Context().Done()}, nil
 }
 
 // refusal returns the gateway's own word for closing the connection, if err is one.
@@ -152,7 +212,7 @@ func explain(err error) error {
 		return coded
 	}
 	return capabilities.Wrap(capabilities.CodeNodeDisconnected, err, "The gateway cannot be reached.").
-		WithHint("See that the gateway runs and that this device reaches its UDP port. The device goes on trying.")
+		WithHint("See that the gateway runs and that this device reaches its port, by UDP or else by TCP. The device goes on trying.")
 }
 
 func closeWith(conn *quic.Conn, code wire.CloseCode) {

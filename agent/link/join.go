@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/tunnel"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -25,8 +25,11 @@ type JoinOptions struct {
 	Profile pairing.Profile
 	// Progress is told each step; default: nobody.
 	Progress func(JoinStep)
-	Backoff  Backoff      // between attempts; default as there
-	Log      *slog.Logger // default: discards
+	// Proxy and Transports are as in Options.
+	Proxy      Proxy
+	Transports []tunnel.Transport
+	Backoff    Backoff      // between attempts; default as there
+	Log        *slog.Logger // default: discards
 }
 
 // JoinStep is how far joining is.
@@ -65,7 +68,7 @@ func Join(ctx context.Context, paste pairing.Paste, o JoinOptions) (*Identity, e
 		return nil, err
 	}
 	id := &Identity{Site: paste.Site, Addrs: paste.Addrs, Key: key}
-	j := &joining{id: id, dir: o.Dir, profile: o.Profile, secret: paste.Secret, door: paste.Door, step: o.Progress}
+	j := &joining{dialer: newDialer(o.Proxy, o.Transports), id: id, dir: o.Dir, profile: o.Profile, secret: paste.Secret, door: paste.Door, step: o.Progress}
 	// The first attempt has a person in front of it: whatever fails is told.
 	err = j.attempt(ctx)
 	wait := o.Backoff.start()
@@ -88,6 +91,7 @@ func Join(ctx context.Context, paste pairing.Paste, o JoinOptions) (*Identity, e
 
 // joining brings an identity without certificate to one with it.
 type joining struct {
+	dialer  *dialer
 	id      *Identity
 	dir     string
 	profile pairing.Profile
@@ -99,11 +103,12 @@ type joining struct {
 // attempt makes one connection and stays on it until the identity has its
 // certificate, the gateway says no, or the connection ends.
 func (j *joining) attempt(ctx context.Context) error {
-	conn, err := dial(ctx, j.id.Addrs, j.id.Site, j.id.Key, nil)
+	to, err := j.dialer.dial(ctx, j.id.Addrs, j.id.Site, j.id.Key, nil)
 	if err != nil {
 		return err
 	}
-	defer closeWith(conn, wire.CloseDone)
+	defer to.close(wire.CloseDone)
+	conn := to.Conn
 	stop := context.AfterFunc(ctx, func() { closeWith(conn, wire.CloseDone) })
 	defer stop()
 	helloCtx, cancel := context.WithTimeout(ctx, helloTimeout)
@@ -126,7 +131,7 @@ func (j *joining) attempt(ctx context.Context) error {
 	if j.id.Node != verdict.Node || !j.secret.IsZero() {
 		// The paste is spent: from here on the key alone says who we are.
 		j.id.Node = verdict.Node
-		if host, _, err := net.SplitHostPort(conn.RemoteAddr().String()); err == nil && j.door != nil {
+		if host := to.reached(); host != "" && j.door != nil {
 			j.id.Door = Door{Addr: j.door.At(host), Sum: j.door.Sum[:]}
 		}
 		if err := j.id.save(j.dir); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/tunnel"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -104,6 +105,13 @@ type Options struct {
 	OnState func(State)
 	// Addrs replaces the addresses the node joined with; default: those.
 	Addrs []string
+	// Proxy is the HTTP proxy by which streams go; default: what the environment says. QUIC goes by
+	// none.
+	Proxy Proxy
+	// Transports are those that are tried; default: all.
+	Transports []tunnel.Transport
+	// RetryQUIC is how often a node that came by another way tries QUIC again; default 5 min.
+	RetryQUIC time.Duration
 	// Profile is for a node that still waits for its approval.
 	Profile pairing.Profile
 	// RotateBefore is how long before the end of its certificate the node asks for a
@@ -121,7 +129,9 @@ type State struct {
 	Pending   bool // waiting for a person to approve
 	Node      capabilities.NodeID
 	Gateway   string
-	Err       error // why not connected; its code is the gateway's if it gave one
+	Over      tunnel.Transport // that carries the connection
+	Addr      string           // where the gateway was found
+	Err       error            // why not connected; its code is the gateway's if it gave one
 }
 
 // Link keeps a node connected to its gateway.
@@ -130,8 +140,9 @@ type Link struct {
 	log     *slog.Logger
 	started time.Time
 
-	id        *Identity // owned by Run, as is rotatedAt
+	id        *Identity // owned by Run, as are rotatedAt and dialer
 	rotatedAt time.Time
+	dialer    *dialer
 
 	active atomic.Int32   // calls that run
 	calls  sync.WaitGroup // they may outlive their connection
@@ -192,13 +203,16 @@ func New(o Options) (*Link, error) {
 	if o.RotateBefore == 0 {
 		o.RotateBefore = pairing.LeafLifetime / 2
 	}
+	if o.RetryQUIC == 0 {
+		o.RetryQUIC = 5 * time.Minute
+	}
 	if o.ReadinessEvery == 0 {
 		o.ReadinessEvery = 5 * time.Second
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Link{opts: o, log: o.Log, started: time.Now()}, nil
+	return &Link{opts: o, log: o.Log, started: time.Now(), dialer: newDialer(o.Proxy, o.Transports)}, nil
 }
 
 // Run keeps the connection until ctx ends (nil), or until only a person can help:
@@ -259,23 +273,25 @@ func (l *Link) Run(ctx context.Context) error {
 // should follow at once.
 func (l *Link) once(ctx context.Context, wait *backoff, showKey bool) error {
 	if l.id.Pending() || showKey || time.Now().After(l.id.Cert.NotAfter) {
-		j := &joining{id: l.id, dir: l.opts.Dir, profile: l.opts.Profile, step: func(s JoinStep) {
+		j := &joining{dialer: l.dialer, id: l.id, dir: l.opts.Dir, profile: l.opts.Profile, step: func(s JoinStep) {
 			l.opts.OnState(State{Node: s.Node, Pending: s.State == pairing.StatePending})
 		}}
 		return j.attempt(ctx)
 	}
-	conn, err := dial(ctx, l.id.Addrs, l.id.Site, l.id.Key, l.id.Cert)
+	to, err := l.dialer.dial(ctx, l.id.Addrs, l.id.Site, l.id.Key, l.id.Cert)
 	if err != nil {
 		return err
 	}
-	defer closeWith(conn, wire.CloseDone)
-	s, err := l.hello(ctx, conn)
+	defer to.close(wire.CloseDone)
+	s, err := l.hello(ctx, to.Conn)
 	if err != nil {
-		return connError(conn, err)
+		return connError(to.Conn, err)
 	}
+	s.way = to.way
 	wait.reset()
-	l.log.Info("node.connected", "node", l.id.Node, "gateway", s.ack.Gateway, "remote", conn.RemoteAddr().String(), "epoch", s.ack.Epoch)
-	l.opts.OnState(State{Connected: true, Node: l.id.Node, Gateway: s.ack.Gateway})
+	l.log.Info("node.connected", "node", l.id.Node, "gateway", s.ack.Gateway, "transport", to.over, "remote", to.RemoteAddr().String(),
+		"epoch", s.ack.Epoch)
+	l.opts.OnState(State{Connected: true, Node: l.id.Node, Gateway: s.ack.Gateway, Over: to.over, Addr: to.addr})
 	l.current.Store(s)
 	defer func() {
 		l.current.Store(nil)

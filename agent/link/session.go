@@ -12,6 +12,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/tunnel"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 )
 
@@ -23,6 +24,7 @@ type session struct {
 	control *quic.Stream
 	reader  *wire.Reader
 	ack     *wire.HelloAck
+	way     way
 
 	// Owned by the main goroutine.
 	acked    time.Time
@@ -50,6 +52,7 @@ const minHeartbeat = 20 * time.Millisecond
 var (
 	errSilent  = errors.New("the gateway does not answer heartbeats")
 	errRotated = errors.New("the new key is to be used")
+	errBetter  = errors.New("QUIC works again")
 )
 
 // run serves the connection to its end. nil means: connect again at once.
@@ -63,7 +66,16 @@ func (s *session) run(runCtx context.Context) error {
 	frames := make(chan wire.Message)
 	readers.Go(func() { cancel(s.read(ctx, frames)) })
 	readers.Go(func() { cancel(s.accept(ctx, runCtx)) })
-	err := s.main(ctx, frames)
+	better := make(chan struct{})
+	if who := s.l.caller(); s.way.over != tunnel.QUIC {
+		addrs := s.l.id.Addrs
+		readers.Go(func() {
+			if s.l.awaitQUIC(ctx, addrs, who) {
+				close(better)
+			}
+		})
+	}
+	err := s.main(ctx, frames, better)
 	// Before cancel, whose hook above closes too: the first close sets the code.
 	if errors.Is(err, errSilent) {
 		closeWith(s.conn, wire.CloseHeartbeat)
@@ -71,6 +83,10 @@ func (s *session) run(runCtx context.Context) error {
 	closeWith(s.conn, wire.CloseDone)
 	cancel(err)
 	readers.Wait()
+	if errors.Is(err, errBetter) {
+		s.l.dialer.last = tunnel.QUIC
+		return nil
+	}
 	if errors.Is(err, errRotated) {
 		return nil
 	}
@@ -107,9 +123,10 @@ func (s *session) read(ctx context.Context, frames chan<- wire.Message) error {
 	}
 }
 
-// main sends what has to be sent until something ends.
-func (s *session) main(ctx context.Context, frames <-chan wire.Message) error {
+// main sends what has to be sent until something ends. better is closed when there is a better way.
+func (s *session) main(ctx context.Context, frames <-chan wire.Message, better <-chan struct{}) error {
 	l := s.l
+	leave := error(nil) // once no call runs
 	every := max(time.Duration(s.ack.HeartbeatMS)*time.Millisecond, minHeartbeat)
 	beats := time.NewTicker(every)
 	defer beats.Stop()
@@ -139,14 +156,19 @@ func (s *session) main(ctx context.Context, frames <-chan wire.Message) error {
 		case <-stopChanged:
 			stopChanged = l.opts.StopChanged()
 			err = s.sendStop()
+		case <-better:
+			better, leave = nil, errBetter
 		}
 		if err != nil {
 			return err
 		}
 		// The old key stays good until the new one is used, so there is no hurry: a
 		// call is not cut off for it.
-		if s.rotated && l.active.Load() == 0 {
-			return errRotated
+		if s.rotated {
+			leave = errRotated
+		}
+		if leave != nil && l.active.Load() == 0 {
+			return leave
 		}
 	}
 }

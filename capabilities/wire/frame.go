@@ -20,6 +20,17 @@ import (
 // gateway.
 const ALPN = "handrail/1"
 
+// ALPNStream is the application protocol of TLS on TCP in which QUIC's packets go where UDP is
+// dropped (capabilities/tunnel).
+const ALPNStream = "handrail-stream/1"
+
+// StreamPath is where the gateway's HTTPS takes the same packets in a WebSocket, with ALPNStream as
+// its subprotocol; MaxStreamMessage bounds a message of it.
+const (
+	StreamPath       = "/nodes"
+	MaxStreamMessage = 256 << 10
+)
+
 // Versions of the protocol. A gateway serves nodes one version older.
 const (
 	Version    = 1

@@ -41,8 +41,8 @@ func newGatewayCmd() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	http := cmd.Flags().String("http", defaultHTTP, "address of MCP and the API")
-	quic := cmd.Flags().String("quic", defaultQUIC, "UDP address that nodes connect to")
-	advertise := cmd.Flags().StringSlice("advertise", nil, "host:port that pairing codes carry (default: this host's addresses)")
+	quic := cmd.Flags().String("quic", defaultQUIC, "address that nodes connect to, by UDP or else TCP")
+	advertise := cmd.Flags().StringSlice("advertise", nil, "host:port that pairing codes carry, or https://host for a WebSocket (default: this host's addresses)")
 	door := addDoorFlags(cmd)
 	bus := addBusServer(cmd)
 	place := addStoreFlag(cmd)
@@ -172,7 +172,7 @@ func sayGateway(cmd *cobra.Command, data datadir.Dir, g *gateway.Gateway, runnin
 		nodes = strings.Join(to.Nodes, ", ")
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "gateway of site %s\n  MCP    %s\n  nodes  %s (UDP)\n  token  %s\n", g.Site(), to.Lines("/mcp", "         "), nodes,
+	fmt.Fprintf(out, "gateway of site %s\n  MCP    %s\n  nodes  %s (UDP, TCP)\n  token  %s\n", g.Site(), to.Lines("/mcp", "         "), nodes,
 		data.AgentTokenPath())
 	_, err := fmt.Fprintf(out, "Pair a device: %s\nThe console: %s/console/ (sign in: %s)\n%s",
 		data.Command("pair"), running.Page(to), data.Command("login"), running.CertificateLine())

@@ -30,7 +30,12 @@ func newJoinCmd(offers func() []capabilities.CapabilityID) *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	label := cmd.Flags().String("label", "", "name of this device for people (default: the one of the invite)")
+	proxy := addProxyFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		by, err := proxy.proxy()
+		if err != nil {
+			return err
+		}
 		data, err := datadir.Of(cmd)
 		if err != nil {
 			return err
@@ -47,7 +52,7 @@ func newJoinCmd(offers func() []capabilities.CapabilityID) *cobra.Command {
 			return err
 		}
 		id, err := link.Join(cmd.Context(), paste, link.JoinOptions{
-			Dir: data.Node(), Profile: profile(*label, offers()), Progress: joinProgress(cmd),
+			Dir: data.Node(), Profile: profile(*label, offers()), Proxy: by, Progress: joinProgress(cmd),
 		})
 		if err != nil {
 			return err

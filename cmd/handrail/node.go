@@ -3,12 +3,15 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/tunnel"
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
 	"github.com/handrail-dev/handrail/cmd/handrail/device"
 	"github.com/handrail-dev/handrail/cmd/handrail/roster"
@@ -24,15 +27,20 @@ func newNodeCmd() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	flags := addNodeFlags(cmd)
-	addrs := cmd.Flags().StringSlice("gateway", nil, "address of the gateway (default: where the device joined)")
+	addrs := cmd.Flags().StringSlice("gateway", nil, "address of the gateway, HOST:PORT or https://HOST; repeatable (default: where the device joined)")
+	proxy := addProxyFlag(cmd)
 	verbose := addVerbose(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		data, err := datadir.Of(cmd)
 		if err != nil {
 			return err
 		}
+		by, err := proxy.proxy()
+		if err != nil {
+			return err
+		}
 		log := newLog(cmd, *verbose)
-		a, err := openNode(data, flags, *addrs, []string{"http://" + defaultHTTP}, false, nodeStates(cmd), log)
+		a, err := openNode(data, flags, reach{*addrs, by}, []string{"http://" + defaultHTTP}, false, nodeStates(cmd), log)
 		if err != nil {
 			return err
 		}
@@ -44,6 +52,31 @@ func newNodeCmd() *cobra.Command {
 	device.AddCmds(cmd)
 	cmd.AddCommand(newJoinCmd(offered))
 	return cmd
+}
+
+// reach is how a node reaches its gateway.
+type reach struct {
+	addrs []string   // none: where it joined
+	proxy link.Proxy // nil: what the environment says
+}
+
+// proxyFlag is the HTTP proxy to a gateway.
+type proxyFlag struct{ url *string }
+
+func addProxyFlag(cmd *cobra.Command) proxyFlag {
+	return proxyFlag{cmd.Flags().String("proxy", "",
+		"HTTP proxy to the gateway where UDP does not get through, such as http://proxy.example:3128 (default: HTTPS_PROXY of the environment)")}
+}
+
+func (f proxyFlag) proxy() (link.Proxy, error) {
+	if *f.url == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(*f.url)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, terminal.UsageError("--proxy: want the address of an HTTP proxy, such as http://proxy.example:3128")
+	}
+	return http.ProxyURL(u), nil
 }
 
 // nodeStates tells the person, or the script, each change of the connection.
@@ -59,6 +92,9 @@ func nodeStates(cmd *cobra.Command) func(link.State) {
 		}
 		if asJSON {
 			body := map[string]any{"event": event, "node_id": s.Node, "gateway": s.Gateway}
+			if s.Connected {
+				body["transport"], body["address"] = s.Over, s.Addr
+			}
 			if s.Err != nil {
 				e := capabilities.AsError(s.Err)
 				body["code"], body["message"] = e.Code, e.PublicMessage()
@@ -69,6 +105,9 @@ func nodeStates(cmd *cobra.Command) func(link.State) {
 		line := fmt.Sprintf("node %s: %s", s.Node, event)
 		if s.Gateway != "" {
 			line += " with gateway " + s.Gateway
+		}
+		if s.Connected && s.Over != tunnel.QUIC {
+			line += " by " + string(s.Over) + " at " + s.Addr + ", since UDP does not get through"
 		}
 		if s.Err != nil {
 			line += " (" + strings.TrimSuffix(capabilities.AsError(s.Err).PublicMessage(), ".") + ")"

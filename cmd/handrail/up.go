@@ -78,7 +78,7 @@ func newUpCmd() *cobra.Command {
 	cmd.Flags().Lookup("browser-allow-origin").
 		Usage = "origin that agents may open and pages may reach although it is not public, such as http://127.0.0.1:3000; repeatable"
 	cmd.Flags().StringVar(&o.http, "http", defaultHTTP, "address of MCP and the API")
-	cmd.Flags().StringVar(&o.quic, "quic", localQUIC, "UDP address that nodes connect to")
+	cmd.Flags().StringVar(&o.quic, "quic", localQUIC, "address that nodes connect to, by UDP or else TCP")
 	cmd.Flags().BoolVar(&o.once, "once", false, "end after the first task")
 	cmd.Flags().BoolVar(&o.plain, "no-task", false, "do not perform a first task")
 	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "log every call and connection to standard error")
@@ -280,7 +280,7 @@ func upNode(ctx context.Context, data datadir.Dir, o upOptions, g *gateway.Gatew
 	if running.URL != "" {
 		origins = append(origins, running.URL)
 	}
-	a, err := openNode(data, o.flags, []string{running.QUIC}, origins, true, func(s link.State) {
+	a, err := openNode(data, o.flags, reach{addrs: []string{running.QUIC}}, origins, true, func(s link.State) {
 		if s.Connected {
 			select {
 			case ready <- struct{}{}:

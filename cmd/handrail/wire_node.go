@@ -282,7 +282,7 @@ func offered() []capabilities.CapabilityID {
 }
 
 // openNode puts the node agent of data together; warm: a call is about to come.
-func openNode(data datadir.Dir, flags nodeFlags, addrs, gateway []string, warm bool, onState func(link.State),
+func openNode(data datadir.Dir, flags nodeFlags, to reach, gateway []string, warm bool, onState func(link.State),
 	log *slog.Logger) (*agent.Agent, error) {
 	if err := data.Make(data.Node()); err != nil {
 		return nil, err
@@ -350,7 +350,7 @@ func openNode(data datadir.Dir, flags nodeFlags, addrs, gateway []string, warm b
 	hs = append(hs, hosted, files, pages)
 	a, err := agent.New(agent.Options{
 		Dir: data.Node(), Handlers: hs, Hosted: hosted, HostedChanged: hostedChanged, Runners: box, HearAnswers: hear, Yes: yes, No: no,
-		Addrs: addrs, Version: programVersion(), UploadRoots: config.Browser.UploadRoots, OnState: onState, Warm: warm, Log: log,
+		Addrs: to.addrs, Proxy: to.proxy, Version: programVersion(), UploadRoots: config.Browser.UploadRoots, OnState: onState, Warm: warm, Log: log,
 		Notifier: localNotices(config.Desktop, log), HotKey: config.Desktop.hotKey(),
 	})
 	if err != nil {

@@ -30,12 +30,14 @@ type Node struct {
 	Offers      []capabilities.CapabilityID `json:"offers,omitempty"` // said at joining
 	// Wants is what the node offers now and the allowlist does not have: the difference
 	// for the person who edits the list.
-	Wants        []capabilities.CapabilityID `json:"wants,omitempty"`
-	Stopped      bool                        `json:"stopped,omitempty"`
-	StopEpoch    uint64                      `json:"stop_epoch,omitempty"`
-	SiteStopped  bool                        `json:"site_stopped,omitempty"` // it obeys the site's stop
-	CatalogSkew  bool                        `json:"catalog_skew,omitempty"` // its tools are of another version
-	Capabilities []Capability                `json:"capabilities"`           // sorted
+	Wants       []capabilities.CapabilityID `json:"wants,omitempty"`
+	Stopped     bool                        `json:"stopped,omitempty"`
+	StopEpoch   uint64                      `json:"stop_epoch,omitempty"`
+	SiteStopped bool                        `json:"site_stopped,omitempty"` // it obeys the site's stop
+	CatalogSkew bool                        `json:"catalog_skew,omitempty"` // its tools are of another version
+	// Transport carries the node's connection: quic, or where UDP is dropped tcp or websocket.
+	Transport    string       `json:"transport,omitempty"`
+	Capabilities []Capability `json:"capabilities"` // sorted
 	// Pools are those of the node's isolation classes in which calls run, wait or were refused.
 	Pools []Pool `json:"pools,omitempty"`
 }

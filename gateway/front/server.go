@@ -66,6 +66,8 @@ type Options struct {
 	// Pages are web origins whose pages may be clients of MCP, such as "https://chat.example": they
 	// may call what Client and Shared are mounted behind. Default: none.
 	Pages []string
+	// Nodes takes what nodes send to this port whose network drops UDP. Default: nobody does.
+	Nodes NodeStreams
 	// Connections is how many may be open at once, at least 64; default 4096.
 	Connections int
 	Log         *slog.Logger
@@ -131,6 +133,7 @@ func New(o Options) (*Server, error) {
 		WriteError(w, capabilities.Errorf(capabilities.CodeNotFound, "there is nothing at this address").
 			WithHint("MCP is at /mcp, the API at /v1/ (see /v1/openapi.json)."))
 	}))
+	s.serveNodes()
 	return s, nil
 }
 
@@ -275,6 +278,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	if s.opts.Certificate != nil {
 		server.TLSConfig = s.opts.Certificate.config()
+		s.beside(server)
 	}
 	listener := listen(s.listener, s.opts.Connections, s.idle, s.trusted)
 	done := make(chan error, 1)

@@ -17,7 +17,7 @@ func ViewNode(v *nodes.View, snapshot []route.Node) api.Node {
 		ID: v.ID, Label: v.Label, Trust: v.Trust, Owner: v.Owner, State: string(v.State), Platform: v.Platform, Arch: v.Arch, Host: v.Host,
 		Agent: v.Agent, Fingerprint: v.Fingerprint, Connected: v.Connected, LastSeen: v.LastSeen, JoinedAt: v.JoinedAt, DecidedAt: v.DecidedAt,
 		DecidedBy: v.DecidedBy, Reason: v.Reason, Allow: v.Allow, Labels: v.Labels, Invite: string(v.Invite), Offers: v.Offers, Wants: v.Wants,
-		Stopped: v.Stopped, StopEpoch: v.StopEpoch, SiteStopped: v.SiteStopped, CatalogSkew: v.CatalogSkew,
+		Stopped: v.Stopped, StopEpoch: v.StopEpoch, SiteStopped: v.SiteStopped, CatalogSkew: v.CatalogSkew, Transport: string(v.Transport),
 		Capabilities: make([]api.Capability, 0, len(v.Readiness)),
 	}
 	for _, p := range v.Pools {

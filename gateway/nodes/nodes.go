@@ -27,8 +27,10 @@ type Options struct {
 	Store *store.Store // opened with Migrations
 	Site  *pairing.Site
 	Key   ed25519.PrivateKey // this gateway's
-	// Addr is the UDP address to listen on; default ":7443".
-	Addr string
+	// Addr is the UDP address to listen on; default ":7443". TCP is listened to at the same one, for
+	// nodes whose network drops UDP, unless NoTCP says that another server hands those to Carry.
+	Addr  string
+	NoTCP bool
 	// Advertise returns the addresses to put into pastes; default: the ones the
 	// listener can be reached at, as far as this host can tell.
 	Advertise func() []string
@@ -118,6 +120,7 @@ type Nodes struct {
 	udp       net.PacketConn
 	transport *quic.Transport
 	listener  *quic.Listener
+	streams   *streams
 	closed    bool
 }
 
@@ -190,7 +193,7 @@ func New(o Options) (*Nodes, error) {
 // GatewayID returns this gateway's ID.
 func (n *Nodes) GatewayID() pairing.GatewayID { return n.gateway }
 
-// Listen reads the roster and opens the UDP port. It returns the address, which matters when the
+// Listen reads the roster and opens the ports. It returns the address, which matters when the
 // port was 0. Run calls it if nobody did.
 func (n *Nodes) Listen(ctx context.Context) (net.Addr, error) {
 	n.listenMu.Lock()
@@ -204,7 +207,7 @@ func (n *Nodes) Listen(ctx context.Context) (net.Addr, error) {
 	if err := n.load(ctx); err != nil {
 		return nil, err
 	}
-	udp, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", n.opts.Addr)
+	udp, streams, err := n.listenBoth(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -222,11 +225,35 @@ func (n *Nodes) Listen(ctx context.Context) (net.Addr, error) {
 	listener, err := transport.Listen(n.tlsConfig(), n.quicConfig())
 	if err != nil {
 		_ = udp.Close()
+		_ = streams.close()
 		return nil, err
 	}
-	n.udp, n.transport, n.listener = udp, transport, listener
+	n.udp, n.transport, n.listener, n.streams = udp, transport, listener, streams
 	return udp.LocalAddr(), nil
 }
+
+// listenBoth opens the UDP port and the TCP port of the same number. Where the system chooses the
+// number, it chooses again if that one is taken of TCP's.
+func (n *Nodes) listenBoth(ctx context.Context) (net.PacketConn, *streams, error) {
+	for again := freePortTries; ; again-- {
+		udp, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", n.opts.Addr)
+		if err != nil {
+			return nil, nil, err
+		}
+		s, err := n.listenStreams(ctx, udp.LocalAddr())
+		if err != nil {
+			_ = udp.Close()
+			return nil, nil, err
+		}
+		if _, port, _ := net.SplitHostPort(n.opts.Addr); port != "0" || s.tcp != nil || n.opts.NoTCP || again == 0 {
+			return udp, s, nil
+		}
+		_ = s.close()
+		_ = udp.Close()
+	}
+}
+
+const freePortTries = 8
 
 func (n *Nodes) quicConfig() *quic.Config {
 	return &quic.Config{
@@ -250,6 +277,15 @@ func (n *Nodes) Run(ctx context.Context) error {
 	var served sync.WaitGroup
 	defer served.Wait()
 	defer n.disconnectAll()
+	serve := func(conn *quic.Conn) {
+		served.Add(1)
+		go n.serve(ctx, conn, served.Done)
+	}
+	served.Go(func() { n.acceptStreams(ctx, n.streams, serve) })
+	if n.streams.tcp != nil {
+		served.Go(func() { n.acceptTCP(n.streams) })
+		defer n.streams.tcp.Close() // before the wait for who accepts there
+	}
 	for {
 		// Nothing but accepting happens here: quic-go refuses connections whose
 		// client saw the dial succeed when 32 of them wait.
@@ -260,8 +296,7 @@ func (n *Nodes) Run(ctx context.Context) error {
 			}
 			return err
 		}
-		served.Add(1)
-		go n.serve(ctx, conn, served.Done)
+		serve(conn)
 	}
 }
 
@@ -278,7 +313,7 @@ func (n *Nodes) Close() error {
 		return nil
 	}
 	_ = n.listener.Close()
-	return errors.Join(n.transport.Close(), n.udp.Close())
+	return errors.Join(n.streams.close(), n.transport.Close(), n.udp.Close())
 }
 
 func (n *Nodes) disconnectAll() {

@@ -1,15 +1,16 @@
 package nodes
 
 import (
-	"net"
 	"net/netip"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/tunnel"
 )
 
 // Place is where a connected node is in the network.
 type Place struct {
 	Peer netip.Addr // the address that it speaks from, as it is seen here
+	Over tunnel.Transport
 	// Own are the addresses that its device has, as the node says; none: it does not say.
 	Own []netip.Addr
 }
@@ -20,16 +21,14 @@ func (n *Nodes) Peer(id capabilities.NodeID) (Place, bool) {
 	if s == nil {
 		return Place{}, false
 	}
-	from, ok := s.conn.RemoteAddr().(*net.UDPAddr)
-	if !ok {
+	at := Place{Peer: tunnel.PeerOf(s.conn.RemoteAddr()), Over: tunnel.Of(s.conn.RemoteAddr())}
+	if !at.Peer.IsValid() { // a proxy does not say whom it serves
 		return Place{}, false
 	}
-	addr, ok := netip.AddrFromSlice(from.IP)
-	at := Place{Peer: addr.Unmap().WithZone("")}
 	if own := s.addrs.Load(); own != nil {
 		at.Own = *own
 	}
-	return at, ok
+	return at, true
 }
 
 // placed notes the addresses that a node says its device has.

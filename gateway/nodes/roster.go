@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/tunnel"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/route"
@@ -111,6 +112,7 @@ type View struct {
 	StopEpoch   uint64
 	SiteStopped bool // it obeys the site's stop
 	CatalogSkew bool
+	Transport   tunnel.Transport         // of its connection; "" while there is none
 	Readiness   []capabilities.Readiness // sorted by capability; the allowlist is not in it
 	Pools       []wire.Pool              // in which calls run, wait or were refused; shared
 }

@@ -14,7 +14,7 @@ import (
 var language = []string{
 	"capabilities", "capabilities/canonical", "capabilities/catalog", "capabilities/wire", "capabilities/policy", "capabilities/chain", "capabilities/sealed", "capabilities/artifact",
 	"capabilities/address", "capabilities/fact", "capabilities/turn", "capabilities/sse", "capabilities/form", "capabilities/mask", "capabilities/canonical/yaml", "capabilities/catalog/tools",
-	"capabilities/catalog/tools/remote",
+	"capabilities/catalog/tools/remote", "capabilities/tunnel",
 }
 
 // room says what the packages of a folder may import of this module. The first
@@ -182,6 +182,7 @@ var rooms = []room{
 	{dir: "capabilities/sensor/sound", why: "what makes a file of samples knows nothing else of ours"},
 	{dir: "capabilities/sensor", may: []string{"capabilities", "capabilities/sensor/**", "platform"}, tests: []string{"platform/**", "capabilities/catalog", "capabilities/browser/**"},
 		why: "the family gets its backends handed in; its tests hold answers of the real ones against the real schemas"},
+	{dir: "capabilities/tunnel", std: true, why: "what carries packets knows neither QUIC nor who speaks it, so that it can be fuzzed whole"},
 	{dir: "capabilities/form", may: []string{"capabilities", "capabilities/canonical"}, std: true, why: "both sides judge a foreign form by the same small code"},
 	{dir: "capabilities/sse", std: true, why: "what reads a stream's events is one small thing for both sides, and fuzzed whole"},
 	{dir: "capabilities/mask", std: true, why: "what takes personal data out of texts is one pure thing for both sides, and fuzzed whole"},
@@ -216,6 +217,7 @@ var fences = []struct {
 }{
 	{"github.com/quic-go/quic-go", []string{"agent/link", "gateway/nodes"}, "the transport can be exchanged only while two packages know it"},
 	{"github.com/pion", []string{"agent/media", "gateway/live"}, "the gateway hands offers and answers on as text, and makes credentials for TURN servers; only the edge speaks WebRTC"},
+	{"github.com/coder/websocket", []string{"agent/link", "gateway/front"}, "one WebSocket, that of nodes"},
 	{"github.com/robfig/cron", []string{"gateway/job"}, "one room knows when a job recurs"},
 	{"filippo.io/age", []string{"gateway/backup"}, "one room seals backups"},
 	{"github.com/klauspost/compress", []string{"gateway/backup"}, "one room packs backups"},

@@ -19,7 +19,9 @@ import (
 	"github.com/handrail-dev/handrail/gateway/nodes"
 )
 
-func TestAnswerInFull(t *testing.T) {
+func TestAnswerInFull(t *testing.T) { each(t, testAnswerInFull) }
+
+func testAnswerInFull(t *testing.T) {
 	g := newGateway(t, nil)
 	blobs := [][]byte{bytes.Repeat([]byte("png"), 700_000), []byte("wav")}
 	want := wire.Answer{
@@ -119,7 +121,9 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-func TestCallerGivesUp(t *testing.T) {
+func TestCallerGivesUp(t *testing.T) { each(t, testCallerGivesUp) }
+
+func testCallerGivesUp(t *testing.T) {
 	g := newGateway(t, nil)
 	started, ended := make(chan struct{}), make(chan error)
 	n := g.pair(func(ctx context.Context, _ *wire.Ticket, sink link.Sink) {
@@ -165,7 +169,9 @@ func TestCallerGivesUp(t *testing.T) {
 
 // When the node's agent ends, its calls end with it, and the gateway says that it
 // does not know.
-func TestNodeEndsMidCall(t *testing.T) {
+func TestNodeEndsMidCall(t *testing.T) { each(t, testNodeEndsMidCall) }
+
+func testNodeEndsMidCall(t *testing.T) {
 	g := newGateway(t, nil)
 	started := make(chan struct{})
 	n := g.pair(func(ctx context.Context, _ *wire.Ticket, _ link.Sink) {
@@ -228,7 +234,9 @@ func TestTicketOutOfBounds(t *testing.T) {
 	must(t, err)
 }
 
-func TestManyCallsAtOnce(t *testing.T) {
+func TestManyCallsAtOnce(t *testing.T) { each(t, testManyCallsAtOnce) }
+
+func testManyCallsAtOnce(t *testing.T) {
 	// A busy machine must not look like a dead node here.
 	g := newGateway(t, func(o *nodes.Options) { o.Heartbeat = 10 * time.Second })
 	var at, most atomic.Int32
@@ -260,7 +268,9 @@ func TestManyCallsAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-func TestAskTheJournal(t *testing.T) {
+func TestAskTheJournal(t *testing.T) { each(t, testAskTheJournal) }
+
+func testAskTheJournal(t *testing.T) {
 	g := newGateway(t, nil)
 	n := newNode(t, answerEcho)
 	answer := &wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{}`)}
@@ -298,7 +308,9 @@ func TestAskTheJournal(t *testing.T) {
 	}
 }
 
-func TestNewsBothWays(t *testing.T) {
+func TestNewsBothWays(t *testing.T) { each(t, testNewsBothWays) }
+
+func testNewsBothWays(t *testing.T) {
 	g := newGateway(t, nil)
 	n := newNode(t, answerEcho)
 	var mu sync.Mutex

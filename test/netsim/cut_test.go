@@ -17,7 +17,9 @@ import (
 	"github.com/handrail-dev/handrail/pairing"
 )
 
-func TestReconnectAfterGatewayRestart(t *testing.T) {
+func TestReconnectAfterGatewayRestart(t *testing.T) { each(t, testReconnectAfterGatewayRestart) }
+
+func testReconnectAfterGatewayRestart(t *testing.T) {
 	g := newGateway(t, nil)
 	n := g.pair(answerEcho)
 	for range 3 {
@@ -33,9 +35,11 @@ func TestReconnectAfterGatewayRestart(t *testing.T) {
 
 // A cut in the middle of a call: the gateway does not know, the call runs on, and
 // once the way is open the journal tells.
-func TestCut(t *testing.T) {
+func TestCut(t *testing.T) { each(t, testCut) }
+
+func testCut(t *testing.T) {
 	g := newGateway(t, nil)
-	way := newProxy(t, g.addr)
+	way := g.way()
 	started, release, finished := make(chan struct{}, 1), make(chan struct{}), make(chan error, 1)
 	var call capabilities.CallID
 	n := newNode(t, func(ctx context.Context, tk *wire.Ticket, sink link.Sink) {
@@ -57,7 +61,7 @@ func TestCut(t *testing.T) {
 		return []wire.JournalState{s}
 	}
 	_, paste := g.invite(invitation)
-	paste.Addrs = []string{way.addr()}
+	paste.Addrs = []string{at(way.addr())}
 	must(t, n.join(context.Background(), paste, nil))
 	n.run()
 	letGo := sync.OnceFunc(func() { close(release) })
@@ -94,7 +98,9 @@ func TestCut(t *testing.T) {
 
 // Two processes with one identity: the newest has the node, the other does not
 // fight for it.
-func TestTakeover(t *testing.T) {
+func TestTakeover(t *testing.T) { each(t, testTakeover) }
+
+func testTakeover(t *testing.T) {
 	g := newGateway(t, nil)
 	first := g.pair(func(ctx context.Context, tk *wire.Ticket, sink link.Sink) {
 		sink.Answer(wire.Answer{Status: capabilities.StatusOK, Output: []byte(`"first"`)}, nil)
@@ -172,7 +178,9 @@ func TestCrowd(t *testing.T) {
 	wg.Wait()
 }
 
-func TestKeyRotation(t *testing.T) {
+func TestKeyRotation(t *testing.T) { each(t, testKeyRotation) }
+
+func testKeyRotation(t *testing.T) {
 	g := newGateway(t, nil)
 	n := newNode(t, answerEcho)
 	_, paste := g.invite(invitation)
@@ -210,7 +218,9 @@ func TestKeyRotation(t *testing.T) {
 
 // A crash at any moment of a rotation: the key files and the identity are put
 // together anew, and the gateway takes the node in by whichever key it has.
-func TestKeyRotationInterrupted(t *testing.T) {
+func TestKeyRotationInterrupted(t *testing.T) { each(t, testKeyRotationInterrupted) }
+
+func testKeyRotationInterrupted(t *testing.T) {
 	g := newGateway(t, nil)
 	n := newNode(t, answerEcho)
 	_, paste := g.invite(invitation)
@@ -283,6 +293,10 @@ func lastIndex(s, sep string) int {
 
 // A gateway whose clock says that the certificate has ended makes a new one for the same key.
 func TestCertificateEndedByTheGatewaysClock(t *testing.T) {
+	each(t, testCertificateEndedByTheGatewaysClock)
+}
+
+func testCertificateEndedByTheGatewaysClock(t *testing.T) {
 	var mu sync.Mutex
 	var ahead time.Duration
 	g := newGateway(t, func(o *nodes.Options) {

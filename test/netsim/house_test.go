@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -18,8 +16,11 @@ import (
 
 	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/tunnel"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/nodes"
+	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/route"
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/pairing"
@@ -39,6 +40,25 @@ func logger(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
+// by is the transport of the test that runs. Tests of this package run one after the other.
+var by = tunnel.QUIC
+
+// each runs a test over each transport.
+func each(t *testing.T, test func(t *testing.T)) {
+	over(t, test, tunnel.QUIC, tunnel.TCP, tunnel.WebSocket)
+}
+
+// over runs a test over some of them.
+func over(t *testing.T, test func(t *testing.T), transports ...tunnel.Transport) {
+	for _, over := range transports {
+		t.Run(string(over), func(t *testing.T) {
+			by = over
+			defer func() { by = tunnel.QUIC }()
+			test(t)
+		})
+	}
+}
+
 // gateway is a gateway's node plane on a database and keys that outlive it.
 type gateway struct {
 	t     testing.TB
@@ -48,6 +68,8 @@ type gateway struct {
 	tune  func(*nodes.Options)
 	nodes *nodes.Nodes
 	store *store.Store
+	front *front.Server // where a node comes by a WebSocket
+	door  string        // its address
 	stop  func()
 
 	mu      sync.Mutex
@@ -93,6 +115,7 @@ func (g *gateway) start() {
 	addr, err := g.nodes.Listen(ctx)
 	must(g.t, err)
 	g.addr = addr.String()
+	fronted := g.openFront(ctx)
 	storeCtx, cancelStore := context.WithCancel(context.Background())
 	stored := make(chan error, 1)
 	go func() { stored <- g.store.Run(storeCtx) }()
@@ -102,6 +125,9 @@ func (g *gateway) start() {
 		cancel()
 		if err := <-done; err != nil {
 			g.t.Errorf("gateway: %v", err)
+		}
+		if err := <-fronted; err != nil {
+			g.t.Errorf("front: %v", err)
 		}
 		cancelStore()
 		if err := <-stored; err != nil {
@@ -115,7 +141,65 @@ func (g *gateway) invite(spec nodes.InviteSpec) (nodes.Invite, pairing.Paste) {
 	g.t.Helper()
 	inv, paste, err := g.nodes.Invite(context.Background(), spec)
 	must(g.t, err)
+	paste.Addrs = []string{g.place()}
 	return inv, paste
+}
+
+// place is where the gateway is for the transport of the test.
+func (g *gateway) place() string {
+	if by == tunnel.WebSocket {
+		return at(g.door)
+	}
+	return g.addr
+}
+
+// at returns how a node is told of a gateway behind a relay.
+func at(relay string) string {
+	if by == tunnel.WebSocket {
+		return "http://" + relay
+	}
+	return relay
+}
+
+// way returns a relay to where the gateway takes the transport of the test.
+func (g *gateway) way() relay {
+	switch by {
+	case tunnel.TCP:
+		return newStreamProxy(g.t, g.addr)
+	case tunnel.WebSocket:
+		return newStreamProxy(g.t, g.door)
+	}
+	return newProxy(g.t, g.addr)
+}
+
+// openFront serves WebSockets, if the test is about them; the second time on the same port.
+func (g *gateway) openFront(ctx context.Context) chan error {
+	done := make(chan error, 1)
+	if by != tunnel.WebSocket {
+		done <- nil
+		return done
+	}
+	if g.door == "" {
+		g.door = "127.0.0.1:0"
+	}
+	var err error
+	g.front, err = front.New(front.Options{Addr: g.door, Tokens: noTokens{}, Nodes: g.nodes, Log: logger(g.t)})
+	must(g.t, err)
+	must(g.t, g.front.Listen())
+	g.door = g.front.Addr().String()
+	go func() { done <- g.front.Run(ctx) }()
+	return done
+}
+
+// noTokens lets nobody in.
+type noTokens struct{}
+
+func (noTokens) Authenticate(string) (principal.Identity, error) {
+	return principal.Identity{}, &capabilities.Error{Code: capabilities.CodeUnauthenticated}
+}
+
+func (noTokens) Session(string) (principal.Identity, error) {
+	return principal.Identity{}, &capabilities.Error{Code: capabilities.CodeUnauthenticated}
 }
 
 // await waits until ok holds of the roster.
@@ -212,6 +296,8 @@ func newNode(t testing.TB, serve serveFunc) *node {
 		Hello:     func() wire.Hello { return wire.Hello{Agent: "test", Platform: "linux", Arch: "amd64", Host: "desk"} },
 		Readiness: func(context.Context) []capabilities.Readiness { return readyEcho },
 		Backoff:   link.Backoff{Min: 10 * time.Millisecond, Max: 200 * time.Millisecond},
+
+		Transports: []tunnel.Transport{by},
 	}
 	return n
 }
@@ -219,7 +305,7 @@ func newNode(t testing.TB, serve serveFunc) *node {
 var profile = pairing.Profile{Label: "desk", Host: "desk.example", Platform: "linux", Arch: "amd64", Agent: "test", Offers: []capabilities.CapabilityID{echo}}
 
 func (n *node) join(ctx context.Context, paste pairing.Paste, progress func(link.JoinStep)) error {
-	id, err := link.Join(ctx, paste, link.JoinOptions{Dir: n.dir, Profile: profile, Progress: progress, Backoff: n.opts.Backoff, Log: logger(n.t)})
+	id, err := link.Join(ctx, paste, link.JoinOptions{Dir: n.dir, Profile: profile, Progress: progress, Backoff: n.opts.Backoff, Log: logger(n.t), Transports: n.opts.Transports, Proxy: n.opts.Proxy})
 	if err == nil {
 		n.id = id.Node
 	}
@@ -307,86 +393,6 @@ func wantCode(t testing.TB, err error, code capabilities.Code) *capabilities.Err
 		t.Fatalf("got %v, want %s", err, code)
 	}
 	return capabilities.AsError(err)
-}
-
-// proxy is a UDP relay that can swallow everything.
-type proxy struct {
-	t      testing.TB
-	front  net.PacketConn
-	target *net.UDPAddr
-
-	mu    sync.Mutex
-	dead  bool
-	peers map[string]*net.UDPConn
-	wg    sync.WaitGroup
-}
-
-func newProxy(t testing.TB, target string) *proxy {
-	front, err := net.ListenPacket("udp", "127.0.0.1:0")
-	must(t, err)
-	addr, err := net.ResolveUDPAddr("udp", target)
-	must(t, err)
-	p := &proxy{t: t, front: front, target: addr, peers: map[string]*net.UDPConn{}}
-	p.wg.Go(p.forward)
-	t.Cleanup(func() {
-		_ = front.Close()
-		p.mu.Lock()
-		for _, c := range p.peers {
-			_ = c.Close()
-		}
-		p.mu.Unlock()
-		p.wg.Wait()
-	})
-	return p
-}
-
-func (p *proxy) addr() string { return p.front.LocalAddr().String() }
-
-func (p *proxy) cut(dead bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.dead = dead
-}
-
-func (p *proxy) forward() {
-	buf := make([]byte, 64<<10)
-	for {
-		n, from, err := p.front.ReadFrom(buf)
-		if err != nil {
-			return
-		}
-		p.mu.Lock()
-		back := p.peers[from.String()]
-		if back == nil {
-			if back, err = net.DialUDP("udp", nil, p.target); err != nil {
-				p.mu.Unlock()
-				return
-			}
-			p.peers[from.String()] = back
-			p.wg.Go(func() { p.backward(back, from) })
-		}
-		dead := p.dead
-		p.mu.Unlock()
-		if !dead {
-			_, _ = back.Write(buf[:n])
-		}
-	}
-}
-
-func (p *proxy) backward(back *net.UDPConn, to net.Addr) {
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := back.Read(buf)
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		p.mu.Lock()
-		dead := p.dead
-		p.mu.Unlock()
-		if err == nil && !dead {
-			_, _ = p.front.WriteTo(buf[:n], to)
-		}
-	}
 }
 
 type (

@@ -13,11 +13,16 @@ import (
 
 	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/tunnel"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
 func TestPairWithOneApproval(t *testing.T) {
+	over(t, testPairWithOneApproval, tunnel.QUIC, tunnel.TCP) // a paste names no http address
+}
+
+func testPairWithOneApproval(t *testing.T) {
 	g := newGateway(t, nil)
 	inv, paste := g.invite(nodes.InviteSpec{By: "admin", Trust: "owned", Labels: []string{"office"}})
 	text, err := paste.Encode()
@@ -76,7 +81,9 @@ func TestPairWithOneApproval(t *testing.T) {
 	}
 }
 
-func TestPasteThatDoesNotWork(t *testing.T) {
+func TestPasteThatDoesNotWork(t *testing.T) { each(t, testPasteThatDoesNotWork) }
+
+func testPasteThatDoesNotWork(t *testing.T) {
 	ctx := context.Background()
 	var ahead atomic.Int64
 	g := newGateway(t, func(o *nodes.Options) {
@@ -115,7 +122,7 @@ func TestPasteThatDoesNotWork(t *testing.T) {
 	})
 	t.Run("wrong site", func(t *testing.T) {
 		_, paste := g.invite(nodes.InviteSpec{AutoApprove: true})
-		paste.Addrs = []string{other.addr}
+		paste.Addrs = []string{other.place()}
 		wantCode(t, newNode(t, answerEcho).join(ctx, paste, nil), capabilities.CodeSiteMismatch)
 		if len(other.nodes.Views()) != 0 {
 			t.Error("the other site took it in")
@@ -123,9 +130,9 @@ func TestPasteThatDoesNotWork(t *testing.T) {
 	})
 	t.Run("nobody there", func(t *testing.T) {
 		_, paste := g.invite(nodes.InviteSpec{AutoApprove: true})
-		down := newProxy(t, g.addr)
+		down := g.way()
 		down.cut(true)
-		paste.Addrs = []string{down.addr()}
+		paste.Addrs = []string{at(down.addr())}
 		soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
 		if err := newNode(t, answerEcho).join(soon, paste, nil); !errors.Is(err, context.DeadlineExceeded) {
@@ -134,9 +141,9 @@ func TestPasteThatDoesNotWork(t *testing.T) {
 	})
 	t.Run("a dead address before the good one", func(t *testing.T) {
 		_, paste := g.invite(nodes.InviteSpec{AutoApprove: true})
-		down := newProxy(t, g.addr)
+		down := g.way()
 		down.cut(true)
-		paste.Addrs = []string{down.addr(), other.addr, g.addr}
+		paste.Addrs = []string{at(down.addr()), other.place(), g.place()}
 		must(t, newNode(t, answerEcho).join(ctx, paste, nil))
 	})
 	t.Run("expired", func(t *testing.T) {
@@ -174,7 +181,9 @@ func TestEnrolmentKey(t *testing.T) {
 	}
 }
 
-func TestDenied(t *testing.T) {
+func TestDenied(t *testing.T) { each(t, testDenied) }
+
+func testDenied(t *testing.T) {
 	g := newGateway(t, nil)
 	_, paste := g.invite(nodes.InviteSpec{})
 	n := newNode(t, answerEcho)
@@ -212,6 +221,10 @@ func TestDenied(t *testing.T) {
 // A device that was cut off while it waited goes on waiting with its key alone,
 // also in a new process, and gets its certificate then.
 func TestApprovalReachesADeviceThatWasAway(t *testing.T) {
+	each(t, testApprovalReachesADeviceThatWasAway)
+}
+
+func testApprovalReachesADeviceThatWasAway(t *testing.T) {
 	g := newGateway(t, nil)
 	_, paste := g.invite(nodes.InviteSpec{})
 	n := newNode(t, answerEcho)
@@ -245,7 +258,9 @@ func TestApprovalReachesADeviceThatWasAway(t *testing.T) {
 	must(t, err)
 }
 
-func TestRevokeClosesAtOnceAndStays(t *testing.T) {
+func TestRevokeClosesAtOnceAndStays(t *testing.T) { each(t, testRevokeClosesAtOnceAndStays) }
+
+func testRevokeClosesAtOnceAndStays(t *testing.T) {
 	g := newGateway(t, nil)
 	started := make(chan struct{})
 	ended := make(chan error, 1)
@@ -292,7 +307,9 @@ func TestRevokeClosesAtOnceAndStays(t *testing.T) {
 
 // A device that lost its connection while it was revoked learns it when it comes
 // back.
-func TestRevokedWhileAway(t *testing.T) {
+func TestRevokedWhileAway(t *testing.T) { each(t, testRevokedWhileAway) }
+
+func testRevokedWhileAway(t *testing.T) {
 	g := newGateway(t, nil)
 	n := g.pair(answerEcho)
 	n.stop()
@@ -310,7 +327,9 @@ func TestNodeThatNeverJoined(t *testing.T) {
 }
 
 // The site restored from a backup older than the node does not know it.
-func TestNotInRoster(t *testing.T) {
+func TestNotInRoster(t *testing.T) { each(t, testNotInRoster) }
+
+func testNotInRoster(t *testing.T) {
 	g := newGateway(t, nil)
 	n := g.pair(answerEcho)
 	must(t, g.store.Write(context.Background(), func(tx *storeTx) error {

@@ -163,9 +163,13 @@ func nodeFindings(n remote.Node) []Finding {
 			Fix: "Run 'handrail node approve " + string(n.ID) + "' or 'handrail node deny " + string(n.ID) + "'."}}
 	case !n.Connected:
 		return []Finding{{Part: "node", Name: name, OK: false, Detail: "not connected",
-			Fix: "Start 'handrail node' on the device and see that it reaches the gateway's QUIC address (UDP)."}}
+			Fix: "Start 'handrail node' on the device and see that it reaches the gateway's QUIC address, by UDP or TCP."}}
 	}
-	findings := []Finding{{Part: "node", Name: name, OK: true, Detail: n.Ready() + " capabilities ready"}}
+	ready := Finding{Part: "node", Name: name, OK: true, Detail: n.Ready() + " capabilities ready, connected by " + n.Transport}
+	if n.Around() {
+		ready.Detail += ": the gateway's UDP port does not answer it"
+	}
+	findings := []Finding{ready}
 	for _, p := range n.Pools {
 		findings = append(findings, Finding{Part: "node", Name: name + " calls of class " + string(p.Class), OK: true,
 			Detail: fmt.Sprintf("%d of %d run, %d of %d wait, %d were refused; %d runners stand ready, which %d programs found and %d did not",

@@ -37,11 +37,16 @@ func (n Node) Seen() string {
 	switch {
 	case n.Connected && n.Stopped:
 		return "connected, stopped"
+	case n.Connected && n.Around():
+		return "connected by " + n.Transport
 	case n.Connected:
 		return "connected"
 	}
 	return terminal.Ago(time.Now(), n.LastSeen)
 }
+
+// Around reports whether its connection goes round a network that drops UDP.
+func (n Node) Around() bool { return n.Transport != "" && n.Transport != "quic" }
 
 // ByFamily shortens a list of capabilities to "browser: click, close; …".
 func ByFamily(list []capabilities.CapabilityID) string {

@@ -112,6 +112,19 @@ func (d device) Word() string {
 	return "away"
 }
 
+// Way is how it is connected.
+func (d device) Way() string {
+	switch {
+	case !d.Connected:
+		return ""
+	case d.Transport == "tcp":
+		return "by TCP, since UDP does not get through"
+	case d.Transport == "websocket":
+		return "by a WebSocket, since UDP does not get through"
+	}
+	return "by QUIC"
+}
+
 // Mood is the class of its word.
 func (d device) Mood() string {
 	switch {
