@@ -103,6 +103,8 @@ type Options struct {
 	// "https://handrail.example"; its host is one of Hosts then. Default: where HTTP
 	// listens.
 	URL string
+	// Others are the site's other gateways, each by its addresses, which nodes are told of.
+	Others [][]string
 	// ClientOrigins are web origins whose pages may be clients of MCP. Default: none.
 	ClientOrigins []string
 	// OIDC is the OpenID provider at which people sign in; nil: there is none.
@@ -359,7 +361,7 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 		Store: g.Store, Site: g.site, Key: key, Addr: g.opts.QUIC, NoTCP: onePort(g.opts.HTTP, g.opts.QUIC), Advertise: g.advertise(), CatalogHash: g.Registry.Founded(),
 		Record: g.recordNode, Head: g.head, OnNodeHead: g.nodeHead, Stop: g.Switch.Now, OnStop: g.nodeTurned, OnVerdict: g.verdict,
 		Mark: g.site.Mark(g.generation.Generation), OnSuperseded: g.onSuperseded,
-		Origins: g.origins, Log: g.log,
+		Origins: g.origins, Others: func() [][]string { return g.opts.Others }, Log: g.log,
 		TakesSteps: func(c capabilities.CapabilityID) bool {
 			d, ok := g.Registry.ByCapability(c)
 			return ok && d.TakesSteps()

@@ -19,9 +19,11 @@ type Identity struct {
 	Site  capabilities.SiteID
 	Node  capabilities.NodeID
 	Addrs []string // where the gateway was when the node joined
-	Label string
-	Trust string
-	Key   ed25519.PrivateKey
+	// Gateways are the site's gateways by their addresses, as one of them said last.
+	Gateways [][]string
+	Label    string
+	Trust    string
+	Key      ed25519.PrivateKey
 	// Door is where the gateway serves HTTPS and by which certificate, if the paste said
 	// so; else its zero value.
 	Door Door
@@ -54,6 +56,7 @@ type identityJSON struct {
 	Site        capabilities.SiteID `json:"site_id"`
 	Node        capabilities.NodeID `json:"node_id"`
 	Addrs       []string            `json:"addrs"`
+	Gateways    [][]string          `json:"gateways,omitempty"`
 	Label       string              `json:"label,omitempty"`
 	Trust       string              `json:"trust,omitempty"`
 	Fingerprint string              `json:"key_fingerprint"`
@@ -86,6 +89,9 @@ func LoadIdentity(dir string) (*Identity, error) {
 	}
 	if id.Key, err = keyNamed(dir, j.Fingerprint); err != nil {
 		return damaged(err)
+	}
+	if known(j.Gateways) {
+		id.Gateways = j.Gateways
 	}
 	if j.Door != nil && len(j.Door.Sum) == sha256.Size {
 		id.Door = *j.Door
@@ -130,6 +136,7 @@ func (id *Identity) save(dir string) error {
 		Version: 1, Site: id.Site, Node: id.Node, Addrs: id.Addrs, Label: id.Label, Trust: id.Trust, Fingerprint: fingerprintOf(id.Key),
 		Generation: id.Mark.Generation, Proof: id.Mark.Proof,
 	}
+	j.Gateways = id.Gateways
 	if id.Door.Addr != "" {
 		j.Door = &id.Door
 	}

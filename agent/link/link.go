@@ -228,7 +228,7 @@ func (l *Link) Run(ctx context.Context) error {
 		return err
 	}
 	if len(l.opts.Addrs) > 0 {
-		id.Addrs = l.opts.Addrs
+		id.Addrs, id.Gateways = l.opts.Addrs, nil
 	}
 	l.id = id
 	runCtx, cancel := context.WithCancel(ctx)
@@ -278,7 +278,7 @@ func (l *Link) once(ctx context.Context, wait *backoff, showKey bool) error {
 		}}
 		return j.attempt(ctx)
 	}
-	to, err := l.dialer.dial(ctx, l.id.Addrs, l.id.Site, l.id.Key, l.id.Cert)
+	to, err := l.dialer.dial(ctx, l.addrs(), l.id.Site, l.id.Key, l.id.Cert)
 	if err != nil {
 		return err
 	}
@@ -288,6 +288,9 @@ func (l *Link) once(ctx context.Context, wait *backoff, showKey bool) error {
 		return connError(to.Conn, err)
 	}
 	s.way = to.way
+	if len(l.opts.Addrs) == 0 {
+		l.told(s.ack.Gateways)
+	}
 	wait.reset()
 	l.log.Info("node.connected", "node", l.id.Node, "gateway", s.ack.Gateway, "transport", to.over, "remote", to.RemoteAddr().String(),
 		"epoch", s.ack.Epoch)

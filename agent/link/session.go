@@ -68,7 +68,7 @@ func (s *session) run(runCtx context.Context) error {
 	readers.Go(func() { cancel(s.accept(ctx, runCtx)) })
 	better := make(chan struct{})
 	if who := s.l.caller(); s.way.over != tunnel.QUIC {
-		addrs := s.l.id.Addrs
+		addrs := s.l.addrs()
 		readers.Go(func() {
 			if s.l.awaitQUIC(ctx, addrs, who) {
 				close(better)

@@ -106,6 +106,9 @@ func (p *path) reached() string {
 	return host
 }
 
+// addrs returns where the gateways are, in the order to try. Of Run's goroutine.
+func (l *Link) addrs() []string { return places(l.id.Node, l.id.Gateways, l.id.Addrs) }
+
 // caller returns who this node is when it connects. Of Run's goroutine.
 func (l *Link) caller() caller { return caller{site: l.id.Site, key: l.id.Key, cert: l.id.Cert} }
 

@@ -77,6 +77,36 @@ type HelloAck struct {
 	// of a lower one than it knows.
 	Generation      uint64 `cbor:"12,keyasint,omitempty"`
 	GenerationProof []byte `cbor:"13,keyasint,omitempty"`
+	// Gateways are the site's gateways, each by its addresses in the order to try them, from which
+	// the node chooses when it connects anew; none: it goes on with those that it knows.
+	Gateways [][]string `cbor:"20,keyasint,omitempty"`
+}
+
+// MaxGateways bounds HelloAck.Gateways, MaxGatewayAddrs the addresses of each and MaxGatewayBytes
+// the bytes of all.
+const (
+	MaxGateways     = 16
+	MaxGatewayAddrs = 6
+	MaxGatewayBytes = 2 << 10
+)
+
+func gateways(list [][]string) error {
+	if len(list) > MaxGateways {
+		return fmt.Errorf("more than %d gateways", MaxGateways)
+	}
+	size := 0
+	for _, addrs := range list {
+		if len(addrs) == 0 || len(addrs) > MaxGatewayAddrs {
+			return fmt.Errorf("a gateway has 1 to %d addresses", MaxGatewayAddrs)
+		}
+		for _, a := range addrs {
+			size += len(a)
+			if a == "" || size > MaxGatewayBytes {
+				return fmt.Errorf("an address of a gateway is empty, or all are more than %d bytes", MaxGatewayBytes)
+			}
+		}
+	}
+	return nil
 }
 
 // MaxOrigins bounds HelloAck.Origins, MaxOrigin the bytes of each.
@@ -279,6 +309,9 @@ func (h *HelloAck) check() error {
 	}
 	if len(h.Allow) > MaxCapabilities {
 		return fmt.Errorf("more than %d capabilities", MaxCapabilities)
+	}
+	if err := gateways(h.Gateways); err != nil {
+		return err
 	}
 	if len(h.Origins) > MaxOrigins {
 		return fmt.Errorf("more than %d origins", MaxOrigins)

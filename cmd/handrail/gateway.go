@@ -21,6 +21,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/gateway/store"
+	"github.com/handrail-dev/handrail/pairing"
 )
 
 const (
@@ -43,6 +44,8 @@ func newGatewayCmd() *cobra.Command {
 	http := cmd.Flags().String("http", defaultHTTP, "address of MCP and the API")
 	quic := cmd.Flags().String("quic", defaultQUIC, "address that nodes connect to, by UDP or else TCP")
 	advertise := cmd.Flags().StringSlice("advertise", nil, "host:port that pairing codes carry, or https://host for a WebSocket (default: this host's addresses)")
+	others := cmd.Flags().StringArray("other-gateway", nil,
+		"host:port of another gateway of the site, several of the same one with commas; nodes spread over all; repeatable")
 	door := addDoorFlags(cmd)
 	bus := addBusServer(cmd)
 	place := addStoreFlag(cmd)
@@ -78,6 +81,9 @@ func newGatewayCmd() *cobra.Command {
 		if err := errors.Join(door.into(&o), bus.into(&o), place.into(&o)); err != nil {
 			return err
 		}
+		if o.Others, err = otherGateways(*others); err != nil {
+			return err
+		}
 		o.Standby = *standby
 		return inTurn(cmd, o, func() error {
 			g, err := openGateway(cmd.Context(), data, o)
@@ -97,6 +103,20 @@ func newGatewayCmd() *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+// otherGateways reads the addresses of a site's other gateways.
+func otherGateways(list []string) (all [][]string, err error) {
+	for _, text := range list {
+		addrs := strings.Split(text, ",")
+		for _, a := range addrs {
+			if err := pairing.CheckAddr(a); err != nil || len(addrs) > pairing.MaxAddrs {
+				return nil, terminal.UsageError("--other-gateway %.200q: want HOST:PORT, at most %d of them with commas", text, pairing.MaxAddrs)
+			}
+		}
+		all = append(all, addrs)
+	}
+	return all, nil
 }
 
 // inTurn has a gateway serve: once, or as one of several each time that it is its turn.

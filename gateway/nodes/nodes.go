@@ -51,6 +51,9 @@ type Options struct {
 	// Origins returns where the gateway serves its own pages, for nodes to keep calls from;
 	// wire.MaxOrigins at most. Default: none.
 	Origins func() []string
+	// Others returns the site's other gateways, each by its addresses, for nodes to go to when they
+	// connect anew. Default: none.
+	Others func() [][]string
 	// Stop returns the site's stop switch, for hellos; default: never stopped.
 	Stop func() (epoch uint64, on bool)
 	// OnStop is told what each node says of its own stop switch, with locks held:
@@ -155,6 +158,9 @@ func New(o Options) (*Nodes, error) {
 	}
 	if o.Origins == nil {
 		o.Origins = func() []string { return nil }
+	}
+	if o.Others == nil {
+		o.Others = func() [][]string { return nil }
 	}
 	if o.Stop == nil {
 		o.Stop = func() (uint64, bool) { return 0, false }

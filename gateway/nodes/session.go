@@ -211,7 +211,7 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 			Version: min(hello.Version, wire.Version), Gateway: string(n.gateway), Epoch: s.epoch,
 			HeartbeatMS: uint32(n.opts.Heartbeat.Milliseconds()), SequenceFloor: s.floor, GatewayHead: n.opts.Head(),
 			Allow: r.allow, CatalogSkew: hello.CatalogHash != n.opts.CatalogHash, SiteEpoch: epoch, SiteStopped: stopped, Origins: n.opts.Origins(),
-			Generation: n.opts.Mark.Generation, GenerationProof: n.opts.Mark.Proof,
+			Generation: n.opts.Mark.Generation, GenerationProof: n.opts.Mark.Proof, Gateways: n.gateways(),
 		}
 	})
 	if err != nil {

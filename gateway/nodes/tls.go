@@ -54,6 +54,27 @@ func (n *Nodes) certificate() (*tls.Certificate, error) {
 	return c.cert, nil
 }
 
+// gateways are what a node is told of where it may go: here, and to the others. Where a site has one
+// gateway, nodes keep what their code said.
+func (n *Nodes) gateways() [][]string {
+	others := n.opts.Others()
+	if len(others) == 0 {
+		return nil
+	}
+	var all [][]string
+	size := 0
+	for _, addrs := range append([][]string{n.opts.Advertise()}, others...) {
+		addrs = addrs[:min(len(addrs), wire.MaxGatewayAddrs)]
+		for _, a := range addrs {
+			size += len(a)
+		}
+		if len(addrs) > 0 && len(all) < wire.MaxGateways && size <= wire.MaxGatewayBytes {
+			all = append(all, addrs)
+		}
+	}
+	return all
+}
+
 // reachable returns the addresses a device may find the listener at: its own
 // address, or those of this host's interfaces if it listens on all of them.
 func (n *Nodes) reachable() []string {

@@ -308,6 +308,35 @@ func TestOnePort(t *testing.T) {
 	n.stop()
 }
 
+// The gateways that one of them names a node keeps, over a restart, and goes to another when its own
+// is gone.
+func TestAnotherGateway(t *testing.T) {
+	var other atomic.Value
+	other.Store("192.0.2.1:1")
+	g := newGateway(t, func(o *nodes.Options) { o.Others = func() [][]string { return [][]string{{other.Load().(string)}} } })
+	way := newProxy(t, g.addr) // stands for another gateway: the same site answers there
+	second := way.addr()
+	other.Store(second)
+	n := g.pair(answerEcho)
+	n.stop()
+	id, err := link.LoadIdentity(n.dir)
+	must(t, err)
+	if len(id.Gateways) != 2 || id.Gateways[1][0] != second {
+		t.Fatalf("kept %v", id.Gateways)
+	}
+	// Its own address is nobody's now; it comes by the other.
+	dead := newProxy(t, g.addr)
+	dead.cut(true)
+	g.stop()
+	g.start()
+	n.opts.Addrs = []string{dead.addr(), second}
+	n.run()
+	up := n.awaitState("connected", func(s link.State) bool { return s.Connected })
+	if up.Addr != second {
+		t.Fatalf("connected at %s", up.Addr)
+	}
+}
+
 // Who asks the path of nodes for anything else than a WebSocket is answered, and so is the rest of
 // the port.
 func TestBrowsersAtTheNodesPath(t *testing.T) {
