@@ -27,7 +27,7 @@ type turnServer struct {
 // elsewhere has no permission.
 const relayIP = "127.0.0.2"
 
-func startTURN(t *testing.T, secret live.TURNSecret) *turnServer {
+func startTURN(t *testing.T, secret live.TURNSecret, transport string) *turnServer {
 	t.Helper()
 	host := "127.0.0.1" // Chrome takes no way by loopback where there is another
 	addresses, err := net.InterfaceAddrs()
@@ -37,22 +37,30 @@ func startTURN(t *testing.T, secret live.TURNSecret) *turnServer {
 			host = n.IP.String()
 		}
 	}
-	conn, err := net.ListenPacket("udp4", net.JoinHostPort(host, "0"))
-	must(t, err)
-	s := &turnServer{url: "turn:" + conn.LocalAddr().String() + "?transport=udp", who: map[string]bool{}}
+	s := &turnServer{who: map[string]bool{}}
+	config := turn.ServerConfig{Realm: "handrail.test"}
+	from := &turn.RelayAddressGeneratorStatic{RelayAddress: net.ParseIP(relayIP), Address: relayIP}
+	var at net.Addr
+	if transport == "tcp" { // and nothing else: who would come by UDP meets nobody
+		l, err := net.Listen("tcp4", net.JoinHostPort(host, "0"))
+		must(t, err)
+		at, config.ListenerConfigs = l.Addr(), []turn.ListenerConfig{{Listener: l, RelayAddressGenerator: from}}
+	} else {
+		conn, err := net.ListenPacket("udp4", net.JoinHostPort(host, "0"))
+		must(t, err)
+		at, config.PacketConnConfigs = conn.LocalAddr(), []turn.PacketConnConfig{{PacketConn: conn, RelayAddressGenerator: from}}
+	}
+	s.url = "turn:" + at.String() + "?transport=" + transport
 	check := turn.LongTermTURNRESTAuthHandler(string(secret), nil)
-	server, err := turn.NewServer(turn.ServerConfig{
-		Realm: "handrail.test",
-		AuthHandler: func(a *turn.RequestAttributes) (string, []byte, bool) {
-			user, key, ok := check(a)
-			s.mu.Lock()
-			_, name, _ := strings.Cut(a.Username, ":")
-			s.who[name] = ok
-			s.mu.Unlock()
-			return user, key, ok
-		},
-		PacketConnConfigs: []turn.PacketConnConfig{{PacketConn: conn, RelayAddressGenerator: &turn.RelayAddressGeneratorStatic{RelayAddress: net.ParseIP(relayIP), Address: relayIP}}},
-	})
+	config.AuthHandler = func(a *turn.RequestAttributes) (string, []byte, bool) {
+		user, key, ok := check(a)
+		s.mu.Lock()
+		_, name, _ := strings.Cut(a.Username, ":")
+		s.who[name] = ok
+		s.mu.Unlock()
+		return user, key, ok
+	}
+	server, err := turn.NewServer(config)
 	must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	return s
@@ -60,9 +68,14 @@ func startTURN(t *testing.T, secret live.TURNSecret) *turnServer {
 
 // Where viewer and node reach each other by no way of their own, a TURN server that both
 // were told of carries the view, with credentials for each that the gateway made.
-func TestWatchByRelay(t *testing.T) {
+func TestWatchByRelay(t *testing.T) { watchByRelay(t, "udp") }
+
+// The same where neither reaches the relay by UDP.
+func TestWatchByRelayOverTCP(t *testing.T) { watchByRelay(t, "tcp") }
+
+func watchByRelay(t *testing.T, transport string) {
 	const secret = live.TURNSecret("shared with the relay alone")
-	relay := startTURN(t, secret)
+	relay := startTURN(t, secret, transport)
 	w := startWatchedBy(t, "320x208", func(o *gateway.Options) {
 		o.ICE = live.ICEServers{URLs: []string{relay.url}, Secret: secret}
 	})
