@@ -12,6 +12,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/handrail-dev/handrail/capabilities/tunnel"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/pairing"
@@ -44,7 +45,15 @@ func BenchmarkDispatch(b *testing.B) {
 			})
 		})
 	})
-	b.Run("dispatch", func(b *testing.B) {
+	for _, over := range []tunnel.Transport{tunnel.QUIC, tunnel.TCP, tunnel.WebSocket} {
+		benchDispatch(b, over, args)
+	}
+}
+
+func benchDispatch(b *testing.B, over tunnel.Transport, args string) {
+	by = over
+	defer func() { by = tunnel.QUIC }()
+	b.Run("dispatch/"+string(over), func(b *testing.B) {
 		g := newGateway(b, func(o *nodes.Options) { o.Heartbeat = 10 * time.Second })
 		n := g.pair(answerEcho)
 		b.Run("one", func(b *testing.B) {
