@@ -199,6 +199,8 @@ result and in the ledger. The list only grows. A message may say more than the c
 call may succeed later without a change. HTTP is the API's status; a call that reached the tool pipeline is answered with 200 and the code in its result. "Exit" is what a
 command ends with ([cli.md](cli.md#exit-codes)).
 
+The command line has one more, ` + "`failed`" + `: an error of a command itself that none of these fits, such as no gateway at that address. Its message is the whole story.
+
 ` + "`ambiguous_node_selection`" + ` says in ` + "`details.reason`" + ` why no node was selected: ` + "`several`" + ` (several could, and none was named), ` + "`no_node`" + ` (none is paired that offers it), ` + "`not_ready`" + ` (this
 may pass by itself, and the refusal is retryable), ` + "`denied_by_policy`" + ` (policy or the admin's allowlist; an admin is told the rule), or ` + "`mixed`" + ` (each candidate has a
 reason of its own). ` + "`details.detail`" + ` and ` + "`details.candidates`" + ` say the rest.

@@ -35,6 +35,10 @@ func saysAll(message string, details any) bool {
 	return ok
 }
 
+// failed is the code of an error of a command itself that none of the list fits: its text is the
+// whole story. docs/errors.md has it.
+const failed = "failed"
+
 // Report says what is wrong and what to do, on stderr; with --json as one object. on are
 // the arguments that name the data directory, as it was given.
 func Report(w io.Writer, err error, asJSON bool, on []string) {
@@ -42,23 +46,21 @@ func Report(w io.Writer, err error, asJSON bool, on []string) {
 	if errors.As(err, &own) && own.Silent {
 		return
 	}
-	// Errors of this package itself (files, flags) have no code of the list and no
-	// hint: their text is the whole story.
-	code, message, hint, details := "failed", err.Error(), "", any(nil)
+	code, message, hint, details := failed, err.Error(), "", any(nil)
 	var coded *capabilities.Error
 	switch {
 	case errors.As(err, &coded):
 		code, message, hint, details = string(coded.Code), coded.PublicMessage(), command.OfError(err, on...), coded.Details
 	case errors.Is(err, context.Canceled):
-		code, message = "interrupted", "interrupted"
+		code, message = string(capabilities.CodeCancelled), "interrupted"
 	case unreached(err):
 		hint = "See that the gateway runs there: 'handrail doctor' on its host."
 	case errors.Is(err, syscall.EADDRINUSE):
-		hint = "Something else listens there: stop it, or give another address."
+		code, hint = string(capabilities.CodeConflict), "Something else listens there: stop it, or give another address."
 	case errors.Is(err, exec.ErrNotFound):
-		hint = "Give its path, or put its folder on PATH."
+		code, hint = string(capabilities.CodeNotFound), "Give its path, or put its folder on PATH."
 	case errors.Is(err, fs.ErrNotExist):
-		hint = "See that the path is right."
+		code, hint = string(capabilities.CodeNotFound), "See that the path is right."
 	case errors.Is(err, fs.ErrPermission):
 		hint = "Give another path, or run this as the account that owns it."
 	}

@@ -1,9 +1,15 @@
 package terminal
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -40,6 +46,32 @@ func TestExitCodes(t *testing.T) {
 
 func noNode(reason string) error {
 	return &capabilities.Error{Code: capabilities.CodeAmbiguousNode, Details: map[string]any{"reason": reason}}
+}
+
+// An error of a command itself has a code of the list where one fits it, in JSON.
+func TestReportedCodes(t *testing.T) {
+	_, missing := os.ReadFile(filepath.Join(t.TempDir(), "nothing"))
+	_, none := exec.LookPath("no-such-program-anywhere")
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{missing, string(capabilities.CodeNotFound)},
+		{fmt.Errorf("starting: %w", none), string(capabilities.CodeNotFound)},
+		{fmt.Errorf("listen: %w", syscall.EADDRINUSE), string(capabilities.CodeConflict)},
+		{context.Canceled, string(capabilities.CodeCancelled)},
+		{capabilities.Errorf(capabilities.CodeDeniedByNode, "x"), string(capabilities.CodeDeniedByNode)},
+		{errors.New("anything else"), failed},
+	} {
+		var said bytes.Buffer
+		Report(&said, c.err, true, nil)
+		var body struct {
+			Error struct{ Code, Message string }
+		}
+		if err := json.Unmarshal(said.Bytes(), &body); err != nil || body.Error.Code != c.want || body.Error.Message == "" {
+			t.Errorf("%v is reported as %s, want %s: %v", c.err, &said, c.want, err)
+		}
+	}
 }
 
 // Names that others gave (a device, a page) must not drive the terminal.
