@@ -45,7 +45,7 @@ type Decided struct {
 type Checked struct {
 	Tool       capabilities.ToolID `json:"tool"`
 	Capability gate.Capability     `json:"capability,omitempty"`
-	By         string              `json:"by,omitempty"` // a grant's ID, the rule that permits it, AtTheCall; empty: nothing
+	By         string              `json:"by,omitempty"` // a grant's ID, the rule that permits it, AtTheCall, WithTheCall; empty: nothing
 }
 
 // StatusCancelled is the status of a call that ended with its turn: nobody saw its result.

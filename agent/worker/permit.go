@@ -16,10 +16,14 @@ import (
 // LeaseFor is how long a permission is asked for, unless the person says for this session (S2-33).
 const LeaseFor = 5 * time.Minute
 
-// AtTheCall stands for what covers a call about which a person is asked when it is made.
-const AtTheCall = "asked at the call"
+// Stand-ins for what covers a call: AtTheCall where a person is asked when it is made, WithTheCall
+// where the turn was cancelled before the gateway's answer said what does. Its record does.
+const (
+	AtTheCall   = "asked at the call"
+	WithTheCall = "looked at with the call"
+)
 
-// Cover is what covers a call before it is made.
+// Cover is what covers a call.
 type Cover struct {
 	By       string // a live grant, or the rule that permits it without a question; empty: nothing
 	Asks     bool   // nothing covers it, and a person has to permit it
@@ -89,7 +93,7 @@ func (e *Engine) permit(ctx context.Context, t Turn, along *pipeline.Pipeline) (
 		if !slices.Contains(likely, tool.ID) {
 			continue // it is asked about when it is called
 		}
-		c, err := e.opts.Gateway.Covers(ctx, tool.ID, nil)
+		c, err := e.opts.Gateway.Covers(ctx, tool.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -121,22 +125,27 @@ func (e *Engine) revoke(ctx context.Context, leases *Leases) (revoked int) {
 	return revoked
 }
 
-// check finds out what covers a call, and returns the refusal of one that nothing does: it is
-// skipped, and the turn goes on (S2-27, S2-28, S2-30). A call that policy denies is made: the
-// gateway refuses it, in its own words and record.
-func (x *execution) check(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (*capabilities.Result, error) {
-	c, err := x.engine.opts.Gateway.Covers(ctx, tool, args)
-	if err != nil {
-		return nil, err
-	}
-	needs := gate.Needs(tool, x.uses(tool))
+// covered makes a call that something covers, and tells what does. One that nothing does is
+// skipped, and the turn goes on (S2-27, S2-28, S2-30); where a person would be asked at the call,
+// they are.
+func (x *execution) covered(ctx context.Context, tool capabilities.ToolID,
+	args json.RawMessage) (_ capabilities.Result, skipped bool, _ error) {
+	o, needs := &x.engine.opts, gate.Needs(tool, x.uses(tool))
+	result, c, err := o.Gateway.CallCovered(ctx, tool, args)
 	ahead := c.Lasting && slices.Contains(x.leases.asked, tool) // the person had their say
-	if c.Asks && c.Reached && !x.leases.Refused && (x.engine.opts.Waits || x.engine.opts.Permits != nil && !ahead) {
-		c.By, c.Asks = AtTheCall, false
+	switch {
+	case err != nil && ctx.Err() != nil:
+		c.By = WithTheCall
+	case err != nil:
+		return result, false, err
+	case c.Asks && c.Reached && !x.leases.Refused && (o.Waits || o.Permits != nil && !ahead):
+		x.engine.tell(StageCheck, Checked{tool, needs, AtTheCall})
+		result, err = o.Gateway.Call(ctx, tool, args)
+		return result, false, err
 	}
 	x.engine.tell(StageCheck, Checked{tool, needs, c.By})
 	if !c.Asks {
-		return nil, nil
+		return result, false, err
 	}
 	code := capabilities.CodeConsentUnavailable
 	if x.leases.Refused {
@@ -144,7 +153,7 @@ func (x *execution) check(ctx context.Context, tool capabilities.ToolID, args js
 	}
 	refusal := refuse(tool, code, fmt.Sprintf("permission denied: no active token for %s", needs))
 	refusal.Hint = "A person can permit it before the turn, in the terminal of a chat."
-	return &refusal, nil
+	return refusal, true, nil
 }
 
 // uses are the tools that an offered tool calls itself.

@@ -48,10 +48,15 @@ type Tool struct {
 // Gateway is the way to tools: the public face of a gateway, as this worker's principal.
 type Gateway interface {
 	Tools(ctx context.Context) ([]Tool, error)
-	// Call makes one call; what came of it is in the result, an error says that there is none.
+	// Covers says what covers any call of a tool. It carries nothing out.
+	Covers(ctx context.Context, tool capabilities.ToolID) (Cover, error)
+	// CallCovered makes one call if a live grant or a rule covers it, and says which. Where neither
+	// does, the cover asks: there was no call, and nobody was asked. A call that policy denies is
+	// refused by the gateway, in its own words and record. The result has what came of the call, an
+	// error says that there is none.
+	CallCovered(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (capabilities.Result, Cover, error)
+	// Call makes one call, about which a person may be asked.
 	Call(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (capabilities.Result, error)
-	// Covers says what covers a call; args nil: any call of the tool. It carries nothing out.
-	Covers(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (Cover, error)
 }
 
 // A Bound is a gateway that is told which tools a turn was offered, and refuses others (S2-20).
@@ -446,16 +451,13 @@ func (x *execution) carryOut(ctx context.Context, call ToolCall) (capabilities.R
 		x.keepsBack(&refusal)
 		return refusal, err
 	}
-	if refused, err := x.check(ctx, call.Tool, canon); refused != nil || err != nil {
-		if err != nil {
-			return capabilities.Result{}, err
-		}
-		x.keepsBack(refused)
-		return *refused, nil
-	}
-	result, err := x.engine.opts.Gateway.Call(ctx, call.Tool, canon)
+	result, skipped, err := x.covered(ctx, call.Tool, canon)
 	if err != nil {
 		return capabilities.Result{Tool: call.Tool}, err
+	}
+	if skipped {
+		x.keepsBack(&result)
+		return result, nil
 	}
 	x.together = append(x.together, made{call.Tool, args.Interface()})
 	why, err := x.hook(ctx, hook.Event{When: hook.After, ID: call.Tool, Input: canon, Output: result.Output})

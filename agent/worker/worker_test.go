@@ -33,7 +33,16 @@ func (g *listed) Tools(context.Context) (list []Tool, err error) {
 	return list, nil
 }
 
-func (g *listed) Covers(_ context.Context, tool capabilities.ToolID, args json.RawMessage) (Cover, error) {
+func (g *listed) CallCovered(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (capabilities.Result, Cover, error) {
+	c, err := g.Covers(ctx, tool)
+	if err != nil || c.Asks {
+		return capabilities.Result{}, c, err
+	}
+	r, err := g.Call(ctx, tool, args)
+	return r, c, err
+}
+
+func (g *listed) Covers(_ context.Context, tool capabilities.ToolID) (Cover, error) {
 	if slices.Contains(g.asks, tool) && !g.granted {
 		return Cover{Asks: true, Reached: true, Lasting: true, Node: "n-1", NodeName: "desk"}, nil
 	}

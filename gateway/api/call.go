@@ -120,10 +120,21 @@ type MakeCall struct {
 	// of a worker: the tools that its turn was offered, which may be none; a call of another is
 	// denied. Absent: nothing is said
 	Opened []capabilities.ToolID `json:"opened,omitzero"`
+	// only if a rule or a live grant covers it: nobody is asked, and without either there is no call,
+	// which the answer's permission says
+	Covered bool `json:"covered,omitempty"`
 	// of a sub-agent's worker: the job and the claim on it, inside whose call this one is made; its
 	// lane is the job's
 	Job   string `json:"job_id,omitempty"`
 	Claim string `json:"claim,omitempty"`
+}
+
+// CallMade is what came of a call.
+type CallMade struct {
+	capabilities.Result
+	// of a call that was to be made only if something covers it: what does. Absent: the call was
+	// refused before that was looked at
+	Permission *Permission `json:"permission,omitempty"`
 }
 
 // ReplayCall asks what a recorded call would be decided as now.

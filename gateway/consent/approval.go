@@ -62,6 +62,8 @@ type Ask struct {
 	// Within is how long the call can wait for the answer, where it cannot come back for
 	// it; 0: as long as calls do.
 	Within time.Duration
+	// Live says that only a grant which is live already counts: nobody is asked.
+	Live bool
 	// Task is the deferred call that the question is asked for anew; else empty.
 	Task string
 	// Longest is the longest that a person may grant it for.
@@ -251,6 +253,9 @@ func (c *Consent) Await(ctx context.Context, a Ask) (Permit, error) {
 		p, found, err := c.findGrant(ctx, &a, args)
 		if err != nil || found {
 			return p, err
+		}
+		if a.Live {
+			return Permit{}, &capabilities.Error{Code: capabilities.CodeConsentUnavailable}
 		}
 		waiting, err := c.open(ctx, &a, args)
 		if err != nil {

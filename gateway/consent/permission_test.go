@@ -84,3 +84,30 @@ func TestAQuestionSaysWhatItIsFor(t *testing.T) {
 	}
 	<-got
 }
+
+// A call that only a live grant may cover is never asked about: also where the grant that was found
+// for it is gone when it comes (S2-27, S2-28).
+func TestOnlyALiveGrantCounts(t *testing.T) {
+	r := fresh(t, time.Minute)
+	a := ask()
+	a.Live = true
+	if _, reachable := r.Covering(&a); !reachable {
+		t.Error("nobody could be asked, so it says nothing")
+	}
+	if _, err := r.Await(t.Context(), a); !is(err, capabilities.CodeConsentUnavailable) || len(r.Approvals()) > 0 {
+		t.Errorf("%v, %+v waits", err, r.Approvals())
+	}
+	g, err := r.Grant(t.Context(), consent.Spec{Principal: "agent", Tools: []string{"tool.desktop.act"}, Node: "n1", Lane: "l1", Approver: "anna"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := r.Await(t.Context(), a); err != nil || p.Grant != g.ID {
+		t.Errorf("%+v %v", p, err)
+	}
+	if err := r.Revoke(t.Context(), g.ID, "anna"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Await(t.Context(), a); !is(err, capabilities.CodeConsentUnavailable) || len(r.Approvals()) > 0 {
+		t.Errorf("%v, %+v waits", err, r.Approvals())
+	}
+}

@@ -50,6 +50,22 @@ func (d *Dispatcher) Covered(ctx context.Context, r Request) Coverage {
 	return d.covers(&v.verdict, &ask)
 }
 
+// checked tells a caller who wants to know it what covers the call, and refuses one that nothing
+// does (S2-27, S2-28). The decision's packet names it before anything is carried out.
+func (d *Dispatcher) checked(v *decided) *capabilities.Error {
+	if v.req.Checked == nil {
+		return nil
+	}
+	ask := v.question()
+	c := d.covers(&v.verdict, &ask)
+	v.req.Checked(c)
+	if c.Effect == policy.Allow {
+		return nil
+	}
+	return v.unasked(capabilities.Errorf(capabilities.CodeConsentUnavailable,
+		"No live grant and no rule covers this call, so it was not made."))
+}
+
 // coveredAhead is Covered before there are arguments.
 func (d *Dispatcher) coveredAhead(r Request) Coverage {
 	engine, roster := d.opts.Policy(), d.opts.Nodes.Snapshot()

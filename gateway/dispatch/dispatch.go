@@ -169,6 +169,9 @@ func (d *Dispatcher) Call(ctx context.Context, r Request) capabilities.Result {
 	if err != nil {
 		return d.refuse(ctx, t, err)
 	}
+	if err := d.checked(v); err != nil {
+		return t.failure(err)
+	}
 	sofar := *t                             // the execution goes on with t, also without this caller
 	x, waiter, err := d.deduplicate(ctx, v) // hop 5: start, join or replay
 	if err != nil {

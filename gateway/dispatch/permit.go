@@ -75,7 +75,7 @@ func (d *Dispatcher) ask(ctx context.Context, v *decided, x *execution.Execution
 	}
 	asked := time.Now()
 	question := v.question()
-	question.Look = d.meets(v)
+	question.Look, question.Live = d.meets(v), v.req.Checked != nil
 	if d.opts.Through != nil && v.desc.Provider != "" {
 		question.Through = func() []string { return d.opts.Through(v.desc.Provider, v.desc.Tool) }
 	}

@@ -70,6 +70,10 @@ type Request struct {
 	// another is denied, whatever policy says of it (S2-20). Nil: it says nothing; empty: it
 	// opened none.
 	Opened []capabilities.ToolID
+	// Checked is told what covers the call before anything of it begins (S2-28). The call goes on only
+	// if a rule or a live grant does: nobody is asked, and without either there is no call, and
+	// nothing is recorded. Nil: policy decides whether somebody is asked.
+	Checked func(Coverage)
 	// ReplayOf is the recorded call that this one is again.
 	ReplayOf capabilities.CallID
 	// Task is the deferred call that this carries out; only gateway/task sets it.

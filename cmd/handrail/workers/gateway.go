@@ -32,6 +32,7 @@ type workerGateway struct {
 	requests func(capabilities.ToolID, []byte) string                   // names calls; nil: they have no names
 	answer   func(ctx context.Context, question string) (string, error) // puts a question to the person; nil: nobody is there
 	waits    bool                                                       // the last call that was looked at waits for a person elsewhere
+	begun    bool                                                       // the editor shows the next call already
 	opts     runOptions                                                 // of the worker
 
 	opened        []capabilities.ToolID // what the turn was offered: the gateway refuses others; nil: no turn began
@@ -59,13 +60,46 @@ func (g *workerGateway) Tools(ctx context.Context) ([]worker.Tool, error) {
 	return tools, nil
 }
 
-func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (r capabilities.Result, err error) {
+func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (capabilities.Result, error) {
+	made, err := g.send(ctx, api.MakeCall{Tool: tool, Args: args})
+	return made.Result, err
+}
+
+// CallCovered makes the call and the look at what covers it by one request. A call inside a job has
+// its parent's bounds, and a sub-agent's worker is there before its call: they are looked at first.
+func (g *workerGateway) CallCovered(ctx context.Context, tool capabilities.ToolID,
+	args json.RawMessage) (capabilities.Result, worker.Cover, error) {
+	g.begun = false
+	if g.opts.inside != nil || isSubAgent(tool) {
+		c, err := g.covers(ctx, tool, args)
+		if err != nil || c.Asks {
+			return capabilities.Result{}, c, err
+		}
+		r, err := g.Call(ctx, tool, args)
+		return r, c, err
+	}
+	g.waits = false
+	made, err := g.send(ctx, api.MakeCall{Tool: tool, Args: args, Covered: true})
+	var c worker.Cover
+	if p := made.Permission; p != nil {
+		g.lastLane, g.lastPrincipal = p.Lane, p.Principal
+		c, g.waits = coverOf(p), p.State == api.PermissionAsk
+		g.begun = g.waits
+	}
+	return made.Result, c, err
+}
+
+// send makes a call of this worker's.
+func (g *workerGateway) send(ctx context.Context, request api.MakeCall) (r api.CallMade, err error) {
+	tool, args := request.Tool, request.Args
 	waiting := &waiting{cmd: g.cmd, what: "waiting for " + string(tool)}
 	waiting.show()
 	defer waiting.hide()
 	o := invoke.Options{Lane: g.lane}
 	if e := g.opts.editor; e != nil {
-		e.Begins(tool, args)
+		if !g.begun {
+			e.Begins(tool, args)
+		}
 		o.Answer = func(ctx context.Context, a api.Approval) bool { return g.inEditor(ctx, e, a) }
 		if g.waits && g.asker == nil {
 			fmt.Fprintln(e, toldWhere(tool, g.remote, ""))
@@ -84,7 +118,7 @@ func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args
 		}
 	}
 	defer invoke.ShowQuestions(g.cmd, g.remote, g.asker, o, string(tool))()
-	request := api.MakeCall{Tool: tool, Args: args, Lane: capabilities.LaneID(g.lane), Opened: g.opened}
+	request.Lane, request.Opened = capabilities.LaneID(g.lane), g.opened
 	if j := g.opts.inside; j != nil {
 		request.Job, request.Claim = j.ID, j.Claim
 	}
@@ -97,9 +131,9 @@ func (g *workerGateway) Call(ctx context.Context, tool capabilities.ToolID, args
 		defer g.serve(ctx, g.lastLane)()
 	}
 	for {
-		r = capabilities.Result{}
+		r = api.CallMade{}
 		err = g.remote.Ask(ctx, http.MethodPost, remote.Path("calls"), request, &r)
-		if err != nil || !g.staysFor(&r) {
+		if err != nil || !g.staysFor(&r.Result) {
 			break
 		}
 		if _ = pause(ctx); ctx.Err() != nil { // nobody answered yet: the identical call joins the question

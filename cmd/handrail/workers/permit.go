@@ -18,18 +18,28 @@ import (
 	"github.com/handrail-dev/handrail/gateway/consent"
 )
 
-// Covers asks the gateway what covers a call of this worker.
-func (g *workerGateway) Covers(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (worker.Cover, error) {
+// Covers asks the gateway what covers the calls of a tool of this worker.
+func (g *workerGateway) Covers(ctx context.Context, tool capabilities.ToolID) (worker.Cover, error) {
+	return g.covers(ctx, tool, nil)
+}
+
+// covers is Covers of one call; args nil: of any call.
+func (g *workerGateway) covers(ctx context.Context, tool capabilities.ToolID, args json.RawMessage) (worker.Cover, error) {
 	p, err := g.remote.Permission(ctx, tool, capabilities.LaneID(g.lane), args)
 	if err != nil {
 		return worker.Cover{}, g.remote.Told(err)
 	}
 	g.lastLane, g.lastPrincipal = p.Lane, p.Principal
 	g.waits = args != nil && p.State == api.PermissionAsk
+	return coverOf(&p), nil
+}
+
+// coverOf is what the gateway said of a call's permission.
+func coverOf(p *api.Permission) worker.Cover {
 	return worker.Cover{
 		By: p.By, Asks: p.State == api.PermissionAsk, Reached: p.Asks, Lasting: p.Longest != "" && p.Longest != string(consent.KindCall),
 		Node: string(p.Node), NodeName: p.Label,
-	}, nil
+	}
 }
 
 // workerPermits asks the person at this terminal, who is the admin of the data directory, and gives

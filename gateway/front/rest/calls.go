@@ -30,23 +30,23 @@ const (
 	maxOpened = 1000
 )
 
-func (s *Server) call(c *visit, in api.MakeCall) (capabilities.Result, error) {
+func (s *Server) call(c *visit, in api.MakeCall) (made api.CallMade, err error) {
 	if in.Tool == "" {
-		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "tool is required")
+		return made, capabilities.Errorf(capabilities.CodeInvalidRequest, "tool is required")
 	}
 	if len(in.Tool) > 128 {
-		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeUnknownTool, "a tool ID has at most 128 characters")
+		return made, capabilities.Errorf(capabilities.CodeUnknownTool, "a tool ID has at most 128 characters")
 	}
 	if in.RequestID != "" {
 		if err := capabilities.ValidateName("request_id", string(in.RequestID), 128); err != nil {
-			return capabilities.Result{}, err
+			return made, err
 		}
 	}
 	if len(in.Shown) > maxShown {
-		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "shown has at most %d keys", maxShown)
+		return made, capabilities.Errorf(capabilities.CodeInvalidRequest, "shown has at most %d keys", maxShown)
 	}
 	if len(in.Opened) > maxOpened {
-		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "opened has at most %d tools", maxOpened)
+		return made, capabilities.Errorf(capabilities.CodeInvalidRequest, "opened has at most %d tools", maxOpened)
 	}
 	if in.Lane == "" {
 		in.Lane = c.who.Lane
@@ -55,14 +55,15 @@ func (s *Server) call(c *visit, in api.MakeCall) (capabilities.Result, error) {
 		in.Lane = capabilities.LaneID(in.Job)
 	}
 	if err := s.opts.Lanes.Enter(c.r.Context(), c.who, in.Lane); err != nil {
-		return capabilities.Result{}, err
+		return made, err
 	}
 	if len(in.Args) == 0 {
 		in.Args = json.RawMessage(`{}`)
 	}
 	ctx := c.r.Context()
 	if in.Job != "" {
-		return s.callInside(ctx, c, &in)
+		made.Result, err = s.callInside(ctx, c, &in)
+		return made, err
 	}
 	connection := ctx
 	if in.RequestID != "" {
@@ -71,18 +72,25 @@ func (s *Server) call(c *visit, in api.MakeCall) (capabilities.Result, error) {
 	}
 	ctx, release := s.held.hold(ctx, c.who.TokenID, s.opts.Tokens.Valid)
 	defer release()
-	result := s.opts.Dispatcher.Call(ctx, dispatch.Request{
+	r := dispatch.Request{
 		Caller: front.Caller(c.who, in.Lane), Tool: in.Tool, Args: in.Args, RequestID: in.RequestID, Surface: "rest", Token: c.who.TokenID,
 		Gone: connection.Done(), Shown: in.Shown, Opened: in.Opened,
-	})
-	result.Output = fill(result.Output, result.Blobs)
-	return front.ViewResult(result), nil
+	}
+	if in.Covered {
+		r.Checked = func(by dispatch.Coverage) {
+			p := front.ViewPermission(&r, by)
+			made.Permission = &p
+		}
+	}
+	made.Result = viewMade(s.opts.Dispatcher.Call(ctx, r))
+	return made, nil
 }
 
 // callInside makes a call of a sub-agent's worker (S3-16).
 func (s *Server) callInside(ctx context.Context, c *visit, in *api.MakeCall) (capabilities.Result, error) {
-	if s.opts.SubAgents == nil || in.RequestID != "" || len(in.Shown) > 0 {
-		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a call inside a job has neither request_id nor shown")
+	if s.opts.SubAgents == nil || in.RequestID != "" || len(in.Shown) > 0 || in.Covered {
+		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeInvalidRequest,
+			"a call inside a job has no request_id, shown and covered")
 	}
 	ctx, release := s.held.hold(ctx, c.who.TokenID, s.opts.Tokens.Valid)
 	defer release()
@@ -92,8 +100,13 @@ func (s *Server) callInside(ctx context.Context, c *visit, in *api.MakeCall) (ca
 	if err != nil {
 		return result, err
 	}
-	result.Output = fill(result.Output, result.Blobs)
-	return front.ViewResult(result), nil
+	return viewMade(result), nil
+}
+
+// viewMade is a result as its caller gets it.
+func viewMade(r capabilities.Result) capabilities.Result {
+	r.Output = fill(r.Output, r.Blobs)
+	return front.ViewResult(r)
 }
 
 // fill puts captured bytes back where the contract has them: base64 under the
