@@ -39,6 +39,10 @@ type Command struct {
 	// names, on Linux. It is the first process of its own, so that the kernel ends all that it
 	// started with it. The start fails where the system has none. Not with User.
 	Apart bool
+	// Cgroups are folders of cgroups, at most one of each hierarchy, in which the child begins where
+	// this process may put it there, on Linux. Its own /proc says where it is. Default: it begins
+	// where this process is.
+	Cgroups []string
 }
 
 // Lend is a folder that a child gets for its life: what is in it is copied into

@@ -31,7 +31,7 @@ func startChild(s spec) (*child, error) {
 			return nil, err
 		}
 	}
-	pid, err := forkExec(s, attr)
+	pid, err := forkInto(s, attr)
 	if err != nil {
 		return nil, err
 	}

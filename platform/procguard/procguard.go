@@ -51,6 +51,7 @@ type spec struct {
 	Scratch string         `json:"scratch"`
 	Lend    *platform.Lend `json:"lend,omitempty"`
 	Apart   bool           `json:"apart,omitempty"`
+	Cgroups []string       `json:"cgroups,omitempty"`
 	// Handles of the command pipe (read end, write end); Windows only.
 	Handles [2]uintptr `json:"handles,omitempty"`
 }
@@ -175,7 +176,7 @@ func (l *Launcher) start(ctx context.Context, c platform.Command, scratch string
 	cmd.Env = []string{"GOMAXPROCS=2"} // the guard needs nothing of our environment
 	cmd.Dir = os.TempDir()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = lifeR, statusW, outW
-	s := spec{Path: c.Path, User: c.User, Scratch: scratch, Lend: c.Lend, Apart: c.Apart}
+	s := spec{Path: c.Path, User: c.User, Scratch: scratch, Lend: c.Lend, Apart: c.Apart, Cgroups: c.Cgroups}
 	s.Args, s.Env = c.Build(scratch)
 	if err := inherit(cmd, &s, childR, childW, locks, []*os.File{lifeW, statusR, outR, inW, outPipeR}); err != nil {
 		return fail(err)

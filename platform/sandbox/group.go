@@ -19,12 +19,12 @@ type grouped struct {
 	group *group
 }
 
-// withGroup puts a runner into a group of its own, in which the program will be, too.
-func (h host) withGroup(child platform.Process) platform.Process {
+// group makes one for a runner, in which the program will be, too; nil: it has none.
+func (h host) group() *group {
 	if h.rlimits {
-		return child
+		return nil
 	}
-	return &grouped{child, newGroup(child.PID())}
+	return newGroup()
 }
 
 // groupOf returns a runner's group; nil: it has none.

@@ -198,33 +198,69 @@ func (h hierarchy) sweep() {
 
 // group is the cgroup of one runner and its program.
 type group struct {
+	name  string
 	parts []hierarchy // with the folders of the group itself
 	once  sync.Once
 }
 
-// newGroup puts a process, which has started nothing yet, into a group of its own; nil: there is
-// none here.
-func newGroup(pid int) *group {
+// newGroup makes a group in which nothing is; nil: there can be none here.
+func newGroup() *group {
 	list, err := trees()
 	if err != nil {
 		return nil
 	}
-	g, name := &group{}, groupName()
+	g := &group{name: groupName()}
 	for _, h := range list {
-		h.dir = filepath.Join(h.dir, name)
-		if err = os.Mkdir(h.dir, 0o755); err != nil {
-			break
+		h.dir = filepath.Join(h.dir, g.name)
+		if err := os.Mkdir(h.dir, 0o755); err != nil {
+			g.remove()
+			return nil
 		}
 		g.parts = append(g.parts, h)
-		if err = os.WriteFile(filepath.Join(h.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
-			break
-		}
-	}
-	if err != nil {
-		g.remove()
-		return nil
 	}
 	return g
+}
+
+// folders are where its child begins.
+func (g *group) folders() (list []string) {
+	if g == nil {
+		return nil
+	}
+	for _, h := range g.parts {
+		list = append(list, h.dir)
+	}
+	return list
+}
+
+// hold returns the group once a process, which has started nothing yet, is in it; nil, and the
+// group is gone: it cannot be. One that began there is; to put another one there takes the kernel
+// tens of milliseconds.
+func (g *group) hold(pid int) *group {
+	if g == nil {
+		return nil
+	}
+	is, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	for _, h := range g.parts {
+		if h.has(string(is), g.name) {
+			continue
+		}
+		if h.write("cgroup.procs", strconv.Itoa(pid)) != nil {
+			g.remove()
+			return nil
+		}
+	}
+	return g
+}
+
+// has reports whether a process is in the cgroup of that name in the hierarchy, by the lines of its
+// /proc/PID/cgroup.
+func (h hierarchy) has(is, name string) bool {
+	controller := ""
+	if h.version == 1 {
+		controller = h.controllers[0]
+	}
+	path, ok := ownGroup(is, controller)
+	return ok && filepath.Base(path) == name
 }
 
 // period is what a share of the processors is counted by, in microseconds.

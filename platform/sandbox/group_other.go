@@ -6,7 +6,11 @@ import "errors"
 
 type group struct{}
 
-func newGroup(int) *group { return nil }
+func newGroup() *group { return nil }
+
+func (*group) folders() []string { return nil }
+
+func (*group) hold(int) *group { return nil }
 
 func (*group) bound(Limits) error { return errors.ErrUnsupported }
 

@@ -268,19 +268,21 @@ func (s *Sandbox) runner(ctx context.Context, class capabilities.IsolationClass,
 		word = apartWord
 	}
 	child, err := s.launcher.Start(ctx, platform.Command{
-		Path: self, Name: "runner", Apart: apart,
+		Path: self, Name: "runner", Apart: apart, Cgroups: group.folders(),
 		Build: func(scratch string) (args, env []string) {
 			return []string{
 				word, string(class), strconv.Itoa(s.host.landlock), platform.PipeHandles,
+	group := s.host.group()
 			}, append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + scratch}, system(scratch)...)
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return s.host.withGroup(child), nil
+	return &grouped{child, group.hold(child.PID())}, nil
 }
 
+		group.remove()
 // tell writes the runner its order. It goes by the pipe: the words of a command line are for
 // every process of the machine to read.
 func (p *Process) tell(o order) error {
