@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -90,14 +91,20 @@ func (w *Way) Open() (*Door, error) {
 // Addr is where the program finds it, on loopback.
 func (d *Door) Addr() netip.AddrPort { return d.addr }
 
-// Direct are the addresses that were named with their ports: a program that takes no proxy for
-// them is let to them, too.
+// Direct are the addresses to which a program that takes no proxy is let, too: those that were
+// named with their ports, and those of Names.
 func (d *Door) Direct() []netip.AddrPort {
 	var all []netip.AddrPort
-	for _, h := range d.way.hosts {
+	for i, h := range d.way.hosts {
 		addr, err := netip.ParseAddr(h.name)
-		if h.name == "localhost" {
+		switch own := h.own(i); {
+		case h.name == "localhost":
 			addr, err = netip.AddrFrom4([4]byte{127, 0, 0, 1}), nil
+		case own.IsValid() && h.port == "":
+			all = append(all, netip.AddrPortFrom(own, 80), netip.AddrPortFrom(own, 443))
+			continue
+		case own.IsValid():
+			addr, err = own, nil
 		}
 		port, _ := strconv.ParseUint(h.port, 10, 16)
 		if err == nil && addr.Is4() && port > 0 && !h.wild {
@@ -107,9 +114,45 @@ func (d *Door) Direct() []netip.AddrPort {
 	return all
 }
 
+// Names are the hosts that were named, each with an address that is nobody's: a program that takes
+// no proxy and finds it for the name connects there, and is led to the host.
+func (d *Door) Names() map[string]netip.Addr {
+	all := map[string]netip.Addr{}
+	for i, h := range d.way.hosts {
+		if own := h.own(i); own.IsValid() {
+			all[h.name] = own
+		}
+	}
+	return all
+}
+
+// own is the address that stands for the host of that number behind doors: one of those that are
+// for measurements and belong to no host (RFC 2544). Invalid: it needs none.
+func (h namedHost) own(number int) netip.Addr {
+	if _, err := netip.ParseAddr(h.name); err == nil || h.wild || h.name == "localhost" || number >= 1<<16-1 {
+		return netip.Addr{}
+	}
+	number++
+	return netip.AddrFrom4([4]byte{198, 18, byte(number >> 8), byte(number)})
+}
+
+// target is where a connection to an address is meant to go.
+func (d *Door) target(to netip.AddrPort) (host, port string) {
+	host, port = to.Addr().String(), strconv.Itoa(int(to.Port()))
+	if _, named := d.way.named(host, port); named {
+		return host, port
+	}
+	for i, h := range d.way.hosts {
+		if h.own(i) == to.Addr() {
+			return h.name, port
+		}
+	}
+	return host, port
+}
+
 // Tried records that the program tried to connect to an address without the proxy.
 func (d *Door) Tried(to netip.AddrPort) {
-	host, port := to.Addr().String(), strconv.Itoa(int(to.Port()))
+	host, port := d.target(to)
 	if d.way.Check(host, port) == nil {
 		_ = d.way.refuse(host, port, "the program goes round its proxy")
 	}
@@ -195,12 +238,13 @@ func (d *Door) admit(c net.Conn) {
 	case to == d.addr:
 		d.requests.put(counted)
 	default: // a program that takes no proxy: the same rules
-		out, err := d.dial(d.stopped, "tcp", to.String())
+		target := net.JoinHostPort(d.target(to))
+		out, err := d.dial(d.stopped, "tcp", target)
 		if err != nil {
 			_ = counted.Close()
 			return
 		}
-		join(counted, counted, out)
+		d.join(target, counted, counted, out)
 	}
 }
 
@@ -295,11 +339,11 @@ func (d *Door) tunnel(w http.ResponseWriter, r *http.Request) {
 		_ = out.Close()
 		return
 	}
-	join(in, bufferedFirst(buffered.Reader, in), out)
+	d.join(r.Host, in, bufferedFirst(buffered.Reader, in), out)
 }
 
-// join passes both directions of a tunnel until both have ended, and closes it.
-func join(in net.Conn, from io.Reader, out net.Conn) {
+// join passes both directions of a tunnel to target until both have ended, and closes it.
+func (d *Door) join(target string, in net.Conn, from io.Reader, out net.Conn) {
 	defer in.Close()
 	defer out.Close()
 	for _, c := range []net.Conn{in, out} {
@@ -308,8 +352,13 @@ func join(in net.Conn, from io.Reader, out net.Conn) {
 			c.tunnel.Store(true)
 		}
 	}
+	host, port, _ := net.SplitHostPort(target) // it was dialled
+	first := newBound(host, from, func(name string) error {
+		_ = out.Close() // and so both directions end
+		return d.way.refuse(cmp.Or(name, host), port, otherName(target, name))
+	})
 	var both sync.WaitGroup
-	both.Go(func() { pass(out, from) })
+	both.Go(func() { pass(out, first) })
 	both.Go(func() { pass(in, out) })
 	both.Wait()
 }

@@ -3,6 +3,7 @@ package egress
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -394,8 +395,15 @@ func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.WriteString(in, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return
 	}
+	host, _, _ := net.SplitHostPort(r.Host) // it was dialled
+	first := newBound(host, bufferedFirst(buffered.Reader, in), func(name string) error {
+		_ = out.Close() // and so both directions end
+		err := capabilities.Errorf(capabilities.CodeURLBlocked, "%.260s may not be reached: %s.", cmp.Or(name, host), otherName(r.Host, name))
+		p.note(hostPort(&url.URL{Host: r.Host}), err)
+		return err
+	})
 	var both sync.WaitGroup
-	both.Go(func() { pass(out, bufferedFirst(buffered.Reader, in)) })
+	both.Go(func() { pass(out, first) })
 	both.Go(func() { pass(in, out) })
 	both.Wait()
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -106,6 +108,9 @@ func furnish(o *order) error {
 			return err
 		}
 	}
+	if err := nameHosts(o.Names); err != nil {
+		return err
+	}
 	// It may start in a folder of which it sees nothing.
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return err
@@ -116,6 +121,41 @@ func furnish(o *order) error {
 		return err
 	}
 	return restrict("/", unix.MOUNT_ATTR_RDONLY, 0)
+}
+
+// hostsFile is the system's list of hosts, ownHosts what is laid over it.
+const (
+	hostsFile = "/etc/hosts"
+	ownHosts  = "/.handrail-hosts"
+)
+
+// nameHosts has the program find hosts where its door leads to them, before those of the machine's
+// list. There is no name service.
+func nameHosts(names map[string]netip.Addr) error {
+	if len(names) == 0 {
+		return nil
+	}
+	machines, err := os.ReadFile(hostsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(filepath.Dir(hostsFile), 0o755); err == nil {
+			err = os.WriteFile(hostsFile, nil, 0o644)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	for _, host := range slices.Sorted(maps.Keys(names)) {
+		fmt.Fprintf(&text, "%s %s\n", names[host], host)
+	}
+	text.Write(machines)
+	if err := os.WriteFile(ownHosts, []byte(text.String()), 0o644); err != nil {
+		return err
+	}
+	if err := unix.Mount(ownHosts, hostsFile, "", unix.MS_BIND, ""); err != nil {
+		return &fs.PathError{Op: "mount", Path: hostsFile, Err: err}
+	}
+	return restrict(hostsFile, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_RDONLY, 0)
 }
 
 // lay shows a file or folder of the machine's where it has always been, with the links that lead

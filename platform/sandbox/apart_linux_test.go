@@ -2,6 +2,8 @@ package sandbox_test
 
 import (
 	"io"
+	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -141,4 +143,46 @@ func tryNetwork(mine string) error {
 		return os.ErrExist
 	}
 	return nil
+}
+
+// A program that takes no proxy, in namespaces of its own, finds the hosts that it may reach by
+// their names, connects to the door for them, and finds no others. The machine's own list stays
+// behind them.
+func TestNamesBehindADoor(t *testing.T) {
+	s := apart(t)
+	if _, err := s.Class(true); err != nil {
+		t.Skip(err)
+	}
+	named := netip.MustParseAddrPort("198.18.0.1:7")
+	for _, c := range []struct{ host, want string }{
+		{"listed.example", "hello"}, {"other.example", ""},
+	} {
+		door := newEcho(t, named)
+		door.names = map[string]netip.Addr{"listed.example": named.Addr()}
+		p, err := s.Start(t.Context(), sandbox.Program{
+			Argv: []string{"bash", "-c", `exec 3<>/dev/tcp/$1/7 && echo hello >&3 && read -r back <&3 && echo "$back"; cat /etc/hosts >&2`, "bash", c.host}, Door: door,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := io.ReadAll(p.Stdout())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.TrimSpace(string(out)); got != c.want {
+			t.Errorf("%s: %q, %s", c.host, got, p.Stderr())
+		}
+		machines, _ := os.ReadFile("/etc/hosts")
+		if said := p.Stderr(); !strings.Contains(said, "198.18.0.1 listed.example\n") || !strings.Contains(said, strings.TrimSpace(string(machines))) {
+			t.Errorf("its list of hosts: %s", said)
+		}
+		door.mu.Lock()
+		if to := slices.Collect(maps.Values(door.expected)); c.want != "" && !slices.Equal(to, []netip.AddrPort{named}) {
+			t.Errorf("announced: %v", to)
+		}
+		door.mu.Unlock()
+	}
 }

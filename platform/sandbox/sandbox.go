@@ -66,6 +66,9 @@ type Door interface {
 	// Direct are the addresses to which the program may connect as if there were no proxy; the
 	// door carries that, too.
 	Direct() []netip.AddrPort
+	// Names are hosts with addresses of Direct that lead to them, for a program that takes no proxy.
+	// One that has namespaces of its own finds them as it finds any host.
+	Names() map[string]netip.Addr
 	// Nowhere reports whether it leads nowhere and only hears what was tried, as programs of class t1
 	// may have one, too.
 	Nowhere() bool
@@ -148,6 +151,8 @@ type order struct {
 	// Door is the address of its way to the network, Direct what it connects to without a proxy.
 	Door   netip.AddrPort   `json:"door,omitzero"`
 	Direct []netip.AddrPort `json:"direct,omitempty"`
+	// Names are the hosts that it finds by name, if it is in namespaces of its own.
+	Names map[string]netip.Addr `json:"names,omitempty"`
 	// Nowhere says that the door leads nowhere.
 	Nowhere bool `json:"nowhere,omitempty"`
 	// Reads says that Missed is told.
@@ -220,7 +225,7 @@ func (s *Sandbox) start(ctx context.Context, p Program) (*Process, error) {
 		o.Dir = child.Scratch()
 	}
 	if p.Door != nil {
-		o.Door, o.Direct, o.Nowhere = p.Door.Addr(), p.Door.Direct(), p.Door.Nowhere()
+		o.Door, o.Direct, o.Names, o.Nowhere = p.Door.Addr(), p.Door.Direct(), p.Door.Names(), p.Door.Nowhere()
 	}
 	over, err := s.host.around(&o)
 	if err != nil {
@@ -267,22 +272,22 @@ func (s *Sandbox) runner(ctx context.Context, class capabilities.IsolationClass,
 	if apart {
 		word = apartWord
 	}
+	group := s.host.group()
 	child, err := s.launcher.Start(ctx, platform.Command{
 		Path: self, Name: "runner", Apart: apart, Cgroups: group.folders(),
 		Build: func(scratch string) (args, env []string) {
 			return []string{
 				word, string(class), strconv.Itoa(s.host.landlock), platform.PipeHandles,
-	group := s.host.group()
 			}, append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + scratch}, system(scratch)...)
 		},
 	})
 	if err != nil {
+		group.remove()
 		return nil, err
 	}
 	return &grouped{child, group.hold(child.PID())}, nil
 }
 
-		group.remove()
 // tell writes the runner its order. It goes by the pipe: the words of a command line are for
 // every process of the machine to read.
 func (p *Process) tell(o order) error {

@@ -253,6 +253,7 @@ type echo struct {
 	mu       sync.Mutex
 	expected map[netip.AddrPort]netip.AddrPort
 	tried    []netip.AddrPort
+	names    map[string]netip.Addr
 	strange  int
 	closed   bool
 }
@@ -295,6 +296,11 @@ func newEcho(t *testing.T, direct ...netip.AddrPort) *echo {
 func (e *echo) Addr() netip.AddrPort     { return e.Listener.Addr().(*net.TCPAddr).AddrPort() }
 func (e *echo) Nowhere() bool            { return false }
 func (e *echo) Direct() []netip.AddrPort { return e.direct }
+func (e *echo) Names() map[string]netip.Addr {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.names
+}
 func (e *echo) Expect(from, to netip.AddrPort) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

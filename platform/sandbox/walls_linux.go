@@ -263,7 +263,11 @@ func (f *fence) add(path string, access uint64) error {
 // around restricts this thread to the system's programs and the files of o.
 func (f *fence) around(o *order) error {
 	defer unix.Close(f.set)
-	for _, path := range append(programFiles(o.Path), o.Read...) {
+	read := append(programFiles(o.Path), o.Read...)
+	if o.Apart && len(o.Names) > 0 {
+		read = append(read, hostsFile) // its own
+	}
+	for _, path := range read {
 		if err := f.add(path, readAll); err != nil {
 			return err
 		}

@@ -55,6 +55,7 @@ func newProxy(t *testing.T) *proxy {
 
 func (p *proxy) Addr() netip.AddrPort                  { return p.Listener.Addr().(*net.TCPAddr).AddrPort() }
 func (p *proxy) Direct() []netip.AddrPort              { return nil }
+func (p *proxy) Names() map[string]netip.Addr          { return nil }
 func (p *proxy) Nowhere() bool                         { return false }
 func (p *proxy) Expect(netip.AddrPort, netip.AddrPort) {}
 func (p *proxy) Tried(netip.AddrPort)                  {}
