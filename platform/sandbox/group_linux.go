@@ -200,6 +200,7 @@ func (h hierarchy) sweep() {
 type group struct {
 	name  string
 	parts []hierarchy // with the folders of the group itself
+	whole bool        // its runner is in all of them
 	once  sync.Once
 }
 
@@ -232,12 +233,12 @@ func (g *group) folders() (list []string) {
 	return list
 }
 
-// hold returns the group once a process, which has started nothing yet, is in it; nil, and the
-// group is gone: it cannot be. One that began there is; to put another one there takes the kernel
-// tens of milliseconds.
-func (g *group) hold(pid int) *group {
+// hold has a process, which has started nothing yet, be in the group, if it can be. One that began
+// there is; to put another one there takes the kernel tens of milliseconds. Without it the group
+// bounds nothing, and goes with its runner.
+func (g *group) hold(pid int) {
 	if g == nil {
-		return nil
+		return
 	}
 	is, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	for _, h := range g.parts {
@@ -245,11 +246,10 @@ func (g *group) hold(pid int) *group {
 			continue
 		}
 		if h.write("cgroup.procs", strconv.Itoa(pid)) != nil {
-			g.remove()
-			return nil
+			return
 		}
 	}
-	return g
+	g.whole = true
 }
 
 // has reports whether a process is in the cgroup of that name in the hierarchy, by the lines of its
@@ -268,7 +268,7 @@ const period = 100_000
 
 // bound sets the limits of a program.
 func (g *group) bound(l Limits) error {
-	if g == nil {
+	if g == nil || !g.whole {
 		return errors.ErrUnsupported
 	}
 	memory, tasks := strconv.FormatUint(l.Memory+runnerMemory, 10), strconv.FormatUint(l.Processes*threadsOf+runnerThreads, 10)

@@ -10,7 +10,7 @@ func newGroup() *group { return nil }
 
 func (*group) folders() []string { return nil }
 
-func (*group) hold(int) *group { return nil }
+func (*group) hold(int) {}
 
 func (*group) bound(Limits) error { return errors.ErrUnsupported }
 

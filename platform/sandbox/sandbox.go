@@ -285,7 +285,8 @@ func (s *Sandbox) runner(ctx context.Context, class capabilities.IsolationClass,
 		group.remove()
 		return nil, err
 	}
-	return &grouped{child, group.hold(child.PID())}, nil
+	group.hold(child.PID())
+	return &grouped{child, group}, nil
 }
 
 // tell writes the runner its order. It goes by the pipe: the words of a command line are for
