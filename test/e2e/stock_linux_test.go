@@ -34,14 +34,12 @@ func TestStockClients(t *testing.T) {
 	if b == nil {
 		return
 	}
-	const noProxy = "a program that takes no proxy" // where namespaces stand
 	clients := []struct{ name, has, command, want string }{
 		{"curl", "curl --version", "curl -sS http://HOST/", "HOST is here"},
 		{"git", "git --version", "git ls-remote http://HOST/repo", "refs/heads/HOST"},
 		{"python", "/usr/bin/python3 --version", `/usr/bin/python3 -c 'import urllib.request as u; print(u.urlopen("http://HOST/").read().decode())'`, "HOST is here"},
 		{"node", "/usr/bin/node -e 'process.exit(process.versions.node.split(\".\").map(Number).reduce((a, n) => a * 1000 + n, 0) < 22021000 ? 1 : 0)'", `/usr/bin/node -e 'fetch("http://HOST/").then(r => r.text()).then(console.log)'`, "HOST is here"},
 		{"npm", "/usr/bin/npm --version", `/usr/bin/npm install --no-audit --no-fund --no-update-notifier --cache got/cache --prefix got --registry http://HOST/npm/ handrail-stock && /usr/bin/node -p 'require("./got/node_modules/handrail-stock")'`, "HOST is here"},
-		{noProxy, "unshare --user --map-root-user --mount --net --pid --fork true", `exec 3<>/dev/tcp/HOST/80; printf 'GET / HTTP/1.0\r\nHost: HOST\r\n\r\n' >&3; cat <&3`, "HOST is here"},
 		{"pip", "/usr/bin/python3 -m pip --version", `/usr/bin/python3 -m pip install --no-cache-dir --disable-pip-version-check --target got --index-url http://HOST/simple/ --trusted-host HOST handrail-stock && PYTHONPATH=got /usr/bin/python3 -c 'import handrail_stock'`, "HOST is here"},
 	}
 	tried := 0
@@ -52,9 +50,6 @@ func TestStockClients(t *testing.T) {
 		}
 		tried++
 		for _, host := range []string{"listed.example", "asked.example"} {
-			if c.name == noProxy && host == "asked.example" { // it finds the names of those alone that were named
-				continue
-			}
 			ended := b.begins("tool.fs.bash", map[string]any{"command": strings.ReplaceAll("rm -rf got; "+c.command, "HOST", host) + " 2>&1"})
 			if host == "asked.example" {
 				b.does("approve", b.asked("asked.example:80").ID)
