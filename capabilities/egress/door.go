@@ -354,8 +354,9 @@ func (d *Door) join(target string, in net.Conn, from io.Reader, out net.Conn) {
 	}
 	host, port, _ := net.SplitHostPort(target) // it was dialled
 	first := newBound(host, from, func(name string) error {
-		_ = out.Close() // and so both directions end
-		return d.way.refuse(cmp.Or(name, host), port, otherName(target, name))
+		err := d.way.refuse(cmp.Or(name, host), port, otherName(target, name))
+		_ = out.Close() // and so both directions end, once that is on record
+		return err
 	})
 	var both sync.WaitGroup
 	both.Go(func() { pass(out, first) })

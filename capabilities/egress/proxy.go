@@ -397,9 +397,9 @@ func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request) {
 	}
 	host, _, _ := net.SplitHostPort(r.Host) // it was dialled
 	first := newBound(host, bufferedFirst(buffered.Reader, in), func(name string) error {
-		_ = out.Close() // and so both directions end
 		err := capabilities.Errorf(capabilities.CodeURLBlocked, "%.260s may not be reached: %s.", cmp.Or(name, host), otherName(r.Host, name))
 		p.note(hostPort(&url.URL{Host: r.Host}), err)
+		_ = out.Close() // and so both directions end
 		return err
 	})
 	var both sync.WaitGroup
