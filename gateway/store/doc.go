@@ -15,6 +15,7 @@
 // ordinary writes are refused, terminal ones wait, and a commit whose answer was lost is looked up
 // before anybody is told. A server without fsync is refused. Several gateways take turns by a
 // lease: one that heard nothing of the database for as long stops, before another has the schema.
+// Or they write it at once: their groups have one order, and each begins with what others wrote.
 //
 // It must never import another room of the gateway: rooms hand in their
 // migrations and their functions. No other package may import SQLite or pgx.

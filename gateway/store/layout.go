@@ -89,7 +89,7 @@ func layout(ctx context.Context, db asker, onPostgres bool) ([]table, error) {
 		if err := rows.Scan(&name, &c.name, &kind, &numbered); err != nil {
 			return nil, err
 		}
-		if name == "schema_migration" || name == "store_writer" {
+		if name == "schema_migration" || strings.HasPrefix(name, "store_") {
 			continue
 		}
 		if c.kind = kinds[strings.ToUpper(kind)]; c.kind == 0 {

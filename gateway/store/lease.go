@@ -90,7 +90,7 @@ func (s *postgres) renews(ctx context.Context) {
 // turn waits until this gateway is the schema's writer. With a lease that takes as long as it
 // takes: another's ends with its connection, or when it does not renew it.
 func (s *postgres) turn(ctx context.Context) error {
-	if s.lease.length == 0 {
+	if s.lease.length == 0 || s.fleet != nil {
 		return s.lock(ctx, takeOverWait)
 	}
 	var seen [2]int64

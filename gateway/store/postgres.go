@@ -41,9 +41,11 @@ type postgres struct {
 const (
 	oldestServer = 130000 // PostgreSQL 13
 	lockRoom     = 0x6872 // first half of the advisory lock; the second is of the schema's name
+	lockTables   = 0x6873 // the same, over the tables while a member makes them
 
 	statementLimit = 30 * time.Second
 	connectLimit   = 5 * time.Second
+	stillLimit     = 2 * time.Second // of a member within a group
 	takeOverWait   = 5 * time.Second // for the lock of a writer that was ended just now
 	retryAway      = 100 * time.Millisecond
 	maxReaders     = 8
@@ -148,6 +150,11 @@ func (s *postgres) connect(ctx context.Context) error {
 	if err := s.turn(ctx); err != nil {
 		return err
 	}
+	if s.fleet != nil { // tables are made by one member at a time; ready lets the next
+		if _, err := s.own.Exec(ctx, "SELECT pg_advisory_lock($1, $2)", int32(lockTables), s.lockID()); err != nil {
+			return away(err)
+		}
+	}
 	if err := s.lay(ctx); err != nil {
 		return capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "The store's schema cannot be set up.").
 			WithHint("The database's user must be allowed to create it, or own it.")
@@ -157,7 +164,11 @@ func (s *postgres) connect(ctx context.Context) error {
 
 // dial opens the writer's connection.
 func (s *postgres) dial(ctx context.Context) error {
-	s.db = sql.OpenDB(s.connector(nil))
+	var more map[string]string
+	if s.fleet != nil { // a member that stands still holds up the others no longer
+		more = map[string]string{"idle_in_transaction_session_timeout": strconv.FormatInt(stillLimit.Milliseconds(), 10)}
+	}
+	s.db = sql.OpenDB(s.connector(more))
 	s.db.SetMaxOpenConns(1)
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -221,7 +232,11 @@ func (s *postgres) lock(ctx context.Context, wait time.Duration) error {
 	defer cancel()
 	for until := time.Now().Add(wait); ; {
 		var got bool
-		if err := s.own.QueryRow(ctx, "SELECT pg_try_advisory_lock($1, $2)", int32(lockRoom), s.lockID()).Scan(&got); err != nil {
+		try := "SELECT pg_try_advisory_lock($1, $2)"
+		if s.fleet != nil { // members share it, and keep out who wants it alone
+			try = "SELECT pg_try_advisory_lock_shared($1, $2)"
+		}
+		if err := s.own.QueryRow(ctx, try, int32(lockRoom), s.lockID()).Scan(&got); err != nil {
 			return away(err)
 		}
 		if got {
@@ -272,9 +287,17 @@ func (s *postgres) take(ctx context.Context) error {
 		return capabilities.Errorf(capabilities.CodeConflict, "The site moved from this store at %s.", moved).
 			WithHint("Use the store that it moved to.")
 	}
+	if s.fleet != nil {
+		if err := s.join(ctx); err != nil {
+			return fmt.Errorf("store: %w", err)
+		}
+	}
 	if err := s.own.QueryRow(ctx, `UPDATE store_writer SET epoch = epoch + 1, lease_ms = 0, site = CASE WHEN site = '' THEN $1 ELSE site END
 		RETURNING epoch, grouped`, s.site).Scan(&s.epoch, &s.grouped); err != nil {
 		return fmt.Errorf("store: %w", err)
+	}
+	if s.fleet != nil { // it counts its own groups
+		s.grouped = 0
 	}
 	_, err := s.own.Exec(ctx, "SET statement_timeout = 0") // steps take as long as they take
 	return err
@@ -285,6 +308,11 @@ func (s *postgres) ready() error {
 	defer cancel()
 	if _, err := s.own.Exec(ctx, "SET statement_timeout = "+s.RuntimeParams["statement_timeout"]); err != nil {
 		return away(err)
+	}
+	if s.fleet != nil {
+		if _, err := s.own.Exec(ctx, "SELECT pg_advisory_unlock($1, $2)", int32(lockTables), s.lockID()); err != nil {
+			return away(err)
+		}
 	}
 	s.readDB = sql.OpenDB(s.connector(map[string]string{
 		"default_transaction_read_only": "on", "default_transaction_isolation": "repeatable read",
@@ -300,6 +328,10 @@ func (s *postgres) run(ctx context.Context) error {
 	if s.lease.length > 0 {
 		ctx, cancel := context.WithCancel(ctx)
 		if err := s.Write(ctx, func(tx *Tx) error { // a start takes as long as it takes
+			if s.fleet != nil {
+				_, err := tx.Exec("UPDATE store_member SET lease_ms = $1 WHERE member = $2", s.lease.length.Milliseconds(), s.fleet.member)
+				return err
+			}
 			_, err := tx.Exec("UPDATE store_writer SET lease_ms = $1", s.lease.length.Milliseconds())
 			return err
 		}); err != nil {
@@ -307,6 +339,9 @@ func (s *postgres) run(ctx context.Context) error {
 		}
 		var renewing sync.WaitGroup
 		renewing.Go(func() { s.renews(ctx) })
+		if s.fleet != nil {
+			renewing.Go(func() { s.follows(ctx) })
+		}
 		defer renewing.Wait()
 		defer cancel()
 	}
@@ -332,6 +367,7 @@ func (s *postgres) run(ctx context.Context) error {
 }
 
 func (s *postgres) release() error {
+	s.leaves()
 	s.lease.end()
 	return nil
 }
@@ -390,6 +426,14 @@ func (s *postgres) again() error {
 			return errReplaced
 		}
 		return err
+	}
+	if s.fleet != nil {
+		if err := s.returns(ctx); err != nil {
+			s.hang()
+			return err
+		}
+		s.log.Info("store.database.back", "pid", s.pid)
+		return nil
 	}
 	var epoch int64
 	if err := s.own.QueryRow(ctx, "SELECT epoch, grouped FROM store_writer").Scan(&epoch, &s.grouped); err != nil {

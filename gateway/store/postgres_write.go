@@ -43,6 +43,9 @@ func (s *postgres) begin() error {
 	if s.own == nil || s.own.IsClosed() {
 		return errAway
 	}
+	if s.fleet != nil {
+		return s.beginShared()
+	}
 	ctx, cancel := limited()
 	defer cancel()
 	s.lease.asks()
@@ -71,10 +74,17 @@ func (s *postgres) ran(j *job) {
 func (s *postgres) finish() error {
 	ctx, cancel := limited()
 	defer cancel()
-	tag, err := s.own.Exec(ctx, "COMMIT")
+	text := "COMMIT"
+	if s.fleet != nil {
+		text = s.fleet.told() + text
+	}
+	tag, err := s.own.Exec(ctx, text)
 	switch {
 	case err == nil && tag.String() == "COMMIT":
 		s.grouped++
+		if s.fleet != nil {
+			s.fleet.feed.Store(s.fleet.number)
+		}
 		s.lease.renew()
 		return nil
 	case err == nil:

@@ -38,7 +38,11 @@ type Options struct {
 	// Lease is, with URL, how long this gateway serves without a word from its database, as one of
 	// several that serve one at a time: Open waits for its turn, and Run ends once another may have
 	// it. Default: one gateway alone, which waits for its database.
-	Lease        time.Duration
+	Lease time.Duration
+	// Shared has several gateways serve at once, each with a Lease: the tables that may be written
+	// meanwhile, and whether the others are to hear of it. A table that they keep in memory is in it
+	// only if they read it again by Watch.
+	Shared       map[string]bool
 	Vacant       bool         // with URL: nothing may have been kept there; it stays nobody's until Copy
 	Migrations   []Migration  // every room's steps
 	Log          *slog.Logger // default: discards
@@ -58,6 +62,7 @@ type Store struct {
 	conn     *sql.Conn
 	readDB   *sql.DB
 	reserve  reserve
+	fleet    *fleet // nil: this gateway serves alone
 
 	tx       Tx // owned by the leader
 	stmts    map[string]*sql.Stmt
@@ -114,6 +119,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		at, err := parseURL(string(o.URL))
 		if err != nil {
 			return nil, err
+		}
+		if o.Shared != nil {
+			if o.Lease <= 0 {
+				return nil, errors.New("store: Shared needs a Lease")
+			}
+			s.fleet = newFleet(o.Shared)
 		}
 		s.engine = &postgres{Store: s, address: at, site: o.Site, existing: o.Existing, vacant: o.Vacant, lease: newLease(o.Lease)}
 	}
@@ -192,6 +203,11 @@ func (s *Store) migrate(ctx context.Context, migrations []Migration) error {
 }
 
 func (s *Store) migrateOne(ctx context.Context, m Migration, digest string) error {
+	if pg, ok := s.engine.(*postgres); ok && s.fleet != nil {
+		if err := pg.alone(ctx); err != nil {
+			return err
+		}
+	}
 	tx, err := s.conn.BeginTx(ctx, nil)
 	if err != nil {
 		return err

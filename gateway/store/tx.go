@@ -18,6 +18,12 @@ func (t *Tx) stmt(query string) (*sql.Stmt, error) {
 	if t.job == nil {
 		panic("store: Tx used outside its function")
 	}
+	if t.s.fleet != nil {
+		if err := t.s.fleet.note(query); err != nil {
+			t.job.barred = err
+			return nil, err
+		}
+	}
 	if stmt, ok := t.s.stmts[query]; ok {
 		return stmt, nil
 	}

@@ -15,6 +15,7 @@ type job struct {
 	terminal bool
 	onCommit []func()
 	err      error
+	barred   error // of a table that is not written while several gateways serve
 	panicked any
 	state    jobState      // guarded by Store.mu
 	wake     chan struct{} // buffered 1: done, or lead
@@ -246,7 +247,7 @@ func (s *Store) attempt(group []*job, savepoints bool) (err error, again bool) {
 	}
 	wrote := false
 	for _, j := range group {
-		j.onCommit, j.err, j.panicked = j.onCommit[:0], nil, nil
+		j.onCommit, j.err, j.barred, j.panicked = j.onCommit[:0], nil, nil, nil
 		if savepoints {
 			if err := s.exec("SAVEPOINT one"); err != nil {
 				return s.rollback(err), false
@@ -297,7 +298,9 @@ func (s *Store) runOne(j *job) {
 			j.panicked = fmt.Sprintf("%v\n\n%s", p, debug.Stack())
 		}
 	}()
-	j.err = j.fn(&s.tx)
+	if j.err = j.fn(&s.tx); j.barred != nil {
+		j.err = j.barred
+	}
 }
 
 // rollback ends the transaction and hands back err. SQLite may have rolled back
