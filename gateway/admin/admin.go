@@ -23,7 +23,9 @@ func Migrations() []store.Migration {
 			principal  TEXT NOT NULL,
 			lane       TEXT NOT NULL,
 			created_ms BIGINT NOT NULL
-		)`}}
+		)`},
+		// Of several gateways that serve at once, the one that carries it out.
+		{Room: "admin", Version: 2, SQL: `ALTER TABLE admin_calls ADD COLUMN member TEXT NOT NULL DEFAULT ''`}}
 }
 
 // Ledger takes packets; gateway/ledger implements it.
@@ -84,8 +86,8 @@ func (d *Desk) Do(ctx context.Context, a Asked, fields map[string]json.RawMessag
 		if _, err := d.opts.Ledger.AppendIn(tx, append(c.Begun(), c.Intent())...); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`INSERT INTO admin_calls (call_id, tool, principal, lane, created_ms) VALUES ($1, $2, $3, $4, $5)`,
-			string(c.ID), string(c.Tool), string(c.By), string(c.Lane), c.began.UnixMilli())
+		_, err := tx.Exec(`INSERT INTO admin_calls (call_id, tool, principal, lane, created_ms, member) VALUES ($1, $2, $3, $4, $5, $6)`,
+			string(c.ID), string(c.Tool), string(c.By), string(c.Lane), c.began.UnixMilli(), d.opts.Store.Member())
 		return err
 	})
 	if err != nil {
@@ -129,19 +131,37 @@ func (d *Desk) end(ctx context.Context, c *Call, err error) {
 }
 
 func (d *Desk) endAs(ctx context.Context, call capabilities.CallID, last ledger.Draft) error {
-	return d.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
-		if _, err := d.opts.Ledger.AppendIn(tx, last); err != nil {
-			return err
-		}
-		_, err := tx.Exec(`DELETE FROM admin_calls WHERE call_id = $1`, string(call))
+	return d.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error { return d.endedIn(tx, call, last) })
+}
+
+func (d *Desk) endedIn(tx *store.Tx, call capabilities.CallID, last ledger.Draft) error {
+	if _, err := d.opts.Ledger.AppendIn(tx, last); err != nil {
 		return err
+	}
+	_, err := tx.Exec(`DELETE FROM admin_calls WHERE call_id = $1`, string(call))
+	return err
+}
+
+// Recover ends the calls that an earlier process left open: nobody knows how far they came. Calls
+// of a gateway that serves beside this one are its own.
+func (d *Desk) Recover(ctx context.Context) error {
+	return d.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
+		if d.opts.Store.Member() != "" {
+			return d.EndIn(tx, "")
+		}
+		return d.endIn(tx, `SELECT `+columns+` FROM admin_calls ORDER BY created_ms`)
 	})
 }
 
-// Recover ends the calls that an earlier process left open: nobody knows how far they came.
-func (d *Desk) Recover(ctx context.Context) error {
-	rows, err := d.opts.Store.Read().QueryContext(ctx,
-		`SELECT call_id, tool, principal, lane, created_ms FROM admin_calls ORDER BY created_ms`)
+const columns = `call_id, tool, principal, lane, created_ms`
+
+// EndIn ends the calls that a gateway left open which was put out, as part of tx.
+func (d *Desk) EndIn(tx *store.Tx, member string) error {
+	return d.endIn(tx, `SELECT `+columns+` FROM admin_calls WHERE member = $1 ORDER BY created_ms`, member)
+}
+
+func (d *Desk) endIn(tx *store.Tx, query string, args ...any) error {
+	rows, err := tx.Query(query, args...)
 	if err != nil {
 		return err
 	}
@@ -159,7 +179,7 @@ func (d *Desk) Recover(ctx context.Context) error {
 	}
 	for _, c := range open {
 		d.opts.Log.Warn("admin.recovering", "call", c.ID, "tool", c.Tool, "principal", c.By)
-		if err := d.endAs(ctx, c.ID, c.Ended(&capabilities.Error{Code: capabilities.CodeUnknownOutcome}, d.opts.Now())); err != nil {
+		if err := d.endedIn(tx, c.ID, c.Ended(&capabilities.Error{Code: capabilities.CodeUnknownOutcome}, d.opts.Now())); err != nil {
 			return err
 		}
 	}

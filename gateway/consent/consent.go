@@ -187,8 +187,10 @@ func (c *Consent) Load(ctx context.Context) error {
 	if err = errors.Join(err, rows.Err()); err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "a grant in the store cannot be read")
 	}
-	if err := c.closeForgotten(ctx); err != nil {
-		return err
+	if c.opts.Store.Member() == "" { // else they may be other gateways', that wait for an answer
+		if err := c.closeForgotten(ctx); err != nil {
+			return err
+		}
 	}
 	if len(changed) == 0 {
 		return nil
@@ -372,6 +374,7 @@ func (c *Consent) Revoke(ctx context.Context, id string, by capabilities.Princip
 			return err
 		}
 		_, err := tx.Exec(`DELETE FROM grant_store WHERE grant_id = $1`, id)
+		tx.OnCommit(func() { c.dropGrants(func(g *Grant) bool { return g.ID == id }) }) // Again may have read it meanwhile
 		return err
 	})
 }

@@ -37,6 +37,9 @@ func (c *Consent) Halt(node capabilities.NodeID) (grants int) {
 
 // HaltIn takes those grants out of the store.
 func (c *Consent) HaltIn(tx *store.Tx, node capabilities.NodeID) error {
+	tx.OnCommit(func() { // Again may have read them meanwhile
+		c.dropGrants(func(g *Grant) bool { return g.Kind != KindCall && (node == "" || g.Node == node) })
+	})
 	if node == "" {
 		return EndAllIn(tx)
 	}

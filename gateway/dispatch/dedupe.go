@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
@@ -117,6 +118,12 @@ func (d *Dispatcher) replay(ctx context.Context, v *decided) (*capabilities.Resu
 	if !found {
 		return nil, nil
 	}
+	if row, err = d.awaitElsewhere(ctx, v, row); err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
+	}
+	if row.State == "" {
+		return nil, nil
+	}
 	same, known := d.sameArgs(ctx, v, &row)
 	if row.Tool != v.tool || row.Lane != v.lane || row.Requested != v.args.NodeID || (known && !same) {
 		return nil, &capabilities.Error{Code: capabilities.CodeRequestIDConflict}
@@ -144,6 +151,38 @@ func (d *Dispatcher) replay(ctx context.Context, v *decided) (*capabilities.Resu
 	}
 	// The key that could compare the arguments may have expired, and so has the result.
 	return d.told(ctx, row), nil
+}
+
+// lookElsewhere is between two looks at a call that another gateway carries out.
+const lookElsewhere = 100 * time.Millisecond
+
+// awaitElsewhere waits for the end of a call that another gateway of the site has under way, within
+// its time. That one may be put out meanwhile, and the call be taken over.
+func (d *Dispatcher) awaitElsewhere(ctx context.Context, v *decided, row opencalls.Call) (opencalls.Call, error) {
+	ctx, cancel := context.WithTimeout(ctx, v.args.Timeout+opencalls.SettleGrace)
+	defer cancel()
+	for mine := d.opts.Store.Member(); mine != "" && row.State == opencalls.Open && !d.open.Awaits(row.ID); {
+		if elsewhere, err := d.open.Elsewhere(ctx, &row); err != nil || !elsewhere && row.Member == mine {
+			return row, err
+		}
+		select {
+		case <-ctx.Done():
+			return row, nil
+		case <-time.After(lookElsewhere):
+		}
+		now, found, err := d.open.Find(ctx, v.principal, v.asker().Person, v.req.RequestID)
+		switch {
+		case ctx.Err() != nil:
+			return row, nil
+		case err != nil:
+			return row, err
+		case !found: // it never started, and the ID is free again
+			row.State = ""
+			return row, nil
+		}
+		row = now
+	}
+	return row, nil
 }
 
 // sameArgs compares the arguments of v with those of an earlier call under that call's own

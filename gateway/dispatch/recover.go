@@ -26,11 +26,14 @@ const lastWord = 5 * time.Second
 func (d *Dispatcher) Recover(ctx context.Context) error {
 	d.served = time.Now()
 	d.quota.until, _ = d.opts.Ledger.Tip()
+	taints := func(ctx context.Context) error { return d.taints.Load(ctx, d.opts.Store.Read()) }
+	d.opts.Store.Watch(taints, "lane_taint", "principal_taint")
+	d.opts.Store.OnGone(d.takeIn)
 	rows, err := d.open.LeftOpen(ctx)
 	if err != nil {
 		return fmt.Errorf("dispatch: reading open calls: %w", err)
 	}
-	if err := d.taints.Load(ctx, d.opts.Store.Read()); err != nil {
+	if err := taints(ctx); err != nil {
 		return fmt.Errorf("dispatch: reading what lanes have read: %w", err)
 	}
 	recovered := map[capabilities.CallID]Await{}
@@ -45,6 +48,28 @@ func (d *Dispatcher) Recover(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.recovered = recovered
+	return nil
+}
+
+// takeIn takes up, as part of tx, the calls of a gateway that was put out: this one records their
+// ends, and its node tells them.
+func (d *Dispatcher) takeIn(tx *store.Tx, member string) error {
+	rows, err := d.open.TakeIn(tx, member)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	tx.OnCommit(func() {
+		go func() {
+			for _, r := range rows {
+				if r.State == opencalls.Unknown {
+					d.open.Watch(r)
+					continue
+				}
+				d.opts.Log.Warn("tools.dispatch.taken_over", "call", r.ID, "tool", r.Tool, "node", r.Node, "from", member)
+				d.takeOver(r)
+			}
+		}()
+	})
 	return nil
 }
 

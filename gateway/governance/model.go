@@ -204,11 +204,35 @@ func (m *Model) CatchUp(ctx context.Context) (uint64, error) {
 	}
 	for m.seq < tip {
 		through := min(m.seq+batch, tip)
-		if err := m.foldBatch(ctx, through); err != nil {
+		err := m.foldBatch(ctx, through)
+		if errors.Is(err, errCounted) { // another gateway of the site did it
+			m.ok = false
+			err = m.load(ctx, tip)
+		}
+		if err != nil {
 			return m.seq, err
 		}
 	}
 	return m.seq, nil
+}
+
+// errCounted: the store's numbers are of later packets than those here.
+var errCounted = errors.New("governance: another gateway has counted these packets")
+
+// countedIn returns errCounted if another gateway folded since this one read.
+func (m *Model) countedIn(tx *store.Tx) error {
+	if m.opts.Store.Member() == "" {
+		return nil
+	}
+	var seq uint64
+	err := tx.QueryRow("SELECT seq FROM governance_state WHERE one = 1").Scan(&seq)
+	if err == nil && seq != m.seq || errors.Is(err, sql.ErrNoRows) && m.seq != 0 {
+		return errCounted
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	return err
 }
 
 // Rebuild forgets all numbers and folds them anew from the packets that the ledger still has.
@@ -316,6 +340,9 @@ func (m *Model) foldThese(ctx context.Context, after, through uint64, version in
 	}
 	fresh, sums := m.number(parts)
 	err = m.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		if err := m.countedIn(tx); err != nil {
+			return err
+		}
 		for i, c := range fresh {
 			if _, err := tx.Exec("INSERT INTO governance_series (id, fact, tool, a, b, c) VALUES ($1, $2, $3, $4, $5, $6)",
 				len(m.cells)+i, string(c.Fact), string(c.Tool), c.A, c.B, c.C); err != nil {

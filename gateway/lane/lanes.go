@@ -227,6 +227,10 @@ func (l *Lanes) Claim(ctx context.Context, owner capabilities.PrincipalID, lane 
 	}
 	l.writing.Lock()
 	defer l.writing.Unlock()
+	return anew(func() error { return l.claim(ctx, owner, lane) })
+}
+
+func (l *Lanes) claim(ctx context.Context, owner capabilities.PrincipalID, lane capabilities.LaneID) error {
 	l.mu.RLock()
 	s, mine, nodes := l.byName[lane], l.owned[owner], l.homeLocked(owner)
 	l.mu.RUnlock()
@@ -244,6 +248,9 @@ func (l *Lanes) Claim(ctx context.Context, owner capabilities.PrincipalID, lane 
 	}
 	now := l.opts.Now().UnixMilli()
 	err := l.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		if err := l.same(lane, s); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(`INSERT INTO lane (lane, principal, created_at, last_used, begun) VALUES ($1, $2, $3, 0, $4)
 			ON CONFLICT (lane) DO UPDATE SET principal = excluded.principal, begun = excluded.begun`, string(lane), string(owner), now,
 			len(nodes) > 0); err != nil {
@@ -331,6 +338,17 @@ func (l *Lanes) edit(ctx context.Context, by principal.Identity, lane capabiliti
 	}()
 	l.writing.Lock()
 	defer l.writing.Unlock()
+	var made Lane
+	err := anew(func() (err error) {
+		made, detached, err = l.editOnce(ctx, by, lane, node, attach)
+		return err
+	})
+	return made, err
+}
+
+// editOnce reports whether the node was detached.
+func (l *Lanes) editOnce(ctx context.Context, by principal.Identity, lane capabilities.LaneID, node capabilities.NodeID,
+	attach bool) (_ Lane, detached bool, _ error) {
 	l.mu.RLock()
 	s := l.byName[lane]
 	var have []capabilities.NodeID
@@ -341,11 +359,11 @@ func (l *Lanes) edit(ctx context.Context, by principal.Identity, lane capabiliti
 	at, attached := slices.BinarySearch(have, node)
 	switch {
 	case attach && attached:
-		return l.view(lane), nil
+		return l.view(lane), false, nil
 	case !attach && !attached:
-		return Lane{}, capabilities.Errorf(capabilities.CodeNotFound, "the node is not attached to this lane")
+		return Lane{}, false, capabilities.Errorf(capabilities.CodeNotFound, "the node is not attached to this lane")
 	case attach && len(have) >= maxNodes:
-		return Lane{}, capabilities.Errorf(capabilities.CodeConflict, "at most %d nodes can be attached to one lane", maxNodes)
+		return Lane{}, false, capabilities.Errorf(capabilities.CodeConflict, "at most %d nodes can be attached to one lane", maxNodes)
 	}
 	now := l.opts.Now()
 	kind, nodes := "lane.attached", slices.Insert(slices.Clone(have), at, node)
@@ -353,6 +371,9 @@ func (l *Lanes) edit(ctx context.Context, by principal.Identity, lane capabiliti
 		kind, nodes = "lane.detached", slices.Delete(slices.Clone(have), at, at+1)
 	}
 	err := l.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		if err := l.same(lane, s); err != nil {
+			return err
+		}
 		if attach {
 			if _, err := tx.Exec(`INSERT INTO lane (lane, principal, created_at, last_used) VALUES ($1, '', $2, 0) ON CONFLICT (lane) DO NOTHING`,
 				string(lane), now.UnixMilli()); err != nil {
@@ -374,7 +395,7 @@ func (l *Lanes) edit(ctx context.Context, by principal.Identity, lane capabiliti
 		return l.opts.Record(tx, kind, by.Principal, packet.LaneNode{Lane: lane, Node: node})
 	})
 	if err != nil {
-		return Lane{}, err
+		return Lane{}, false, err
 	}
 	l.mu.Lock()
 	if s == nil {
@@ -384,9 +405,8 @@ func (l *Lanes) edit(ctx context.Context, by principal.Identity, lane capabiliti
 	}
 	s.nodes, s.begun = nodes, s.begun && !attach
 	l.mu.Unlock()
-	detached = !attach
 	l.opts.Log.Info(kind, "lane", lane, "node", node, "by", by.Principal)
-	return l.view(lane), nil
+	return l.view(lane), !attach, nil
 }
 
 // List returns the lanes of owner, or all of them if owner is empty, sorted by name.
@@ -488,7 +508,9 @@ func (l *Lanes) flush(ctx context.Context) {
 		t.s.flushed = t.used
 	}
 	for _, name := range dead {
-		l.owned[l.byName[name].owner]--
-		delete(l.byName, name)
+		if s := l.byName[name]; s != nil {
+			l.owned[s.owner]--
+			delete(l.byName, name)
+		}
 	}
 }

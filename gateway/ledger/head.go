@@ -20,9 +20,17 @@ func (l *Ledger) Run(ctx context.Context) error {
 	defer tick.Stop()
 	prune := time.NewTicker(time.Hour)
 	defer prune.Stop()
+	var others <-chan time.Time // nil: nobody else appends
+	if l.store.Member() != "" {
+		look := time.NewTicker(lookEvery)
+		defer look.Stop()
+		others = look.C
+	}
 	for {
 		var err error
 		select {
+		case <-others:
+			err = l.look()
 		case <-ctx.Done():
 			return l.ignoreClosed(l.Sign(context.WithoutCancel(ctx)))
 		case <-tick.C:
@@ -39,6 +47,44 @@ func (l *Ledger) Run(ctx context.Context) error {
 			l.log.Error("ledger.upkeep.failed", "err", err)
 		}
 	}
+}
+
+// lookEvery is how long it may take to see what another gateway appended.
+const lookEvery = 200 * time.Millisecond
+
+// look makes the end known that others made.
+func (l *Ledger) look() error {
+	end, err := l.readTail(l.store.Read())
+	if err == nil {
+		l.publish(end)
+	}
+	return err
+}
+
+// readSigned takes over a later head that another gateway signed: nodes and readers are never told
+// of one before it.
+func (l *Ledger) readSigned(ctx context.Context) error {
+	if err := l.look(); err != nil {
+		return err
+	}
+	var encoded []byte
+	err := l.store.Read().QueryRowContext(ctx, "SELECT head FROM ledger_head WHERE chain = $1", l.chain).Scan(&encoded)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	head, err := chain.DecodeHead(encoded)
+	if err != nil || head.Chain != l.chain || head.Verify() != nil {
+		return corrupt("the signed head in the store is not valid")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if head.Seq > l.signed.Seq {
+		l.signed = head
+	}
+	return nil
 }
 
 func (l *Ledger) ignoreClosed(err error) error {
@@ -66,6 +112,9 @@ func (l *Ledger) Sign(ctx context.Context) error {
 	}
 	head := l.signTail(end)
 	err := l.store.Write(ctx, func(tx *store.Tx) error {
+		if l.Head().Seq >= head.Seq { // another gateway was faster
+			return nil
+		}
 		_, err := tx.Exec("INSERT INTO ledger_head (chain, head) VALUES ($1, $2) ON CONFLICT (chain) DO UPDATE SET head = excluded.head",
 			l.chain, head.Encode())
 		return err
@@ -137,7 +186,8 @@ func (l *Ledger) sealNext(ctx context.Context) (bool, error) {
 	copy(segment.Hash[:], hash)
 	segment = chain.SignSegment(l.key, l.chain, segment)
 	return true, l.store.Write(ctx, func(tx *store.Tx) error {
-		_, err := tx.Exec("INSERT INTO ledger_segment ("+segmentColumns+", pruned) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)",
+		_, err := tx.Exec("INSERT INTO ledger_segment ("+segmentColumns+", pruned) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0) "+
+			"ON CONFLICT DO NOTHING",
 			int64(segment.First), int64(segment.Last), segment.Prev[:], segment.Hash[:], segment.Since, segment.Until, segment.Key[:],
 			segment.Sig[:])
 		return err

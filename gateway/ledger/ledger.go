@@ -130,6 +130,7 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 	if err := l.load(ctx); err != nil {
 		return nil, err
 	}
+	o.Store.Watch(l.readSigned, "ledger_head")
 	return l, nil
 }
 
@@ -341,6 +342,9 @@ func (l *Ledger) Append(ctx context.Context, drafts ...Draft) error {
 func (l *Ledger) publish(end tail) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if end.seq <= l.committed.seq { // a reader was faster, where others append, too
+		return
+	}
 	l.committed = end
 	if l.changed != nil {
 		close(l.changed)

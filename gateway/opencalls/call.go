@@ -39,7 +39,9 @@ CREATE INDEX calls_until ON calls (until_ms) WHERE state = 'ended';
 ALTER TABLE calls ADD COLUMN person BIGINT;
 DROP INDEX calls_request;
 CREATE UNIQUE INDEX calls_request ON calls (principal, request_id, person) WHERE request_id IS NOT NULL;
-`}}
+`},
+	// Of several gateways that serve at once, the one that took the call.
+	{Room: "dispatch", Version: 7, SQL: `ALTER TABLE calls ADD COLUMN member TEXT NOT NULL DEFAULT ''`}}
 
 // State is how far an open call is.
 type State string
@@ -79,14 +81,17 @@ type Call struct {
 	// Recall is what Node's journal reached back to when the call was placed, in this process: its
 	// ticket went over the connection that said so, or over a later one. It has no column.
 	Recall string
+	// Member is the gateway that took it, of several that serve at once; empty: there is one.
+	Member string
 }
 
-const rowColumns = `call_id, principal, COALESCE(request_id, ''), lane, tool, requested, node, args_mac, state, created_ms, parent, COALESCE(person, 0)`
+const rowColumns = `call_id, principal, COALESCE(request_id, ''), lane, tool, requested, node, args_mac, state, created_ms, parent, COALESCE(person, 0), member`
 
 func scanCall(scan func(...any) error) (Call, error) {
 	var r Call
 	var ms int64
-	err := scan(&r.ID, &r.Principal, &r.Request, &r.Lane, &r.Tool, &r.Requested, &r.Node, &r.ArgsMAC, &r.State, &ms, &r.Parent, &r.Person)
+	err := scan(&r.ID, &r.Principal, &r.Request, &r.Lane, &r.Tool, &r.Requested, &r.Node, &r.ArgsMAC, &r.State, &ms, &r.Parent,
+		&r.Person, &r.Member)
 	r.Created = time.UnixMilli(ms)
 	return r, err
 }
@@ -101,17 +106,19 @@ func insert(tx *store.Tx, r *Call) error {
 		mac = []byte{} // what SQLite returns of an empty one
 	}
 	_, err := tx.Exec(
-		`INSERT INTO calls (call_id, principal, request_id, lane, tool, requested, node, args_mac, state, created_ms, until_ms, parent, person)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+		`INSERT INTO calls (call_id, principal, request_id, lane, tool, requested, node, args_mac, state, created_ms, until_ms, parent, person,
+			member)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
 		string(r.ID), string(r.Principal), request, string(r.Lane), string(r.Tool), string(r.Requested), string(r.Node),
-		mac, string(r.State), r.Created.UnixMilli(), r.Created.Add(UnknownMemory).UnixMilli(), string(r.Parent), r.Person)
+		mac, string(r.State), r.Created.UnixMilli(), r.Created.Add(UnknownMemory).UnixMilli(), string(r.Parent), r.Person, r.Member)
 	return err
 }
 
 // StateIn returns the state of a call's row, "" when there is none; of a call without a
 // request ID, what its row would say.
 func (b *Book) StateIn(tx *store.Tx, r *Call) (state State, err error) {
-	if r.Request == "" {
+	rows := b.several() // every open call has its row
+	if r.Request == "" && !rows {
 		if open, err := b.openIn(tx, r.ID); open || err != nil {
 			return Open, err
 		}
@@ -119,7 +126,7 @@ func (b *Book) StateIn(tx *store.Tx, r *Call) (state State, err error) {
 	err = tx.QueryRow(`SELECT state FROM calls WHERE state IN ('open', 'unknown', 'ended') AND call_id = $1 ORDER BY state DESC`,
 		string(r.ID)).Scan(&state)
 	switch {
-	case errors.Is(err, sql.ErrNoRows), r.Request == "" && state == Open: // the mark is of before it ended
+	case errors.Is(err, sql.ErrNoRows), r.Request == "" && state == Open && !rows: // the mark is of before it ended
 		return "", nil
 	}
 	return state, err
@@ -135,6 +142,9 @@ func (b *Book) endRow(tx *store.Tx, r *Call, from State, now time.Time) error {
 		return err
 	case from == Unknown:
 		_, err := tx.Exec(`DELETE FROM calls WHERE state = 'unknown' AND call_id = $1`, string(r.ID))
+		return err
+	case b.several():
+		_, err := tx.Exec(`DELETE FROM calls WHERE state = $1 AND call_id = $2`, string(from), string(r.ID))
 		return err
 	}
 	tx.OnCommit(func() { b.open.remove(r.ID) })
@@ -153,7 +163,7 @@ func (b *Book) freeRow(tx *store.Tx, r *Call, from State) error {
 
 // markUnknown keeps an open call's row for a late word of its node.
 func (b *Book) markUnknown(tx *store.Tx, r *Call) error {
-	if r.Request != "" {
+	if r.Request != "" || b.several() {
 		_, err := tx.Exec(`UPDATE calls SET state = $1 WHERE state = 'open' AND call_id = $2`, string(Unknown), string(r.ID))
 		return err
 	}

@@ -106,8 +106,16 @@ func (o *marked) moved(last, now snapshot) {
 
 // mark moves the mark on, if there is a reason.
 func (b *Book) mark(ctx context.Context) error {
-	if tip, _ := b.opts.Ledger.Tip(); !b.open.behind(tip) {
+	tip, _ := b.opts.Ledger.Tip()
+	if !b.open.behind(tip) {
 		return nil
+	}
+	if b.several() { // what is open has a row
+		err := b.opts.Store.Write(ctx, func(tx *store.Tx) error { return setMark(tx, tip) })
+		if err == nil {
+			b.open.begin(tip)
+		}
+		return err
 	}
 	return b.opts.Store.Write(ctx, b.MarkIn)
 }
@@ -180,6 +188,13 @@ func (b *Book) openIn(tx *store.Tx, call capabilities.CallID) (bool, error) {
 // LeftOpen returns the calls that an earlier process left open or unknown: the rows,
 // put right by what the ledger says of the time after the mark.
 func (b *Book) LeftOpen(ctx context.Context) ([]Call, error) {
+	if b.several() {
+		return b.leftOpenAmong(ctx)
+	}
+	return b.leftOpen(ctx)
+}
+
+func (b *Book) leftOpen(ctx context.Context) ([]Call, error) {
 	// The mark before the rows: a mark that moves meanwhile leaves more to read, not less.
 	var seq int64
 	missing := b.opts.Store.Read().QueryRowContext(ctx, `SELECT seq FROM calls_mark`).Scan(&seq)

@@ -89,6 +89,9 @@ const (
 
 // OpenIn notes c as open, in the commit of its intent.
 func (b *Book) OpenIn(tx *store.Tx, c *Call) error {
+	if b.several() {
+		return b.insertIn(tx, c)
+	}
 	if c.Request == "" {
 		tx.OnCommit(func() { b.open.add(c) })
 		return nil
@@ -98,7 +101,7 @@ func (b *Book) OpenIn(tx *store.Tx, c *Call) error {
 
 // Resume notes that this process has taken up c, which an earlier one left open.
 func (b *Book) Resume(c *Call) {
-	if c.Request == "" {
+	if c.Request == "" && !b.several() {
 		b.open.add(c)
 	}
 }

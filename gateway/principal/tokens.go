@@ -209,6 +209,10 @@ func (t *Tokens) Load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return t.read(ctx)
+}
+
+func (t *Tokens) read(ctx context.Context) error {
 	rows, err := t.opts.Store.Read().QueryContext(ctx,
 		`SELECT token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at, parent, opened, face,
 			client, audience, tools FROM token`)

@@ -319,8 +319,7 @@ func (b *Book) Activate(ctx context.Context, r Request) (Version, error) {
 	}
 	active := b.Engine()
 	if r.From != active.SnapshotID() {
-		return Version{}, capabilities.Errorf(capabilities.CodeConflict, "another policy is in force by now").
-			WithAction(capabilities.Action{Key: capabilities.ActionReviewPolicy}, "Look at the difference again.")
+		return Version{}, superseded()
 	}
 	engine, err := b.Load(ctx, Staged)
 	if err != nil || engine.SnapshotID() != r.To {
@@ -352,11 +351,7 @@ func (b *Book) Activate(ctx context.Context, r Request) (Version, error) {
 	if err := b.commit(ctx, engine, a); err != nil {
 		return Version{}, err
 	}
-	b.engine.Store(engine)
-	b.mu.Lock()
-	close(b.changed)
-	b.changed = make(chan struct{})
-	b.mu.Unlock()
+	b.turned(engine)
 	b.opts.Log.Warn("policy.activated", "snapshot", engine.SnapshotID(), "before", active.SnapshotID(), "by", r.By)
 	last, _, err := b.last(ctx)
 	return last, err
@@ -419,6 +414,9 @@ func (b *Book) commit(ctx context.Context, engine *policy.Engine, a Activated) e
 	}
 	a.At = b.opts.Now()
 	return b.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		if now := b.Engine(); now != nil && now.SnapshotID() != a.Before { // the writer read it anew
+			return superseded()
+		}
 		if _, err := tx.Exec(`INSERT INTO policy_sets (snapshot, files) VALUES ($1, $2) ON CONFLICT (snapshot) DO NOTHING`, a.Snapshot,
 			string(text)); err != nil {
 			return err

@@ -87,9 +87,13 @@ func New(o Options) (*Switch, error) {
 
 // Load reads what an earlier process kept.
 func (s *Switch) Load(ctx context.Context) error {
-	db := s.opts.Store.Read()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.readLocked(ctx)
+}
+
+func (s *Switch) readLocked(ctx context.Context) error {
+	db := s.opts.Store.Read()
 	var ms int64
 	err := db.QueryRowContext(ctx, `SELECT epoch, stopped, by, reason, at_ms FROM stop_switch WHERE one = 1`).
 		Scan(&s.state.Epoch, &s.state.Stopped, &s.state.By, &s.state.Reason, &ms)
@@ -164,7 +168,8 @@ func (s *Switch) Set(ctx context.Context, t Turn) (State, error) {
 		s.put(next)
 		t.effect(next.Epoch)
 	}
-	if err := s.keep(context.WithoutCancel(ctx), next, t); err != nil {
+	kept, err := s.keep(context.WithoutCancel(ctx), next, t)
+	if err != nil {
 		if t.On {
 			s.opts.Log.Error("stop.not_kept", "err", err)
 			return next, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err,
@@ -172,10 +177,11 @@ func (s *Switch) Set(ctx context.Context, t Turn) (State, error) {
 		}
 		return was, err
 	}
-	if !t.On {
-		s.put(next)
-		t.effect(next.Epoch)
+	if !t.On || kept.Epoch != next.Epoch {
+		s.put(kept)
+		t.effect(kept.Epoch)
 	}
+	next = kept
 	s.opts.Log.Warn("gateway.stop", "stopped", t.On, "by", t.By, "epoch", next.Epoch)
 	return next, nil
 }
@@ -200,7 +206,8 @@ const (
 	kindNodeResumed = "gateway.node.resumed"
 )
 
-func (s *Switch) keep(ctx context.Context, next State, t Turn) error {
+// keep makes a turn durable, and returns it with the epoch that it has.
+func (s *Switch) keep(ctx context.Context, next State, t Turn) (State, error) {
 	kind := kindResumed
 	if next.Stopped {
 		kind = kindStopped
@@ -209,7 +216,10 @@ func (s *Switch) keep(ctx context.Context, next State, t Turn) error {
 	if next.Stopped { // a full disk must not let a restart forget it
 		write = s.opts.Store.WriteTerminal
 	}
-	return write(ctx, func(tx *store.Tx) error {
+	err := write(ctx, func(tx *store.Tx) error {
+		if err := s.latestIn(tx, &next); err != nil {
+			return err
+		}
 		body := packet.Stop{Epoch: next.Epoch, Reason: next.Reason}
 		if t.In != nil {
 			if err := t.In(tx); err != nil {
@@ -228,6 +238,7 @@ func (s *Switch) keep(ctx context.Context, next State, t Turn) error {
 			int64(next.Epoch), flag(next.Stopped), string(next.By), next.Reason, next.Since.UnixMilli())
 		return err
 	})
+	return next, err
 }
 
 func flag(on bool) int {
