@@ -94,6 +94,20 @@ func (s *Site) leaf(role, id string, usage x509.ExtKeyUsage, key ed25519.PublicK
 	}, s.root, key, s.key)
 }
 
+// CertifyPeer returns a leaf by which a gateway is known at another gateway of its site.
+func (s *Site) CertifyPeer(key ed25519.PublicKey, now time.Time) (*x509.Certificate, error) {
+	return s.leaf("peer", string(GatewayIDOf(key)), x509.ExtKeyUsageClientAuth, key, now)
+}
+
+// VerifyPeer checks that a certificate is that of a gateway of this site.
+func (s *Site) VerifyPeer(chain []*x509.Certificate, now time.Time) error {
+	if len(chain) == 0 {
+		return capabilities.Errorf(capabilities.CodeUnauthenticated, "the gateway showed no certificate")
+	}
+	_, _, err := verifyLeaf(chain[0], s.root, s.id, "peer", x509.ExtKeyUsageClientAuth, now)
+	return err
+}
+
 // SelfSigned returns the certificate a device shows while it has none of the site:
 // while it joins, and after its certificate ended. It proves the key, nothing more.
 func SelfSigned(key ed25519.PrivateKey, now time.Time) (*x509.Certificate, error) {

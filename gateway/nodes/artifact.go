@@ -35,11 +35,11 @@ const buffered = 4
 // vain), CodeNodeDisconnected if the way to it broke (the next Fetch goes on where
 // this one ended), t's own, ctx's.
 func (n *Nodes) Fetch(ctx context.Context, node capabilities.NodeID, call capabilities.CallID, id [32]byte, t Taker) error {
-	s := n.session(node)
+	s := n.reach(node)
 	if s == nil {
 		return disconnected(nil)
 	}
-	c, err := open(ctx, s.conn)
+	c, err := n.open(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -145,11 +145,11 @@ func (c *exchange) chunks(m *artifact.Manifest, from int, t Taker) (took, read e
 // Forget tells a node that an artifact is wanted no more. A node that is away keeps
 // it until it expires there.
 func (n *Nodes) Forget(ctx context.Context, node capabilities.NodeID, call capabilities.CallID, id [32]byte) {
-	s := n.session(node)
+	s := n.reach(node)
 	if s == nil {
 		return
 	}
-	c, err := open(ctx, s.conn)
+	c, err := n.open(ctx, s)
 	if err != nil {
 		return
 	}

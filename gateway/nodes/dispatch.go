@@ -30,7 +30,7 @@ func (n *Nodes) Dispatch(ctx context.Context, node capabilities.NodeID, t *wire.
 // seal's error ends the call and is given back. A nil seal accepts no such word.
 func (n *Nodes) Deliver(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
 	seal func(key []byte) ([]byte, error)) (wire.Answer, []capabilities.Blob, error) {
-	s := n.session(node)
+	s := n.reach(node)
 	if s == nil {
 		return wire.Answer{}, nil, disconnected(nil)
 	}
@@ -44,11 +44,7 @@ func (n *Nodes) Deliver(ctx context.Context, node capabilities.NodeID, t *wire.T
 
 // start sends a ticket on a stream of its own.
 func (n *Nodes) start(ctx context.Context, s *session, t *wire.Ticket) (*exchange, error) {
-	if t.Sequence == 0 {
-		t.Sequence = n.sequence.Add(1)
-	}
-	t.StopEpoch = max(t.StopEpoch, s.stopEpoch.Load())
-	c, err := open(ctx, s.conn)
+	c, err := n.begin(ctx, s, t)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +63,31 @@ func (n *Nodes) start(ctx context.Context, s *session, t *wire.Ticket) (*exchang
 		return nil, c.lost(ctx, err)
 	}
 	return c, nil
+}
+
+// begin opens the stream of a ticket, and fills in what the ticket has of the connection.
+func (n *Nodes) begin(ctx context.Context, s *session, t *wire.Ticket) (*exchange, error) {
+	if s.far != nil {
+		c, grant, err := n.openFar(ctx, s, farAsk{Call: t.Call})
+		if err == nil {
+			t.Sequence, t.StopEpoch = grant.Sequence, max(t.StopEpoch, grant.StopEpoch)
+		}
+		return c, err
+	}
+	if t.Sequence == 0 {
+		t.Sequence = n.sequence.Add(1)
+	}
+	t.StopEpoch = max(t.StopEpoch, s.stopEpoch.Load())
+	return open(ctx, s.conn)
+}
+
+// open opens a stream to a node that is no ticket's.
+func (n *Nodes) open(ctx context.Context, s *session) (*exchange, error) {
+	if s.far != nil {
+		c, _, err := n.openFar(ctx, s, farAsk{})
+		return c, err
+	}
+	return open(ctx, s.conn)
 }
 
 // await reads what the node says about a ticket that may run, up to its answer.
@@ -111,14 +132,22 @@ func (n *Nodes) Ask(ctx context.Context, node capabilities.NodeID, ask *wire.Jou
 	if len(ask.Calls) == 0 {
 		return nil, nil
 	}
-	s := n.session(node)
+	s := n.reach(node)
 	if s == nil {
 		return nil, disconnected(nil)
 	}
-	c, err := open(ctx, s.conn)
+	if s.far == nil {
+		return n.askHere(ctx, s, ask)
+	}
+	c, _, err := n.openFar(ctx, s, farAsk{Journal: true})
 	if err != nil {
 		return nil, err
 	}
+	return c.ask(ctx, ask)
+}
+
+// ask asks about calls, one after the other, and ends the exchange.
+func (c *exchange) ask(ctx context.Context, ask *wire.JournalAsk) ([]wire.JournalState, error) {
 	defer c.end()
 	fail := func(err error) ([]wire.JournalState, error) {
 		if ended := ending(ctx); ended != nil {
@@ -149,11 +178,11 @@ func (n *Nodes) Ask(ctx context.Context, node capabilities.NodeID, ask *wire.Jou
 
 // Scene asks a node what a call would meet there; the zero value where it does not say.
 func (n *Nodes) Scene(ctx context.Context, node capabilities.NodeID, ask wire.SceneAsk) (wire.Scene, error) {
-	s := n.session(node)
+	s := n.reach(node)
 	if s == nil {
 		return wire.Scene{}, disconnected(nil)
 	}
-	c, err := open(ctx, s.conn)
+	c, err := n.open(ctx, s)
 	if err != nil {
 		return wire.Scene{}, err
 	}

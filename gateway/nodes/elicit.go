@@ -18,7 +18,7 @@ import (
 func (n *Nodes) Converse(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
 	elicit func(context.Context, *wire.Elicit) *wire.Elicited,
 	host func(context.Context, *wire.HostAsk) *wire.HostAnswer) (wire.Answer, []capabilities.Blob, error) {
-	s := n.session(node)
+	s := n.reach(node)
 	if s == nil {
 		return wire.Answer{}, nil, disconnected(nil)
 	}

@@ -105,14 +105,17 @@ type Nodes struct {
 	roster   map[capabilities.NodeID]*record // records are replaced, never changed
 	byKey    map[string]capabilities.NodeID  // current and next keys of pending and approved nodes; the last of others
 	sessions map[capabilities.NodeID]*session
-	presence map[capabilities.NodeID]presence // what a node said last; outlives its session
-	waiting  map[capabilities.NodeID]*waiter  // pending devices that are connected
-	shared   map[[32]byte]readinessSet        // equal readiness is held once
-	lists    map[string]*sharedLists          // and so are equal lists
-	changed  chan struct{}
-	obeyed   chan struct{}                // closed when a node says what it obeys of the site's stop switch
-	nudging  bool                         // changed is about to be closed for that
-	snapshot atomic.Pointer[[]route.Node] // nil: to be built anew
+	// elsewhere are nodes that other gateways hold, and places up to where their rows were read.
+	elsewhere map[capabilities.NodeID]*session
+	places    int64
+	presence  map[capabilities.NodeID]presence // what a node said last; outlives its session
+	waiting   map[capabilities.NodeID]*waiter  // pending devices that are connected
+	shared    map[[32]byte]readinessSet        // equal readiness is held once
+	lists     map[string]*sharedLists          // and so are equal lists
+	changed   chan struct{}
+	obeyed    chan struct{}                // closed when a node says what it obeys of the site's stop switch
+	nudging   bool                         // changed is about to be closed for that
+	snapshot  atomic.Pointer[[]route.Node] // nil: to be built anew
 
 	sequence atomic.Uint64 // last ticket's
 	epochs   atomic.Uint64 // last connection's
@@ -124,6 +127,7 @@ type Nodes struct {
 	transport *quic.Transport
 	listener  *quic.Listener
 	streams   *streams
+	peers     *peers // nil: this gateway serves alone
 	closed    bool
 }
 
@@ -180,7 +184,7 @@ func New(o Options) (*Nodes, error) {
 	n := &Nodes{
 		opts: o, log: o.Log, gateway: pairing.GatewayIDOf(o.Key.Public().(ed25519.PublicKey)),
 		roster: map[capabilities.NodeID]*record{}, byKey: map[string]capabilities.NodeID{},
-		sessions: map[capabilities.NodeID]*session{}, presence: map[capabilities.NodeID]presence{},
+		sessions: map[capabilities.NodeID]*session{}, elsewhere: map[capabilities.NodeID]*session{}, presence: map[capabilities.NodeID]presence{},
 		waiting: map[capabilities.NodeID]*waiter{}, shared: map[[32]byte]readinessSet{}, lists: map[string]*sharedLists{},
 		changed: make(chan struct{}), obeyed: make(chan struct{}), unknown: make(chan struct{}, o.MaxUnknown),
 		arriving: make(chan struct{}, o.MaxUnknown), unwritten: map[capabilities.NodeID]bool{},
@@ -292,6 +296,11 @@ func (n *Nodes) Run(ctx context.Context) error {
 		served.Go(func() { n.acceptTCP(n.streams) })
 		defer n.streams.tcp.Close() // before the wait for who accepts there
 	}
+	if n.peers != nil {
+		peering, stop := context.WithCancel(ctx)
+		defer stop()
+		served.Go(func() { n.peers.run(peering) })
+	}
 	for {
 		// Nothing but accepting happens here: quic-go refuses connections whose
 		// client saw the dial succeed when 32 of them wait.
@@ -315,6 +324,9 @@ func (n *Nodes) Close() error {
 	}
 	n.closed = true
 	n.disconnectAll()
+	if n.peers != nil {
+		n.peers.close()
+	}
 	if n.listener == nil {
 		return nil
 	}

@@ -58,7 +58,8 @@ func Migrations() []store.Migration {
 		CREATE INDEX node_invite ON node (invite_id);
 	`}, {Room: "nodes", Version: 2, SQL: `
 		UPDATE invite SET withdrawn = 1, proof_key = randomblob(64) WHERE length(proof_key) <> 64 -- of earlier versions: who reads it could join
-	`, Postgres: `UPDATE invite SET withdrawn = 1 WHERE length(proof_key) <> 64`}, {Room: "nodes", Version: 3, SQL: `ALTER TABLE node ADD COLUMN owner TEXT`}}
+	`, Postgres: `UPDATE invite SET withdrawn = 1 WHERE length(proof_key) <> 64`}, {Room: "nodes", Version: 3, SQL: `ALTER TABLE node ADD COLUMN owner TEXT`},
+		{Room: "nodes", Version: 4, SQL: placeTable}}
 }
 
 // record is one row of the roster.
@@ -297,6 +298,16 @@ func (n *Nodes) lookupKey(key ed25519.PublicKey) *record {
 func (n *Nodes) change(ctx context.Context, id capabilities.NodeID, kind string, body any, edit func(r *record) error) (*record, error) {
 	n.changing.Lock()
 	defer n.changing.Unlock()
+	var r *record
+	err := anew(func() (err error) {
+		r, err = n.changeOnce(ctx, id, kind, body, edit)
+		return err
+	})
+	return r, err
+}
+
+func (n *Nodes) changeOnce(ctx context.Context, id capabilities.NodeID, kind string, body any,
+	edit func(r *record) error) (*record, error) {
 	old := n.lookup(id)
 	if old == nil {
 		return nil, capabilities.Errorf(capabilities.CodeNodeNotFound, "there is no node %s", short(string(id)))
@@ -306,6 +317,9 @@ func (n *Nodes) change(ctx context.Context, id capabilities.NodeID, kind string,
 		return nil, err
 	}
 	err := n.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		if err := n.same(old); err != nil {
+			return err
+		}
 		if err := updateNode(tx, &r); err != nil {
 			return err
 		}
@@ -314,6 +328,9 @@ func (n *Nodes) change(ctx context.Context, id capabilities.NodeID, kind string,
 		}
 		return n.opts.Record(tx, kind, id, body)
 	})
+	if errors.Is(err, errOld) {
+		return nil, errOld
+	}
 	if err != nil {
 		return nil, capabilities.AsError(err)
 	}
@@ -425,6 +442,7 @@ func (n *Nodes) Revoke(ctx context.Context, id capabilities.NodeID, by capabilit
 		if err := updateNode(tx, &r); err != nil {
 			return err
 		}
+		tx.OnCommit(func() { n.put(&r) }) // Again may have read it meanwhile
 		return n.opts.Record(tx, "node.revoked", id, packet.NodeEnded{By: by, Reason: reason})
 	})
 	if err != nil {

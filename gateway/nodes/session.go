@@ -62,12 +62,26 @@ type session struct {
 	acked   bool // the hello is acknowledged; nothing may be sent before
 
 	frames *rate.Limiter // what the node may still say; of the session's goroutine
+
+	place  atomic.Int64 // epoch of the node's place, where several gateways serve
+	saving sync.Mutex   // one writing of the place at a time
+	far    *farPlace    // another gateway has the connection; nil: it is conn
 }
 
 func (n *Nodes) session(id capabilities.NodeID) *session {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.sessions[id]
+}
+
+// reach is session, or what is known of a node that another gateway holds.
+func (n *Nodes) reach(id capabilities.NodeID) *session {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if s := n.sessions[id]; s != nil {
+		return s
+	}
+	return n.elsewhere[id]
 }
 
 // send writes one frame to the control stream.
@@ -187,11 +201,15 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 		return greeting{}, wire.CloseInternal
 	}
 	s := &session{
-		node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames(), steps: hello.Steps,
+		node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.floor(), frames: newFrames(), steps: hello.Steps,
 		elicits: hello.Elicits, asksHosts: hello.AsksHosts, takesDone: hello.TakesDone, asks: hello.Asks,
 		recall: hello.Recall,
 	}
 	s.placed(hello.Addrs)
+	if err := n.takePlace(conn.Context(), s, hello); err != nil {
+		n.log.Error("node.place", "node", peer.Node, "err", err)
+		return greeting{}, wire.CloseInternal
+	}
 	r, code := n.enter(s, peer.Key, hello)
 	if r == nil {
 		return greeting{}, code
@@ -282,11 +300,15 @@ func (n *Nodes) enter(s *session, key ed25519.PublicKey, hello *wire.Hello) (*re
 	if code := n.standing(r, key); code != wire.CloseDone {
 		return nil, code
 	}
+	if far := n.elsewhere[s.node]; far != nil && far.far.epoch > s.place.Load() {
+		return nil, wire.CloseTakenOver
+	}
 	if old := n.sessions[s.node]; old != nil {
 		n.log.Warn("node.taken_over", "node", s.node, "remote", s.conn.RemoteAddr().String(), "old_remote", old.conn.RemoteAddr().String())
 		go closeWith(old.conn, wire.CloseTakenOver) // it waits for the connection, the lock must not
 	}
 	n.sessions[s.node] = s
+	delete(n.elsewhere, s.node)
 	s.stopEpoch.Store(hello.StopEpoch)
 	p := n.presence[s.node]
 	p.stopEpoch, p.stopped, p.skew = hello.StopEpoch, hello.Stopped, hello.CatalogHash != n.opts.CatalogHash
@@ -313,7 +335,7 @@ func (n *Nodes) exit(s *session) {
 	// When it was last here is worth a try, no more.
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
-	if err := n.seen(ctx, s.node); err != nil {
+	if err := errors.Join(n.leavePlace(ctx, s), n.seen(ctx, s.node)); err != nil {
 		n.log.Warn("node.last_seen", "node", s.node, "err", err)
 	}
 }
@@ -425,6 +447,7 @@ func (n *Nodes) setReadiness(s *session, m *wire.Readiness) {
 		}
 		n.shared[digest] = set
 	}
+	n.tellPlace(s) // others may not know yet that it said so again
 	p := n.presence[s.node]
 	if p.readiness != nil && maps.EqualFunc(p.readiness, set, capabilities.Readiness.Same) {
 		return

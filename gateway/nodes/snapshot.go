@@ -26,7 +26,11 @@ func (n *Nodes) Snapshot() []route.Node {
 	list := make([]route.Node, 0, len(n.roster))
 	for id, r := range n.roster {
 		p, session, recall := n.presence[id], uint64(0), ""
-		if s := n.sessions[id]; s != nil {
+		s := n.sessions[id]
+		if s == nil {
+			s = n.elsewhere[id]
+		}
+		if s != nil {
 			session, recall = s.epoch, s.recall
 		}
 		list = append(list, route.Node{
@@ -37,7 +41,7 @@ func (n *Nodes) Snapshot() []route.Node {
 			Revoked: r.state == pairing.StateRevoked,
 			// A node counts as connected once it has said what it offers; until then
 			// nothing could be routed to it anyway.
-			Connected: n.sessions[id] != nil && p.readiness != nil,
+			Connected: s != nil && p.readiness != nil,
 			Session:   session,
 			Recall:    recall,
 			Stopped:   p.stopped,
@@ -101,6 +105,9 @@ func (n *Nodes) View(id capabilities.NodeID) (View, error) {
 func (n *Nodes) view(r *record) View {
 	n.mu.RLock()
 	s := n.sessions[r.id]
+	if s == nil {
+		s = n.elsewhere[r.id]
+	}
 	p, connected := n.presence[r.id], s != nil
 	n.mu.RUnlock()
 	v := View{

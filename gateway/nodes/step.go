@@ -19,7 +19,7 @@ const maxStepsAtOnce = 16
 // after Conduct has returned.
 func (n *Nodes) Conduct(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
 	order func(context.Context, *wire.Step) *wire.StepOrder, ended func(*wire.StepEnd)) (wire.Answer, []capabilities.Blob, error) {
-	s := n.session(node)
+	s := n.reach(node)
 	if s == nil {
 		return wire.Answer{}, nil, disconnected(nil)
 	}
@@ -32,8 +32,13 @@ func (n *Nodes) Conduct(ctx context.Context, node capabilities.NodeID, t *wire.T
 	}
 	defer c.end()
 	stepCtx, stop := context.WithCancel(ctx)
-	conductor := &conductor{exchange: c, order: order, number: func(t *wire.Ticket) {
-		t.Sequence, t.StopEpoch = n.sequence.Add(1), max(t.StopEpoch, s.stopEpoch.Load())
+	conductor := &conductor{exchange: c, order: order, number: func(o *wire.Ticket) {
+		o.StopEpoch = max(o.StopEpoch, s.stopEpoch.Load())
+		if s.far != nil {
+			o.Sequence = n.farSequence(stepCtx, s)
+			return
+		}
+		o.Sequence = n.sequence.Add(1)
 	}}
 	defer conductor.running.Wait()
 	defer stop()

@@ -76,7 +76,7 @@ func (n *Nodes) heeded(epoch uint64) (h Heeded) {
 	defer n.mu.RUnlock()
 	for id, r := range n.roster {
 		switch {
-		case n.sessions[id] != nil:
+		case n.sessions[id] != nil || n.elsewhere[id] != nil:
 			h.Connected++
 			if n.presence[id].site.epoch >= epoch {
 				h.Confirmed++
@@ -101,6 +101,7 @@ func (n *Nodes) setStop(s *session, m *wire.Stop) {
 	n.presence[s.node] = p
 	s.stopEpoch.Store(m.Epoch)
 	n.opts.OnStop(s.node, m.Epoch, m.On)
+	n.tellPlace(s)
 	if own {
 		n.notifyLocked()
 		return
