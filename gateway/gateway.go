@@ -79,6 +79,9 @@ type Options struct {
 	// Standby has this be one of several gateways of the site, which serve one at a time: Open waits
 	// while another serves, and Run ends with an error that store.Lapsed knows once another may.
 	Standby bool
+	// Fleet has this be one of several gateways of the site that serve at once: it is the UDP address
+	// at which the others reach this one. Run ends as with Standby once this one is put out.
+	Fleet string
 	// Bus is the TCP address that satellites connect to, such as "127.0.0.1:7444"; it is listened
 	// at once one is invited. NATS is a server elsewhere in its place, and NATSTLS how it is met.
 	Bus     string
@@ -277,11 +280,8 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 	if err != nil {
 		return nil, nil, err
 	}
-	if g.opts.Standby {
-		if place.Lease = lease; place.URL == "" {
-			return nil, nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "Several gateways of a site need its store in PostgreSQL.").
-				WithHint("Move the site there first, or let this one serve alone.")
-		}
+	if err := g.several(&place); err != nil {
+		return nil, nil, err
 	}
 	if g.Store, err = store.Open(ctx, place); err == nil {
 		err = place.Settled(g.opts.Dir)
@@ -453,6 +453,10 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	if err := g.mountREST(); err != nil {
 		return err
 	}
+	g.share()
+	if err := g.meet(ctx); err != nil {
+		return err
+	}
 	if err := g.Front.Listen(); err != nil { // first: nodes are told where
 		return err
 	}
@@ -508,7 +512,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	act.Go(func() error { return g.Nodes.Run(actCtx) })
 	act.Go(func() error { return g.Bus.Run(actCtx) })
 	act.Go(func() error { return g.Dispatcher.Run(actCtx) })
-	act.Go(func() error { return g.Tasks.Run(actCtx, g.Dispatcher) })
+	act.Go(func() error { return g.keepTasks(actCtx) })
 	act.Go(func() error { return g.Lanes.Run(actCtx) })
 	act.Go(func() error { return g.Providers.Run(actCtx) })
 	act.Go(func() error { return g.SignIns.Run(actCtx) })

@@ -51,6 +51,8 @@ func newGatewayCmd() *cobra.Command {
 	place := addStoreFlag(cmd)
 	standby := cmd.Flags().Bool("standby", false,
 		"be one of several gateways of the site, which serve one at a time: wait while another serves")
+	fleet := cmd.Flags().String("fleet", "",
+		"be one of several gateways of the site that serve at once: UDP address at which the others reach this one, such as 10.0.0.5:7445")
 	fromFiles := cmd.Flags().Bool("policy-from-files", false,
 		"put the policy folder's files in force without activating them, as when the policy in force locks everybody out")
 	keep := cmd.Flags().Duration("ledger-keep", 0, "prune packets older than this, with proof, such as 2160h (default: keep everything)")
@@ -84,7 +86,9 @@ func newGatewayCmd() *cobra.Command {
 		if o.Others, err = otherGateways(*others); err != nil {
 			return err
 		}
-		o.Standby = *standby
+		if o.Standby, o.Fleet = *standby, *fleet; o.Standby && o.Fleet != "" {
+			return terminal.UsageError("--fleet gateways serve at once and --standby gateways one at a time: choose one")
+		}
 		return inTurn(cmd, o, func() error {
 			g, err := openGateway(cmd.Context(), data, o)
 			if err != nil {
@@ -121,10 +125,10 @@ func otherGateways(list []string) (all [][]string, err error) {
 
 // inTurn has a gateway serve: once, or as one of several each time that it is its turn.
 func inTurn(cmd *cobra.Command, o gateway.Options, serve func() error) error {
-	if !o.Standby {
+	if !o.Standby && o.Fleet == "" {
 		return serve()
 	}
-	for said := false; ; {
+	for said := o.Fleet != ""; ; {
 		if !said {
 			said = true
 			if err := sayStandby(cmd); err != nil {
@@ -137,7 +141,7 @@ func inTurn(cmd *cobra.Command, o gateway.Options, serve func() error) error {
 			return err
 		}
 		o.Log.Warn("gateway.standby", "err", err, "after_ms", time.Since(began).Milliseconds())
-		said = time.Since(began) < standbyAgain
+		said = o.Fleet != "" || time.Since(began) < standbyAgain
 		select {
 		case <-cmd.Context().Done():
 			return cmd.Context().Err()

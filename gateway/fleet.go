@@ -1,0 +1,105 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/lane"
+	"github.com/handrail-dev/handrail/gateway/nodes"
+	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/rules"
+	"github.com/handrail-dev/handrail/gateway/stop"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+// shared are the tables that gateways write which serve at once. Those of rooms that keep them in
+// memory are heard of, and read again by everyone; the others are read where they are needed. No
+// other table can be written meanwhile, so no room is old without knowing it.
+func shared() map[string]bool {
+	all := map[string]bool{nodes.PlaceTable: true, "ledger_head": true, secretTable: true, "lane_taint": true, "principal_taint": true}
+	for _, tables := range [][]string{principal.Tables, lane.Tables, consent.Tables, stop.Tables, rules.Tables, nodes.Tables, driftTables} {
+		for _, t := range tables {
+			all[t] = true
+		}
+	}
+	for _, t := range []string{
+		"secret", "oauth_client", "site_generation",
+		"packet_store", "ledger_segment", "ledger_node_head", "calls", "calls_mark", "outcome", "outcome_digest_key", "artifact", "question",
+		"governance_series", "governance_time", "governance_state", "policy_sets", "policy_drafts", "admin_calls", "invite", "turns",
+		"knowledge_facts",
+	} {
+		all[t] = false
+	}
+	return all
+}
+
+// driftTables are those whose rows calls are judged by.
+var driftTables = []string{"drift_event", "drift_quarantine", "drift_restricted", "drift_clean", "drift_state"}
+
+// secretTable has what agents may name; values are read where they are used.
+const secretTable = "secret_reference"
+
+// share has the rooms read again what other gateways write, in the order in which one needs the
+// other: a grant is one of a policy.
+func (g *Gateway) share() {
+	g.Store.Watch(g.Tokens.Again, principal.Tables...)
+	g.Store.Watch(g.Rulebook.Again, rules.Tables...)
+	g.Store.Watch(g.Drift.Load, driftTables...)
+	g.Store.Watch(func(ctx context.Context) error { return g.Switch.Again(ctx, g.turnedElsewhere) }, stop.Tables...)
+	g.Store.Watch(g.Nodes.Again, nodes.Tables...)
+	g.Store.Watch(g.Nodes.AgainPlaces, nodes.PlaceTable)
+	g.Store.Watch(g.Lanes.Again, lane.Tables...)
+	g.Store.Watch(g.Consent.Again, consent.Tables...)
+	g.Store.Watch(g.Secrets.Load, secretTable)
+	g.Store.OnGone(g.Works.EndIn)
+	g.Store.OnGone(g.Nodes.GoneIn)
+}
+
+// meet opens the address at which the other gateways reach this one, and has them know it.
+func (g *Gateway) meet(ctx context.Context) error {
+	if g.opts.Fleet == "" {
+		return nil
+	}
+	at, err := g.Nodes.ListenPeers(ctx, g.opts.Fleet)
+	if err != nil {
+		return err
+	}
+	return g.Store.Reach(ctx, at.String())
+}
+
+// turnedElsewhere does here what a turn of the stop switch does that another gateway made. It is
+// called by the store's writer, and does not wait.
+func (g *Gateway) turnedElsewhere(s stop.State) {
+	g.log.Warn("gateway.stop", "stopped", s.Stopped, "by", s.By, "epoch", s.Epoch, "at", "another gateway")
+	go g.Nodes.TellStop(s.Epoch, s.Stopped) // bounds itself
+	if s.Stopped {
+		go func() {
+			g.Dispatcher.StopAll()
+			g.Consent.Halt("")
+		}()
+	}
+}
+
+// keepTasks carries out the calls that wait for a person. Several gateways at once keep none.
+func (g *Gateway) keepTasks(ctx context.Context) error {
+	if g.opts.Fleet != "" {
+		return nil
+	}
+	return g.Tasks.Run(ctx, g.Dispatcher)
+}
+
+// several makes options of a store of one gateway those of one of several.
+func (g *Gateway) several(o *store.Options) error {
+	if !g.opts.Standby && g.opts.Fleet == "" {
+		return nil
+	}
+	if o.URL == "" {
+		return capabilities.Errorf(capabilities.CodeInvalidRequest, "Several gateways of a site need its store in PostgreSQL.").
+			WithHint("Move the site there first, or let this one serve alone.")
+	}
+	if o.Lease = lease; g.opts.Fleet != "" {
+		o.Shared = shared()
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/store/pgtest"
+	"github.com/handrail-dev/handrail/test/desk"
+	"github.com/handrail-dev/handrail/test/site"
+)
+
+// TestGatewaysServeAtOnce: three gateways of one site, one device. Calls are made through each of
+// them, wherever the device is connected; a token, a stop and a policy hold at all. One is killed,
+// calls go on, and all of it is one ledger that verifies.
+func TestGatewaysServeAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the program")
+	}
+	t.Parallel() // it mostly waits
+	server := pgtest.Start(t)
+	home := privateDir(t)
+	binary := filepath.Join(home, "handrail")
+	site.Program(t, binary)
+	in := func(name string) string { return filepath.Join(home, name) }
+	names := []string{"one", "two", "three"}
+	var all []*person
+	var quic []string
+	for _, name := range names {
+		all = append(all, &person{t: t, program: binary, env: append(os.Environ(), "HOME="+home, "HANDRAIL_DATA="+in(name))})
+		quic = append(quic, freePort(t))
+	}
+	first := all[0]
+	var event struct{ Event string }
+	start := func(i int) *program {
+		r := all[i].runs(&event, "gateway", "--store", server.Named("fleet"), "--fleet", "127.0.0.1:0", "--http", freePort(t), "--quic", quic[i],
+			"--advertise", strings.Join(quic, ","), "--json")
+		if event.Event != "ready" {
+			t.Fatalf("it began with %+v", event)
+		}
+		return r
+	}
+	run := []*program{start(0)}
+	must(t, os.Mkdir(in("files"), 0o700))
+	must(t, os.WriteFile(in("files/a.txt"), []byte("hello"), 0o600))
+	paste := items[struct{ Paste string }](first, "pair", "--label", "box", "--yes", "--no-wait")[0].Paste
+	if out, code := first.tries(paste+"\n", "node", "join", "--data", in("device")); code != 0 {
+		t.Fatalf("joining: %s", out)
+	}
+	var began map[string]any
+	first.leaves(&began, "node", "--data", in("device"), "--workspace", in("files"), "--desktop", "off", "--json")
+
+	// The others have the site's keys.
+	for _, name := range names[1:] {
+		must(t, os.Mkdir(in(name), 0o700))
+		must(t, os.CopyFS(in(name+"/gateway"), os.DirFS(in("one/gateway"))))
+		must(t, filepath.WalkDir(in(name+"/gateway"), func(path string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if e.IsDir() {
+				return os.Chmod(path, 0o700)
+			}
+			return os.Chmod(path, 0o600)
+		}))
+		must(t, os.Remove(in(name+"/gateway/gateway.json")))
+	}
+	for i := range names[1:] {
+		run = append(run, start(i+1))
+	}
+	tries := func(p *person) (capabilities.Result, string) {
+		var r capabilities.Result
+		args := []string{"call", "--agent", "tool.fs.read", `{"path":"a.txt"}`, "--json"}
+		out, _ := p.tries("", args...)
+		_ = json.Unmarshal([]byte(strings.TrimSpace(out)), &r)
+		return r, out
+	}
+	calls := func(i int, when string) {
+		t.Helper()
+		var last string
+		desk.Await(t, fmt.Sprintf("a call through the %s gateway %s (%s)", names[i], when, last), func() bool {
+			r, out := tries(all[i])
+			last = out
+			return r.Status == capabilities.StatusOK
+		})
+	}
+	for i := range all {
+		calls(i, "at first")
+	}
+	// A stop at one holds at all.
+	if out := all[1].does("stop", "--reason", "enough"); out == "" {
+		t.Error("nothing was said of the stop")
+	}
+	desk.Await(t, "the third to be stopped", func() bool {
+		r, _ := tries(all[2])
+		return r.Code == capabilities.CodeStopped
+	})
+	all[2].does("resume")
+	for i := range all {
+		calls(i, "after the stop")
+	}
+	run[0].signal(syscall.SIGKILL)
+	for _, i := range []int{1, 2} {
+		calls(i, "after a kill")
+	}
+	out := all[2].does("ledger", "verify")
+	if !strings.Contains(out, "verifies") {
+		t.Errorf("%s", out)
+	}
+	t.Logf("\n%s\n%s", out, all[1].does("calls", "--limit", "20"))
+	if n := strings.Count(all[1].does("ledger", "show", "--kind", "gateway.started", "--json"), `"gateway.started"`); n != 3 {
+		t.Errorf("the ledger tells of %d starts, want 3", n)
+	}
+	if out, code := all[1].tries("", "satellite", "invite", "voice"); code == 0 || !strings.Contains(out, "several gateways serve") {
+		t.Errorf("what others keep in memory was changed: %s", out)
+	}
+	run[2].signal(syscall.SIGTERM)
+	<-run[2].over
+	calls(1, "at the last one")
+}
