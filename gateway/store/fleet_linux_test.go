@@ -20,7 +20,7 @@ func member(t *testing.T, u URL, more ...string) *Store {
 	for _, table := range more {
 		shared[table] = true
 	}
-	s, err := Open(t.Context(), Options{URL: u, Migrations: testTables, Lease: 2 * time.Second, Shared: shared})
+	s, err := Open(t.Context(), Options{URL: u, Migrations: testTables, Lease: 5 * time.Second, Shared: shared})
 	if err != nil {
 		t.Fatal(err)
 	}
