@@ -120,8 +120,8 @@ type caller struct {
 	joining bool
 }
 
-// mismatch is why the far end of a TLS connection is not of the pinned site: QUIC passes only the text
-// on, and a handshake that was given up may still find it.
+// mismatch is why the far end of a TLS connection is not of the pinned site: QUIC passes only the
+// text on, and a handshake that was given up may still find it.
 type mismatch struct{ found atomic.Pointer[error] }
 
 func (r *mismatch) err() error {

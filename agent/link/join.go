@@ -68,7 +68,8 @@ func Join(ctx context.Context, paste pairing.Paste, o JoinOptions) (*Identity, e
 		return nil, err
 	}
 	id := &Identity{Site: paste.Site, Addrs: paste.Addrs, Key: key}
-	j := &joining{dialer: newDialer(o.Proxy, o.Transports), id: id, dir: o.Dir, profile: o.Profile, secret: paste.Secret, door: paste.Door, step: o.Progress}
+	j := &joining{dialer: newDialer(o.Proxy, o.Transports), id: id, dir: o.Dir, profile: o.Profile, secret: paste.Secret,
+		door: paste.Door, step: o.Progress}
 	// The first attempt has a person in front of it: whatever fails is told.
 	err = j.attempt(ctx)
 	wait := o.Backoff.start()

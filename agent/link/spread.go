@@ -10,10 +10,10 @@ import (
 	"github.com/handrail-dev/handrail/pairing"
 )
 
-// places returns the addresses of all gateways that a node knows, in the order to try them. Each node
-// prefers another gateway, by the highest hash of both names (rendezvous hashing): a fleet spreads,
-// and where a gateway comes or goes, only the nodes that prefer it go elsewhere. What the code
-// named and no gateway did comes last.
+// places returns the addresses of all gateways that a node knows, in the order to try them. Each
+// node prefers another gateway, by the highest hash of both names (rendezvous hashing): a fleet
+// spreads, and where a gateway comes or goes, only the nodes that prefer it go elsewhere. Addresses
+// that the code named and no gateway did come last.
 func places(node capabilities.NodeID, gateways [][]string, joined []string) []string {
 	ranked := slices.Clone(gateways)
 	weight := func(addrs []string) []byte {

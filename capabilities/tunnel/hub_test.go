@@ -70,7 +70,7 @@ func TestPacketsArriveWholeAndInOrder(t *testing.T) {
 	}
 }
 
-// What was written before the end arrives, and both sides end.
+// All that was written before the end arrives, and both sides end.
 func TestFinishWritesWhatWaits(t *testing.T) {
 	a, b, toB, _, ended := pair(t)
 	for i := range 40 {

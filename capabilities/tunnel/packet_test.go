@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Whatever a stream holds, what is read of it are packets that were written, and the rest is
-// refused.
+// Packets that were written are all that is read of any stream; the rest is refused.
 func FuzzPackets(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 0})

@@ -43,7 +43,8 @@ func newGatewayCmd() *cobra.Command {
 	}
 	http := cmd.Flags().String("http", defaultHTTP, "address of MCP and the API")
 	quic := cmd.Flags().String("quic", defaultQUIC, "address that nodes connect to, by UDP or else TCP")
-	advertise := cmd.Flags().StringSlice("advertise", nil, "host:port that pairing codes carry, or https://host for a WebSocket (default: this host's addresses)")
+	advertise := cmd.Flags().StringSlice("advertise", nil,
+		"host:port that pairing codes carry, or https://host for a WebSocket (default: this host's addresses)")
 	others := cmd.Flags().StringArray("other-gateway", nil,
 		"host:port of another gateway of the site, several of the same one with commas; nodes spread over all; repeatable")
 	door := addDoorFlags(cmd)

@@ -27,7 +27,8 @@ func newNodeCmd() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	flags := addNodeFlags(cmd)
-	addrs := cmd.Flags().StringSlice("gateway", nil, "address of the gateway, HOST:PORT or https://HOST; repeatable (default: where the device joined)")
+	addrs := cmd.Flags().StringSlice("gateway", nil,
+		"address of the gateway, HOST:PORT or https://HOST; repeatable (default: where the device joined)")
 	proxy := addProxyFlag(cmd)
 	verbose := addVerbose(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -350,7 +350,8 @@ func openNode(data datadir.Dir, flags nodeFlags, to reach, gateway []string, war
 	hs = append(hs, hosted, files, pages)
 	a, err := agent.New(agent.Options{
 		Dir: data.Node(), Handlers: hs, Hosted: hosted, HostedChanged: hostedChanged, Runners: box, HearAnswers: hear, Yes: yes, No: no,
-		Addrs: to.addrs, Proxy: to.proxy, Version: programVersion(), UploadRoots: config.Browser.UploadRoots, OnState: onState, Warm: warm, Log: log,
+		Addrs: to.addrs, Proxy: to.proxy, Version: programVersion(), UploadRoots: config.Browser.UploadRoots,
+		OnState: onState, Warm: warm, Log: log,
 		Notifier: localNotices(config.Desktop, log), HotKey: config.Desktop.hotKey(),
 	})
 	if err != nil {

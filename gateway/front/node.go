@@ -14,8 +14,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/wire"
 )
 
-// NodeStreams serves the nodes whose network drops UDP and who come to this server's port. Who they
-// are is proven within their streams, past any proxy.
+// NodeStreams serves the nodes whose network drops UDP and who come to this server's port. They
+// prove their identity within their streams, past any proxy.
 type NodeStreams interface {
 	// StreamTLS is the TLS of streams that begin with a handshake of the site's own.
 	StreamTLS() *tls.Config

@@ -17,7 +17,7 @@ import (
 )
 
 // streams are the connections of nodes whose network drops UDP: QUIC's packets in byte streams.
-// Who a node is its QUIC says, as over UDP; a stream is nobody's until then.
+// QUIC identifies a node, as over UDP; a stream is nobody's until then.
 type streams struct {
 	hub       *tunnel.Hub
 	transport *quic.Transport
@@ -83,8 +83,8 @@ func (s *streams) close() error {
 }
 
 // StreamTLS is TLS for a stream that begins with a TLS handshake of ours: the gateway proves that
-// it is of the site before a node sends anything, and who shows no certificate is no node. What the
-// certificate says is judged by QUIC's handshake within.
+// it is of the site before a node sends anything, and a caller that shows no certificate is no
+// node. QUIC's handshake within judges the certificate.
 func (n *Nodes) StreamTLS() *tls.Config {
 	conf := n.tlsConfig()
 	conf.NextProtos, conf.VerifyConnection = []string{wire.ALPNStream}, nil

@@ -235,7 +235,8 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 	if err != nil {
 		return g, n.brokenBy(s.node, err)
 	}
-	n.log.Info("node.connected", "node", s.node, "transport", tunnel.Of(s.conn.RemoteAddr()), "remote", s.conn.RemoteAddr().String(), "epoch", s.epoch, "agent", hello.Agent)
+	n.log.Info("node.connected", "node", s.node, "transport", tunnel.Of(s.conn.RemoteAddr()), "remote", s.conn.RemoteAddr().String(),
+		"epoch", s.epoch, "agent", hello.Agent)
 	if hello.LogHead != nil {
 		n.opts.OnNodeHead(s.node, hello.LogKey, *hello.LogHead)
 	}

@@ -54,8 +54,8 @@ func (n *Nodes) certificate() (*tls.Certificate, error) {
 	return c.cert, nil
 }
 
-// gateways are what a node is told of where it may go: here, and to the others. Where a site has one
-// gateway, nodes keep what their code said.
+// gateways are what a node is told of where it may go: here, and to the others. Where a site has
+// one gateway, nodes keep what their code said.
 func (n *Nodes) gateways() [][]string {
 	others := n.opts.Others()
 	if len(others) == 0 {

@@ -93,8 +93,8 @@ func (p *proxy) backward(back *net.UDPConn, to net.Addr) {
 	}
 }
 
-// streamProxy is a relay of TCP. What it swallowed is lost, so a connection that was open in a cut
-// ends when the way opens again, as one does that nobody could keep alive.
+// streamProxy is a relay of TCP. Bytes that it swallowed are lost, so a connection that was open in
+// a cut ends when the way opens again, as one does that nobody could keep alive.
 type streamProxy struct {
 	t      testing.TB
 	front  net.Listener

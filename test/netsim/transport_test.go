@@ -308,8 +308,8 @@ func TestOnePort(t *testing.T) {
 	n.stop()
 }
 
-// The gateways that one of them names a node keeps, over a restart, and goes to another when its own
-// is gone.
+// A node keeps the gateways that one of them names, over a restart, and goes to another when its
+// own is gone.
 func TestAnotherGateway(t *testing.T) {
 	var other atomic.Value
 	other.Store("192.0.2.1:1")
@@ -337,7 +337,7 @@ func TestAnotherGateway(t *testing.T) {
 	}
 }
 
-// Who asks the path of nodes for anything else than a WebSocket is answered, and so is the rest of
+// A request at the path of nodes for anything but a WebSocket is answered, and so is the rest of
 // the port.
 func TestBrowsersAtTheNodesPath(t *testing.T) {
 	by = tunnel.WebSocket

@@ -72,7 +72,8 @@ var showNode = remote.WithNode(func(cmd *cobra.Command, c *remote.Gateway, id st
 func printNode(cmd *cobra.Command, n remote.Node) {
 	out := cmd.OutOrStdout()
 	for _, line := range [][2]string{
-		{"node", string(n.ID)}, {"label", n.Label}, {"state", n.State}, {"reason", n.Reason}, {"seen", n.Seen()}, {"transport", n.Transport}, {"trust", n.Trust},
+		{"node", string(n.ID)}, {"label", n.Label}, {"state", n.State}, {"reason", n.Reason}, {"seen", n.Seen()}, {"transport", n.Transport},
+		{"trust", n.Trust},
 		{"owner", string(n.Owner)}, {"host", n.Host}, {"platform", n.System()}, {"key", n.Fingerprint}, {"version", n.Agent},
 		{"labels", strings.Join(n.Labels, ", ")}, {"allowed", asTools(n.Allow)}, {"wants", asTools(n.Wants)},
 	} {
