@@ -31,7 +31,7 @@ func TestCalls(t *testing.T) {
 	if e := mustLoad(t, permitAll); e.Counts("tool.browser.snapshot") || e.CountsAny() {
 		t.Error("no rule counts")
 	}
-	byKey := mustLoad(t, permitAll, `@id("k") forbid (principal, action == Action::"keys:network", resource) when { context.calls_last_day > 3 };`)
+	byKey := mustLoad(t, permitAll, `@id("k") forbid (principal, action in Action::"keys:network", resource) when { context.calls_last_day > 3 };`)
 	if !byKey.Counts("tool.browser.snapshot") {
 		t.Error("a rule of keys is about any tool")
 	}

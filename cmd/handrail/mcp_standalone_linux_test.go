@@ -66,9 +66,9 @@ func (c *conversation) begin() {
 }
 
 // Two conversations where nothing runs: both begin at once and share one gateway, with a browser.
-// It outlives the one that started it, and is started anew when it was killed.
+// It outlives the one that started it, and is started anew when it was killed. It takes the usual
+// ports where they are free, so it runs beside no other test.
 func TestStandaloneConversations(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
 	s := programsIn(t, dir)

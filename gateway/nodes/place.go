@@ -8,6 +8,7 @@ import (
 	"net/netip"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/tunnel"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
@@ -33,6 +34,7 @@ type farPlace struct {
 	member string
 	at     string // where that gateway is reached
 	epoch  int64
+	over   tunnel.Transport // which carries its connection there
 }
 
 // said is what others know of a node by its place.
@@ -49,6 +51,7 @@ type said struct {
 	AsksHosts   bool                     `json:"asks_hosts,omitempty"`
 	Recall      string                   `json:"recall,omitempty"`
 	Addrs       []netip.Addr             `json:"addrs,omitempty"`
+	Transport   tunnel.Transport         `json:"transport,omitempty"`
 }
 
 // floor is below the sequences of a new connection. They grow with the time, so that those of a
@@ -74,7 +77,7 @@ func (n *Nodes) takePlace(ctx context.Context, s *session, hello *wire.Hello) er
 	}
 	text, err := json.Marshal(said{
 		StopEpoch: hello.StopEpoch, Stopped: hello.Stopped, SiteEpoch: hello.SiteEpoch, SiteStopped: hello.SiteStopped, Steps: s.steps,
-		Elicits: s.elicits, AsksHosts: s.asksHosts, Recall: s.recall,
+		Elicits: s.elicits, AsksHosts: s.asksHosts, Recall: s.recall, Transport: s.over(),
 	})
 	if err != nil {
 		return err
@@ -130,7 +133,7 @@ func (n *Nodes) savePlace(ctx context.Context, s *session) error {
 	}
 	now := said{
 		Known: p.readiness != nil, StopEpoch: p.stopEpoch, Stopped: p.stopped, SiteEpoch: p.site.epoch, SiteStopped: p.site.on, Skew: p.skew,
-		Steps: s.steps, Elicits: s.elicits, AsksHosts: s.asksHosts, Recall: s.recall,
+		Steps: s.steps, Elicits: s.elicits, AsksHosts: s.asksHosts, Recall: s.recall, Transport: s.over(),
 	}
 	for _, r := range p.readiness {
 		now.Readiness = append(now.Readiness, r)
@@ -218,11 +221,19 @@ func (n *Nodes) AgainPlaces(ctx context.Context) error {
 func (s *said) far(at, member string, epoch int64, node capabilities.NodeID) *session {
 	f := &session{
 		node: node, epoch: uint64(epoch), steps: s.Steps, elicits: s.Elicits, asksHosts: s.AsksHosts, recall: s.Recall,
-		far: &farPlace{member, at, epoch},
+		far: &farPlace{member, at, epoch, s.Transport},
 	}
 	f.stopEpoch.Store(s.StopEpoch)
 	f.addrs.Store(&s.Addrs)
 	return f
+}
+
+// over returns what carries the node's connection, to whichever gateway that is.
+func (s *session) over() tunnel.Transport {
+	if s.far != nil {
+		return s.far.over
+	}
+	return tunnel.Of(s.conn.RemoteAddr())
 }
 
 func (s *said) presence() presence {

@@ -6,7 +6,6 @@ import (
 	"sort"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/tunnel"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/route"
 	"github.com/handrail-dev/handrail/pairing"
@@ -118,7 +117,7 @@ func (n *Nodes) view(r *record) View {
 		Stopped: p.stopped, StopEpoch: p.stopEpoch, SiteStopped: p.site.on, CatalogSkew: p.skew,
 	}
 	if connected {
-		v.Transport = tunnel.Of(s.conn.RemoteAddr())
+		v.Transport = s.over()
 		if last := s.pools.Load(); last != nil {
 			v.Pools = *last
 		}

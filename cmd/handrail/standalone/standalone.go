@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -156,8 +157,10 @@ func (p Place) Serve(ctx context.Context, unused time.Duration, gateway func(con
 		if users.Locked() {
 			continue // it is on its way to its end
 		}
-		switch free, err := users.TryLock(); {
-		case err != nil || !free:
+		free, err := users.TryLock()
+		gone := errors.Is(err, fs.ErrNotExist) // the whole place: nobody can come any more
+		switch {
+		case !free && !gone:
 			alone = time.Time{}
 		case alone.IsZero() || time.Since(alone) < unused:
 			if alone.IsZero() {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -205,6 +206,23 @@ func TestAKilledGatewayIsStartedAnew(t *testing.T) {
 	if n := len(starts(t, dir)); n != 2 {
 		t.Errorf("%d gateways", n)
 	}
+}
+
+// A gateway whose folder was deleted ends, since nobody can join it.
+func TestADeletedPlaceEndsItsGateway(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "place")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	join(t, dir).Leave()
+	p, err := os.FindProcess(starts(t, dir)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the gateway's end", func() bool { return p.Signal(syscall.Signal(0)) != nil })
 }
 
 // Each conversation hears why a gateway refuses to start.
