@@ -58,10 +58,16 @@ func (q *quota) recall(ctx context.Context, from *ledger.Ledger) error {
 }
 
 // lately returns what the rules are told of how often a call's tool was called by its principal.
-// A request ID that was seen already makes no call more: it gets its result.
+// A request ID that was seen already makes no call more: it gets its result. CodeNotSupported where
+// other gateways of the site serve, too.
 func (d *Dispatcher) lately(ctx context.Context, engine *policy.Engine, q *resolved) (policy.Calls, *capabilities.Error) {
 	if !engine.Counts(q.tool) {
 		return policy.Calls{}, nil
+	}
+	if d.opts.Store.Member() != "" { // each gateway would let as many through
+		return policy.Calls{}, capabilities.Errorf(capabilities.CodeNotSupported,
+			"A rule looks at how often %s is called, and several gateways that serve at once do not count together.", q.tool).
+			WithHint("Let one gateway serve alone, or take the rule out.")
 	}
 	if err := d.quota.recall(context.WithoutCancel(ctx), d.opts.Ledger); err != nil {
 		return policy.Calls{}, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
