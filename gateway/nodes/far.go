@@ -248,7 +248,7 @@ func (n *Nodes) openFar(ctx context.Context, s *session, ask farAsk) (*exchange,
 	ask.Member, ask.Node, ask.Epoch = n.opts.Store.Member(), s.node, s.far.epoch
 	var grant farGrant
 	_ = c.stream.SetReadDeadline(time.Now().Add(writeTimeout))
-	if err := writeHead(c.stream, ask); err == nil {
+	if err = writeHead(c.stream, ask); err == nil {
 		err = readHead(c.stream, &grant)
 	}
 	_ = c.stream.SetReadDeadline(time.Time{})
