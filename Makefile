@@ -140,7 +140,7 @@ chaos-artifacts: ## kill gateway and node 200 times while files are on their way
 	@.ci/setup build
 	HANDRAIL_KILLS=$(or $(KILLS),200) HANDRAIL_SEED=$(or $(SEED),1) go test -count=1 -timeout 60m -v -run TestArtifactsSurviveKills ./test/e2e
 
-fleet: ## three gateways of one site on this machine, at once and in turns: one is killed, one stands still, calls go on, one ledger verifies
+fleet: ## three gateways of one site here, at once and in turns: one is killed, one stands still, one ledger verifies
 	@.ci/setup test
 	go test -count=1 -v -run 'TestGatewaysServeAtOnce$$|TestGatewaysOfOneSiteAtLength$$' ./test/e2e
 

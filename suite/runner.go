@@ -2,8 +2,7 @@ package suite
 
 import (
 	"context"
-	"slices"
-	"strings"
+	"sort"
 	"sync"
 	"time"
 )
@@ -74,7 +73,7 @@ func Each(ctx context.Context, behaviours []*Behaviour, lanes int, open func(lan
 	}
 	close(todo)
 	running.Wait()
-	slices.SortFunc(all, func(a, b Outcome) int { return strings.Compare(a.ID, b.ID) })
+	sort.Slice(all, func(i, j int) bool { return all[i].ID < all[j].ID })
 	return all
 }
 

@@ -3,6 +3,7 @@ package withhold
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -51,7 +52,9 @@ func (b *Book) keepOpen(more ...Open) error {
 	if keep == nil {
 		return nil
 	}
-	slices.SortFunc(all, func(x, y Open) int { return cmp.Or(cmp.Compare(x.Lane, y.Lane), cmp.Compare(x.Principal, y.Principal)) })
+	sort.Slice(all, func(i, j int) bool {
+		return cmp.Or(cmp.Compare(all[i].Lane, all[j].Lane), cmp.Compare(all[i].Principal, all[j].Principal)) < 0
+	})
 	if all = slices.Compact(all); len(all) > maxOpen {
 		return capabilities.Errorf(capabilities.CodeOverloaded, "Secrets were delivered to %d conversations that have not ended.", maxOpen)
 	}

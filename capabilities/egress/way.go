@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -318,7 +319,7 @@ func (w *Way) Refused() []Refused {
 	w.mu.Lock()
 	list := w.listLocked()
 	w.mu.Unlock()
-	slices.SortFunc(list, func(a, b Refused) int { return cmp.Compare(b.last, a.last) })
+	sort.Slice(list, func(i, j int) bool { return list[i].last > list[j].last })
 	return list
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/mail"
 	"net/url"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -135,14 +136,12 @@ func Read(message string, requested []byte, clean func(string) string) (*Form, e
 		f.Fields = append(f.Fields, one)
 	}
 	// Required fields first, and each by its name: an object has no order.
-	slices.SortFunc(f.Fields, func(a, b Field) int {
+	sort.Slice(f.Fields, func(i, j int) bool {
+		a, b := f.Fields[i], f.Fields[j]
 		if a.Required != b.Required {
-			if a.Required {
-				return -1
-			}
-			return 1
+			return a.Required
 		}
-		return strings.Compare(a.Name, b.Name)
+		return a.Name < b.Name
 	})
 	return f, f.check()
 }

@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -219,7 +219,7 @@ func (x *index) find(_ context.Context, _ *Handler, _ capabilities.Invocation, q
 			found = append(found, scored{p.hit, score})
 		}
 	}
-	slices.SortStableFunc(found, func(a, b scored) int { return b.score - a.score })
+	sort.SliceStable(found, func(i, j int) bool { return found[i].score > found[j].score })
 	hits := []hit{}
 	for _, f := range found[:min(len(found), most)] {
 		hits = append(hits, f.hit)

@@ -1,11 +1,12 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
+	"sort"
 	"time"
 
 	"github.com/nats-io/nkeys"
@@ -338,11 +339,9 @@ func (b *Bus) Views() []View {
 	for _, s := range b.roster {
 		list = append(list, b.viewLocked(s))
 	}
-	slices.SortFunc(list, func(a, b View) int {
-		if c := strings.Compare(a.Service, b.Service); c != 0 {
-			return c
-		}
-		return strings.Compare(string(a.ID), string(b.ID))
+	sort.Slice(list, func(i, j int) bool {
+		a, b := list[i], list[j]
+		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.ID, b.ID)) < 0
 	})
 	return list
 }

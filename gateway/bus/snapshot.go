@@ -3,6 +3,7 @@ package bus
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -34,7 +35,7 @@ func (b *Bus) Snapshot() []route.Node {
 		}
 		list = append(list, n)
 	}
-	slices.SortFunc(list, func(a, b route.Node) int { return cmp.Compare(a.ID, b.ID) })
+	sort.Slice(list, func(i, j int) bool { return list[i].ID < list[j].ID })
 	b.snapshot = list
 	return list
 }

@@ -1,8 +1,8 @@
 package consent
 
 import (
-	"cmp"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -55,7 +55,7 @@ func (c *Consent) Hands() []Hands {
 			last[at] = h
 		}
 	}
-	slices.SortFunc(last, func(a, b Hands) int { return cmp.Compare(a.Node, b.Node) })
+	sort.Slice(last, func(i, j int) bool { return last[i].Node < last[j].Node })
 	return last
 }
 

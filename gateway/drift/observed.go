@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -97,8 +98,9 @@ func Observed(s Seen) []Difference {
 			Signal: Worker, Severity: Critical, Declared: true,
 		})
 	}
-	slices.SortStableFunc(all, func(a, b Difference) int {
-		return cmp.Or(cmp.Compare(b.Severity.rank(), a.Severity.rank()), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Detail, b.Detail))
+	sort.SliceStable(all, func(i, j int) bool {
+		a, b := all[i], all[j]
+		return cmp.Or(cmp.Compare(b.Severity.rank(), a.Severity.rank()), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Detail, b.Detail)) < 0
 	})
 	return all
 }

@@ -3,7 +3,7 @@ package governance
 import (
 	"cmp"
 	"context"
-	"slices"
+	"sort"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -56,7 +56,7 @@ func (m *Model) Compliance(ctx context.Context, in Span) (api.Compliance, error)
 	for _, one := range kept {
 		out.Artifacts = append(out.Artifacts, api.RetentionRow{Retention: one.a, Recorded: one.n})
 	}
-	slices.SortFunc(out.Artifacts, func(a, b api.RetentionRow) int { return cmp.Compare(a.Retention, b.Retention) })
+	sort.Slice(out.Artifacts, func(i, j int) bool { return out.Artifacts[i].Retention < out.Artifacts[j].Retention })
 	if m.opts.Retained != nil {
 		standard, extended, err := m.opts.Retained(ctx)
 		if err != nil {
@@ -126,9 +126,10 @@ func (m *Model) Profiles(ctx context.Context, in Span) (api.Profiles, error) {
 	for _, one := range list {
 		out.Rows = append(out.Rows, api.ProfileRow{Tool: one.tool, Profile: one.a, Snapshot: one.b, Decisions: one.n})
 	}
-	slices.SortFunc(out.Rows, func(a, b api.ProfileRow) int {
+	sort.Slice(out.Rows, func(i, j int) bool {
+		a, b := out.Rows[i], out.Rows[j]
 		return cmp.Or(cmp.Compare(b.Decisions, a.Decisions), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Profile, b.Profile),
-			cmp.Compare(a.Snapshot, b.Snapshot))
+			cmp.Compare(a.Snapshot, b.Snapshot)) < 0
 	})
 	out.Rows, out.GovernanceRows = rowsOf(in, out.Rows)
 	return out, err
@@ -177,9 +178,10 @@ func (m *Model) Changes(ctx context.Context, in Span) (api.Changes, error) {
 			out.Rows = append(out.Rows, *r)
 		}
 	}
-	slices.SortFunc(out.Rows, func(a, b api.ChangeRow) int {
+	sort.Slice(out.Rows, func(i, j int) bool {
+		a, b := out.Rows[i], out.Rows[j]
 		return cmp.Or(cmp.Compare(change(b), change(a)), cmp.Compare(a.Effect, b.Effect), cmp.Compare(a.Tool, b.Tool),
-			cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Key, b.Key))
+			cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Key, b.Key)) < 0
 	})
 	out.Rows, out.GovernanceRows = rowsOf(in, out.Rows)
 	return out, nil

@@ -1,9 +1,9 @@
 package governance
 
 import (
-	"cmp"
 	"context"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -216,7 +216,7 @@ func (m *Model) counted(ctx context.Context, s span, in Span, f fact, wanted fun
 		return c, nil
 	}
 	c.rows = of.sums()
-	slices.SortStableFunc(c.rows, func(a, b sum) int { return cmp.Compare(b.n, a.n) })
+	sort.SliceStable(c.rows, func(i, j int) bool { return c.rows[i].n > c.rows[j].n })
 	return c, nil
 }
 

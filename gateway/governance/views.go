@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -179,14 +180,12 @@ func (m *Model) Coverage(ctx context.Context, in Span) (api.Coverage, error) {
 		r.Unused = r.Executions > 0 && r.Observed == 0 && reported[r.Key] && !(runs[r.Tool] && strings.HasPrefix(r.Key, "data.read."))
 		out.Rows = append(out.Rows, *r)
 	}
-	slices.SortFunc(out.Rows, func(a, b api.CoverageRow) int {
+	sort.Slice(out.Rows, func(i, j int) bool {
+		a, b := out.Rows[i], out.Rows[j]
 		if a.Unused != b.Unused {
-			if a.Unused {
-				return -1
-			}
-			return 1
+			return a.Unused
 		}
-		return cmp.Or(cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Key, b.Key)) < 0
 	})
 	out.Rows, out.GovernanceRows = rowsOf(in, out.Rows)
 	return out, nil
@@ -243,14 +242,8 @@ func (m *Model) Drift(ctx context.Context, in Span) (api.DriftMonitor, error) {
 		return out, err
 	}
 	if in.Sum {
-		slices.SortStableFunc(events.rows, func(a, b sum) int {
-			switch one, other := drift.Severity(a.a), drift.Severity(b.a); {
-			case one.Worse(other):
-				return -1
-			case other.Worse(one):
-				return 1
-			}
-			return 0
+		sort.SliceStable(events.rows, func(i, j int) bool {
+			return drift.Severity(events.rows[i].a).Worse(drift.Severity(events.rows[j].a))
 		})
 	}
 	events.rows, out.GovernanceRows = rowsOf(in, events.rows)
@@ -314,8 +307,10 @@ func (m *Model) Friction(ctx context.Context, in Span) (api.Friction, error) {
 		out.Rows = append(out.Rows,
 			api.FrictionRow{Effect: "reduced", Category: category(one.a), Key: one.a, Tool: one.tool, Rule: one.b, Calls: one.n})
 	}
-	slices.SortStableFunc(out.Rows, func(a, b api.FrictionRow) int {
-		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Effect, b.Effect), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Rule, b.Rule))
+	sort.SliceStable(out.Rows, func(i, j int) bool {
+		a, b := out.Rows[i], out.Rows[j]
+		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Effect, b.Effect), cmp.Compare(a.Tool, b.Tool),
+			cmp.Compare(a.Rule, b.Rule)) < 0
 	})
 	out.Rows, out.GovernanceRows = rowsOf(in, out.Rows)
 	return out, nil

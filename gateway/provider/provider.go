@@ -8,8 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"runtime"
-	"slices"
-	"strings"
+	"sort"
 	"sync"
 	"time"
 
@@ -346,7 +345,7 @@ func (b *Book) List() []Provider {
 	for _, p := range b.all {
 		list = append(list, *p)
 	}
-	slices.SortFunc(list, func(a, b Provider) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list
 }
 

@@ -2,6 +2,7 @@ package tally
 
 import (
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -86,7 +87,7 @@ type Past struct {
 // Recall adds calls that were made before all that the book has; the order of past does not matter.
 func (b *Book) Recall(past []Past) {
 	past = slices.Clone(past)
-	slices.SortStableFunc(past, func(x, y Past) int { return x.At.Compare(y.At) })
+	sort.SliceStable(past, func(i, j int) bool { return past[i].At.Before(past[j].At) })
 	var before Book
 	for _, c := range past {
 		before.Add(c.Principal, c.Tool, c.At)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/handrail-dev/handrail/suite"
@@ -73,7 +74,7 @@ func Merge(old, rows []Row) []Row {
 			merged = append(merged, r)
 		}
 	}
-	slices.SortFunc(merged, func(a, b Row) int { return strings.Compare(a.ID, b.ID) })
+	sort.Slice(merged, func(i, j int) bool { return merged[i].ID < merged[j].ID })
 	return merged
 }
 

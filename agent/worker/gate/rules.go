@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 
@@ -39,7 +40,7 @@ func kindsOf(offered []Tool) (all []kind) {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b kind) int { return strings.Compare(string(a.id()), string(b.id())) })
+	sort.Slice(all, func(i, j int) bool { return all[i].id() < all[j].id() })
 	return all
 }
 

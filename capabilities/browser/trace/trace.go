@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
 )
 
@@ -190,7 +191,10 @@ func sum(threads map[thread][]event, pages map[thread]bool, cut bool) Summary {
 		}
 	}
 	s.Span, s.Kinds, s.Scripts = round(last-first), most(kinds), most(scripts)
-	slices.SortFunc(s.Tasks, func(a, b Task) int { return cmp.Or(cmp.Compare(b.MS, a.MS), cmp.Compare(a.At, b.At)) })
+	sort.Slice(s.Tasks, func(i, j int) bool {
+		a, b := s.Tasks[i], s.Tasks[j]
+		return cmp.Or(cmp.Compare(b.MS, a.MS), cmp.Compare(a.At, b.At)) < 0
+	})
 	s.Tasks = s.Tasks[:min(len(s.Tasks), maxTold)]
 	s.Busy, s.Blocking = round(s.Busy*1000), round(s.Blocking*1000)
 	return s
@@ -206,7 +210,9 @@ type open struct {
 
 // add adds one thread: what of an event's time is no other's is its own.
 func (s *Summary) add(list []event, first float64, kinds, scripts map[string]float64) {
-	slices.SortStableFunc(list, func(a, b event) int { return cmp.Or(cmp.Compare(a.ts, b.ts), cmp.Compare(b.dur, a.dur)) })
+	sort.SliceStable(list, func(i, j int) bool {
+		return cmp.Or(cmp.Compare(list[i].ts, list[j].ts), cmp.Compare(list[j].dur, list[i].dur)) < 0
+	})
 	var stack []open
 	due := map[string]float64{} // in the task that is read
 	end := func() {
@@ -253,7 +259,7 @@ func most(times map[string]float64) []Spent {
 	for _, name := range slices.Sorted(maps.Keys(times)) {
 		all = append(all, Spent{name, round(times[name])})
 	}
-	slices.SortStableFunc(all, func(a, b Spent) int { return cmp.Compare(b.MS, a.MS) })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].MS > all[j].MS })
 	return all[:min(len(all), maxTold)]
 }
 

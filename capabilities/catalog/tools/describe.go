@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 
@@ -83,7 +84,7 @@ func Describe(p *Provider, m *ToolManifest) (list []Described, refused []Refused
 		}
 		list = append(list, *d)
 	}
-	slices.SortFunc(list, func(a, b Described) int { return strings.Compare(string(a.Tool), string(b.Tool)) })
+	sort.Slice(list, func(i, j int) bool { return list[i].Tool < list[j].Tool })
 	return list, refused
 }
 

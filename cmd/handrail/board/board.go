@@ -3,6 +3,7 @@ package board
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/handrail-dev/handrail/gateway/api"
@@ -233,8 +234,9 @@ func byTask(all []api.Approval) {
 			first[of(&all[i])] = all[i].Created
 		}
 	}
-	slices.SortStableFunc(all, func(a, b api.Approval) int {
+	sort.SliceStable(all, func(i, j int) bool {
+		a, b := all[i], all[j]
 		x, y := of(&a), of(&b)
-		return cmp.Or(first[x].Compare(first[y]), cmp.Compare(x.who, y.who), cmp.Compare(x.lane, y.lane), a.Created.Compare(b.Created))
+		return cmp.Or(first[x].Compare(first[y]), cmp.Compare(x.who, y.who), cmp.Compare(x.lane, y.lane), a.Created.Compare(b.Created)) < 0
 	})
 }

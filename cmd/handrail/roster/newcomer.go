@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -241,7 +241,7 @@ func (k *kind) meant(cmd *cobra.Command, c *remote.Gateway, text string) (string
 		}
 		named = append(named, one)
 	}
-	slices.SortFunc(named, func(a, b remote.Named) int { return strings.Compare(a.ID, b.ID) })
+	sort.Slice(named, func(i, j int) bool { return named[i].ID < named[j].ID })
 	return remote.Choose(k.what, text, named)
 }
 

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -285,7 +287,7 @@ func (b *Book) Rebuild(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("drift: %w", err)
 		}
-		slices.SortFunc(packets, func(x, y ledger.Packet) int { return int(int64(x.Seq) - int64(y.Seq)) })
+		sort.Slice(packets, func(i, j int) bool { return packets[i].Seq < packets[j].Seq })
 	}
 	var s state
 	err = b.opts.Store.Write(ctx, func(tx *store.Tx) error {
@@ -418,10 +420,11 @@ func (b *Book) Holding(ctx context.Context) (quarantines []Quarantine, restricti
 			return nil, nil, nil, fmt.Errorf("drift: %w", err)
 		}
 	}
-	slices.SortFunc(quarantines, func(x, y Quarantine) int { return x.Since.Compare(y.Since) })
-	slices.SortFunc(restrictions, func(x, y Restriction) int { return x.Since.Compare(y.Since) })
-	slices.SortFunc(raises, func(x, y Raise) int {
-		return strings.Compare(string(x.Tool)+"\x00"+string(x.Node), string(y.Tool)+"\x00"+string(y.Node))
+	sort.Slice(quarantines, func(i, j int) bool { return quarantines[i].Since.Before(quarantines[j].Since) })
+	sort.Slice(restrictions, func(i, j int) bool { return restrictions[i].Since.Before(restrictions[j].Since) })
+	sort.Slice(raises, func(i, j int) bool {
+		x, y := raises[i], raises[j]
+		return cmp.Or(cmp.Compare(x.Tool, y.Tool), cmp.Compare(x.Node, y.Node)) < 0
 	})
 	return quarantines, restrictions, raises, nil
 }

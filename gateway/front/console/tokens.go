@@ -3,7 +3,7 @@ package console
 import (
 	"cmp"
 	"net/http"
-	"slices"
+	"sort"
 	"time"
 
 	"github.com/handrail-dev/handrail/gateway/api"
@@ -80,8 +80,9 @@ func (v *visit) showTokens(problem error, shown tokensPage) {
 	}
 	shown.Sessions = tokenPart{Name: "Signed-in browsers", Says: "Sessions of these pages. Each ends with the token that opened it."}
 	shown.Ended = tokenPart{Name: "Tokens that are over"}
-	slices.SortFunc(list.Tokens, func(a, b api.Token) int {
-		return cmp.Or(cmp.Compare(a.Principal, b.Principal), b.CreatedAt.Compare(a.CreatedAt))
+	sort.Slice(list.Tokens, func(i, j int) bool {
+		a, b := list.Tokens[i], list.Tokens[j]
+		return cmp.Or(cmp.Compare(a.Principal, b.Principal), b.CreatedAt.Compare(a.CreatedAt)) < 0
 	})
 	for _, one := range list.Tokens {
 		t := token{v, one, one.ID == opener}

@@ -1,9 +1,9 @@
 package rest
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -93,7 +93,7 @@ func (s *Server) families(c *visit, as capabilities.PrincipalID, scopes []string
 	for _, f := range all {
 		list = append(list, *f)
 	}
-	slices.SortFunc(list, func(a, b api.ToolFamily) int { return cmp.Compare(a.Name, b.Name) })
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list
 }
 
