@@ -419,7 +419,7 @@ func localBrowser() platform.BrowserFinder { return chrome.New(chrome.Options{})
 func localHost() health.Host {
 	silent := slog.New(slog.DiscardHandler)
 	return health.Host{
-		Version: programVersion(), Browser: localBrowser(), Unboxed: upNoSandboxRules,
+		Version: programVersion(), Browser: chrome.New(chrome.Options{Starts: true}), Unboxed: upNoSandboxRules,
 		Desktop: func() platform.DesktopOpener { return localDesktop(silent) },
 		Notices: func() platform.Notifier { return localNotices(desktopConfig{Notices: true}, silent) },
 		Walls: func(ctx context.Context) []sandbox.Standing {

@@ -21,7 +21,10 @@ import (
 type Options struct {
 	// Path names the program; nothing else is tried then. Default: search.
 	Path string
-	// Host is the machine to look at. Default: this one.
+	// Starts has Find start the program, so that a version shows that it does; else what it said
+	// once is kept for as long as its file is the same.
+	Starts bool
+	// Host is the machine to look at. Default: this one, and Starts counts.
 	Host *Host
 }
 
@@ -77,6 +80,8 @@ func New(o Options) *Finder {
 	host := Local()
 	if o.Host != nil {
 		host = *o.Host
+	} else if o.Starts && runtime.GOOS != "windows" {
+		host.Version = askVersion
 	}
 	return &Finder{path: o.Path, host: host}
 }
@@ -324,15 +329,18 @@ func localVersion(ctx context.Context, path string) string {
 		return version
 	}
 	cache, _ := os.UserCacheDir() // none: it is asked each time
-	return versionKept(cache, path, func() string {
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, path, "--version")
-		cmd.WaitDelay = time.Second
-		out, err := cmd.Output()
-		if err != nil {
-			return ""
-		}
-		return versionPattern.FindString(string(out))
-	})
+	return versionKept(cache, path, func() string { return askVersion(ctx, path) })
+}
+
+// askVersion returns what the program says of itself, and "" where it does not start.
+func askVersion(ctx context.Context, path string) string {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if err != nil {
+		return ""
+	}
+	return versionPattern.FindString(string(out))
 }
