@@ -225,6 +225,7 @@ func TestAServerThatNeverAnswersDelaysNobody(t *testing.T) {
 	}
 	leave()
 	<-adding
+	h.check() // the call that asked it ends, too, while its node is there to say how
 }
 
 // A server at a URL gets its credential as a header, on requests to its own origin.
