@@ -122,6 +122,9 @@ func Clauses(message string) []Clause {
 	all := []Clause{{To: len(message), Verb: verb(plain)}}
 	for _, m := range joined.FindAllStringIndex(plain, -1) {
 		last := &all[len(all)-1]
+		if m[0] < last.From {
+			continue // one of several words before the verb
+		}
 		from := m[1] + len(filler.FindString(plain[m[1]:]))
 		rest, mark := plain[from:], strings.TrimLeft(plain[m[0]:m[1]], " ")
 		kind := verb(rest)

@@ -47,6 +47,7 @@ func TestClauses(t *testing.T) {
 		"Resume la carpeta inbox y envíala":                   "Resume la carpeta inbox|sends envíala",
 		"Abre https://a.example y haz clic en Entrar":         "Abre https://a.example|acts haz clic en Entrar",
 		"read a.txt; remember that I did":                     "read a.txt|keeps remember that I did",
+		"Read a.txt. Then  luego léelo":                       "Read a.txt.|says léelo",
 		"":                                                    "",
 		"and":                                                 "and",
 		"İİİ and read \xff a.txt":                             "İİİ|says read \xff a.txt",
@@ -67,6 +68,7 @@ func TestClauses(t *testing.T) {
 
 func FuzzClauses(f *testing.F) {
 	f.Add("Read a.txt and send it. Then „x“; y luego léelo")
+	f.Add("d a.txt and send it. Then  luego léelo")
 	f.Fuzz(func(t *testing.T, message string) {
 		end := 0
 		for _, c := range named.Clauses(message) {
