@@ -1,6 +1,6 @@
 // Package metrics counts and measures, and serves what it has to Prometheus and its
-// relatives, with the memory, descriptors and goroutines of the process. It is
-// Prometheus's own client library behind the few words that the gateway needs.
+// relatives, with the memory, descriptors and goroutines of the process. A small
+// library counts, behind the few words that the gateway needs.
 //
 // Promises: counting takes no memory once a series exists, and never fails; nothing
 // is in a registry that was not put there, so two gateways of one process do not meet.
