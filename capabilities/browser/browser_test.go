@@ -35,7 +35,6 @@ import (
 // The tests drive the real Chrome of this machine.
 
 func TestMain(m *testing.M) {
-	procguard.Main()
 	script.Main(confine.Self)
 	if os.Getenv("BROWSER_TEST_NODE") != "" {
 		nodeThatGetsKilled()

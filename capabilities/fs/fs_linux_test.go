@@ -21,8 +21,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	procguard.Main()
-	sandbox.Main()
 	goleak.VerifyTestMain(m)
 }
 

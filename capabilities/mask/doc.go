@@ -6,5 +6,5 @@
 // digits are right; names are replaced only where a field is declared to hold one; masking what is
 // masked changes nothing; the same text is masked alike in one piece and in many.
 //
-// It must never import anything but the standard library, nor do I/O.
+// It must never import anything but the standard library and capabilities, nor do I/O.
 package mask

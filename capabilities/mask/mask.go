@@ -3,6 +3,8 @@ package mask
 import (
 	"regexp"
 	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // Kind is a kind of personal data. Its text stands in its place, in brackets.
@@ -31,14 +33,14 @@ func (c Counts) Add(more Counts) {
 // rule finds one kind. The groups before and after keep what only bounds it.
 type rule struct {
 	kind  Kind
-	form  *regexp.Regexp // its first group is what is masked
+	form  func() *regexp.Regexp // its first group is what is masked
 	holds func(string) bool
 }
 
 // rules are tried in this order, each on what those before left: an account may look like a phone
 // number inside.
 var rules = []rule{
-	{Email, regexp.MustCompile(`([A-Za-z0-9.!#$%&'*+/=?^_{|}~-]{1,64}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,62})\.)+[A-Za-z]{2,24})`), nil},
+	{Email, capabilities.Pattern(`([A-Za-z0-9.!#$%&'*+/=?^_{|}~-]{1,64}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,62})\.)+[A-Za-z]{2,24})`), nil},
 	{Account, bounded(`[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]){11,30}`), iban},
 	{ID, bounded(`[12](?: ?[0-9]{2}){3}(?: ?[0-9]{3}){2} ?[0-9]{2}`), nir},
 	{Card, bounded(`[0-9](?:[ -]?[0-9]){12,18}`), card},
@@ -53,8 +55,8 @@ var rules = []rule{
 }
 
 // bounded is a form that no letter, digit or sign of a longer number stands beside.
-func bounded(form string) *regexp.Regexp {
-	return regexp.MustCompile(`(?:^|[^A-Za-z0-9_.@+-])(` + form + `)(?:$|[^A-Za-z0-9_@])`)
+func bounded(form string) func() *regexp.Regexp {
+	return capabilities.Pattern(`(?:^|[^A-Za-z0-9_.@+-])(` + form + `)(?:$|[^A-Za-z0-9_@])`)
 }
 
 // Text returns a text without personal data, and how much was masked. It works line by line.
@@ -87,7 +89,7 @@ func (r *rule) apply(s string, counts Counts) string {
 	var b strings.Builder
 	at := 0
 	for at <= len(s) {
-		m := r.form.FindStringSubmatchIndex(s[at:])
+		m := r.form().FindStringSubmatchIndex(s[at:])
 		if m == nil {
 			break
 		}

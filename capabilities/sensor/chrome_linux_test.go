@@ -38,7 +38,6 @@ import (
 // The tests use the real Chrome of this machine, with the devices that it makes up.
 
 func TestMain(m *testing.M) {
-	procguard.Main()
 	goleak.VerifyTestMain(m)
 }
 

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // Verb is what a clause asks for by its verb. The zero value is a clause that begins with none.
@@ -28,11 +30,11 @@ type Clause struct {
 }
 
 // joined is what stands between two requests: a word that joins, or the end of a sentence.
-var joined = regexp.MustCompile(`(?i)(?:\s*,\s*|\s+)(?:and|then|und|dann|danach|anschließend|et|puis|ensuite|y|luego|después)\s+|` +
+var joined = capabilities.Pattern(`(?i)(?:\s*,\s*|\s+)(?:and|then|und|dann|danach|anschließend|et|puis|ensuite|y|luego|después)\s+|` +
 	`\s*;\s*|[.!?]+\s+|\s*\n\s*`)
 
 // filler are words before a verb that say nothing.
-var filler = regexp.MustCompile(`(?i)^(?:(?:then|after that|afterwards|next|also|please|finally|now|can you|could you|would you|bitte|dann|danach|` +
+var filler = capabilities.Pattern(`(?i)^(?:(?:then|after that|afterwards|next|also|please|finally|now|can you|could you|would you|bitte|dann|danach|` +
 	`anschließend|auch|noch|kannst du|könntest du|puis|ensuite|après|aussi|s'il te plaît|peux-tu|luego|después|también|por favor|puedes)[\s,]+)*`)
 
 var firstWord = regexp.MustCompile(`^[\pL']+`)
@@ -86,12 +88,12 @@ var verbOf = func() map[string]Verb {
 var endings = []string{"melo", "mela", "los", "las", "les", "lo", "la", "le", "me"}
 
 // clicks is a click that is said by two words.
-var clicks = regexp.MustCompile(`(?i)^(?:haz|fais|do|mach) (?:un |a |einen )?cli[ck]`)
+var clicks = capabilities.Pattern(`(?i)^(?:haz|fais|do|mach) (?:un |a |einen )?cli[ck]`)
 
 // verb returns what a clause begins with, after words that say nothing; no verb stands alone.
 func verb(clause string) Verb {
-	clause = clause[len(filler.FindString(clause)):]
-	if clicks.MatchString(clause) {
+	clause = clause[len(filler().FindString(clause)):]
+	if clicks().MatchString(clause) {
 		return Acts
 	}
 	word := firstWord.FindString(clause)
@@ -120,22 +122,22 @@ func verbOfForm(word string, followed bool) Verb {
 func Clauses(message string) []Clause {
 	plain := masked(message)
 	all := []Clause{{To: len(message), Verb: verb(plain)}}
-	for _, m := range joined.FindAllStringIndex(plain, -1) {
+	for _, m := range joined().FindAllStringIndex(plain, -1) {
 		last := &all[len(all)-1]
 		if m[0] < last.From {
 			continue // one of several words before the verb
 		}
-		from := m[1] + len(filler.FindString(plain[m[1]:]))
+		from := m[1] + len(filler().FindString(plain[m[1]:]))
 		rest, mark := plain[from:], strings.TrimLeft(plain[m[0]:m[1]], " ")
 		kind := verb(rest)
-		if kind == "" || plainly.MatchString(mark) && goesOn(plain[last.From:m[0]]) {
+		if kind == "" || plainly().MatchString(mark) && goesOn(plain[last.From:m[0]]) {
 			continue
 		}
 		marks := len(mark) - len(strings.TrimLeft(mark, ".!?"))
 		last.To = m[0] + marks // a question keeps its mark
 		all = append(all, Clause{
 			From: from, To: len(message), Verb: kind, Begins: marks > 0 || strings.HasPrefix(mark, ";") || strings.HasPrefix(mark, "\n"),
-			Points: pointing.MatchString(rest),
+			Points: pointing().MatchString(rest),
 		})
 	}
 	return all
@@ -143,22 +145,22 @@ func Clauses(message string) []Clause {
 
 var (
 	// plainly is a word that joins verbs of one request as well as two requests.
-	plainly = regexp.MustCompile(`(?i)^(?:and|und|et|y)\s+$`)
+	plainly = capabilities.Pattern(`(?i)^(?:and|und|et|y)\s+$`)
 	// asking is the beginning of a question.
-	asking = regexp.MustCompile(`(?i)^\s*[¿¡]?(?:how|what|which|who|why|when|where|is|are|does|did|was|wie|wer|wo|wann|warum|welche[rsn]?|que|quoi|` +
+	asking = capabilities.Pattern(`(?i)^\s*[¿¡]?(?:how|what|which|who|why|when|where|is|are|does|did|was|wie|wer|wo|wann|warum|welche[rsn]?|que|quoi|` +
 		`quelle?s?|comment|où|quand|pourquoi|qui|combien|qué|cuál|cómo|dónde|cuándo|quién|cuánt[oa]s)[^\pL]`)
 	// pointing is a verb, and then a word for what stands before it.
-	pointing = regexp.MustCompile(`(?i)^[\pL']+(?: (?:it|them|both|those|these|sie|es|ihn|beide)|-(?:le|la|les))(?:[^\pL]|$)`)
+	pointing = capabilities.Pattern(`(?i)^[\pL']+(?: (?:it|them|both|those|these|sie|es|ihn|beide)|-(?:le|la|les))(?:[^\pL]|$)`)
 	// infinitive is a verb after "to": "a tool to convert and rename files".
-	infinitive = regexp.MustCompile(`(?i)(?:(want|like|need|you|have)\s+)?\bto\s+(\pL+)`)
+	infinitive = capabilities.Pattern(`(?i)(?:(want|like|need|you|have)\s+)?\bto\s+(\pL+)`)
 )
 
 // goesOn reports whether a verb after a plain "and" belongs to what stands before it.
 func goesOn(before string) bool {
-	if asking.MatchString(before) {
+	if asking().MatchString(before) {
 		return true
 	}
-	return slices.ContainsFunc(infinitive.FindAllStringSubmatch(before, -1), func(m []string) bool {
+	return slices.ContainsFunc(infinitive().FindAllStringSubmatch(before, -1), func(m []string) bool {
 		return m[1] == "" && verbOf[strings.ToLower(m[2])] != ""
 	})
 }
@@ -166,12 +168,12 @@ func goesOn(before string) bool {
 // masked returns a message of the same length with signs in the place of what is data.
 func masked(message string) string {
 	sign := func(s string) string { return strings.Repeat("#", len(s)) }
-	message = quoted.ReplaceAllStringFunc(message, sign)
-	message = page.ReplaceAllStringFunc(message, func(s string) string {
+	message = quoted().ReplaceAllStringFunc(message, sign)
+	message = page().ReplaceAllStringFunc(message, func(s string) string {
 		url := strings.TrimRight(s, ".,;:!?)")
 		return sign(url) + s[len(url):]
 	})
-	return file.ReplaceAllStringFunc(message, func(s string) string {
+	return file().ReplaceAllStringFunc(message, func(s string) string {
 		name := strings.TrimRight(s, ".")
 		return sign(name) + s[len(name):]
 	})

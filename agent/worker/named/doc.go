@@ -5,5 +5,5 @@
 // Promises: it is pure; each finding stands in the message as its writer wrote it, but for the
 // scheme that an address may lack; no quotation, page or file is parted.
 //
-// It must never import another room.
+// It must never import another room but capabilities.
 package named

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/handrail-dev/handrail/agent/worker/named"
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // maxHits is how many elements are shown of those that a message names.
@@ -15,7 +16,7 @@ const maxHits = 20
 
 var (
 	// seeks are messages that look for something, which either is there or is not.
-	seeks = regexp.MustCompile(
+	seeks = capabilities.Pattern(
 		`(?i)(?:^|[^\pL])(?:find|where|locate|look for|search|finde|such\pL*|wo|cherche\pL*|trouve\pL*|où|ou est|busca\pL*|encuentra\pL*|dónde|donde)(?:$|[^\pL])`)
 	ref = regexp.MustCompile(` \[ref=[^\]]*\]`)
 )
@@ -89,7 +90,7 @@ func about(message, outline string) string {
 		}
 	}
 	if best == 0 {
-		if seeks.MatchString(message) {
+		if seeks().MatchString(message) {
 			return fmt.Sprintf("Nothing that is shown has the words %s. This is shown:\n%s", strings.Join(words, ", "), outline)
 		}
 		return outline

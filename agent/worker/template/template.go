@@ -149,26 +149,26 @@ func undone(name intent.Name, message string) string {
 }
 
 var (
-	folders = []*regexp.Regexp{
-		regexp.MustCompile(`(?i)\b(?:folder|directory|ordner|verzeichnis|dossier|répertoire|carpeta|directorio)\s+` +
+	folders = []func() *regexp.Regexp{
+		capabilities.Pattern(`(?i)\b(?:folder|directory|ordner|verzeichnis|dossier|répertoire|carpeta|directorio)\s+` +
 			`(?:(?:named|called|namens|nommé|appelé|llamad[oa])\s+)?([\pL\d_.-]+)`),
-		regexp.MustCompile(`(?i)(?:^|[\s(])([\pL\d_.-]+)[ -](?:folder|directory|ordner|verzeichnis)\b`),
+		capabilities.Pattern(`(?i)(?:^|[\s(])([\pL\d_.-]+)[ -](?:folder|directory|ordner|verzeichnis)\b`),
 	}
 	// nameless are words beside "folder" that are no folder's name.
 	nameless = wordSet(`and or with is are that which for of in to on at as by the a an my your our this these those current same whole entire
 		root workspace each every any all sub parent home first last other new working what whose please again then i you we
 		und oder mit ist der die das den dem im in am von zu für mein meine meinem meinen diesen diesem ganzen jeder bitte
 		et ou avec est de du des dans pour qui que y o con es del en para que por`)
-	kind = regexp.MustCompile(
+	kind = capabilities.Pattern(
 		`(?i)\b(csv|pdf|md|txt|json|ya?ml|xml|html?|log|go|py|js|ts|docx?|xlsx?|odt|jpe?g|png|gif|mp3|mp4|zip)[ -](?:files|dateien)\b`)
-	lists = regexp.MustCompile(
+	lists = capabilities.Pattern(
 		`(?i)\b(list|folder|directory|which files|files|ordner|verzeichnis|dateien|dossier|fichiers|carpeta|archivos)\b`)
 )
 
 // folderOf returns the folder that a message names by a word beside "folder"; "" if it names none.
 func folderOf(message string) string {
 	for _, form := range folders {
-		for _, m := range form.FindAllStringSubmatch(message, -1) {
+		for _, m := range form().FindAllStringSubmatch(message, -1) {
 			if name := strings.TrimRight(m[1], "."); name != "" && !nameless[strings.ToLower(name)] || m[1] == "." {
 				return name
 			}
@@ -187,9 +187,9 @@ func files(message string) ([]worker.ToolCall, string) {
 		return []worker.ToolCall{call("tool.fs.grep", "pattern", word, "path", where)}, ""
 	case where != "" && path.Ext(where) != "":
 		return []worker.ToolCall{call("tool.fs.read", "path", where)}, ""
-	case kind.MatchString(rest) && where == "":
-		return []worker.ToolCall{call("tool.fs.glob", "pattern", "**/*."+strings.ToLower(kind.FindStringSubmatch(rest)[1]))}, ""
-	case where != "" || lists.MatchString(rest):
+	case kind().MatchString(rest) && where == "":
+		return []worker.ToolCall{call("tool.fs.glob", "pattern", "**/*."+strings.ToLower(kind().FindStringSubmatch(rest)[1]))}, ""
+	case where != "" || lists().MatchString(rest):
 		return []worker.ToolCall{call("tool.fs.list", "path", where)}, ""
 	}
 	return nil, "Which file or folder? Write its name, or the words to look for in quotation marks."

@@ -15,7 +15,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	procguard.Main()
 	goleak.VerifyTestMain(m)
 }
 

@@ -6,6 +6,6 @@
 // and documents it asks by second names that no page knows (names.go, names.js); the script is
 // put together at its first use, so that programs without a browser do not pay for it.
 //
-// It must never import anything but the standard library: how a document is reached is the
-// handler's matter.
+// It must never import anything but the standard library and capabilities: how a document is
+// reached is the handler's matter.
 package page

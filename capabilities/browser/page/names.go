@@ -4,8 +4,9 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"regexp"
 	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // taken are the members of elements and documents that the page script asks for and that
@@ -24,7 +25,7 @@ const taken = "activeElement addEventListener adoptedStyleSheets assignedSlot at
 	"scrollTop scrollWidth scrollingElement shadowRoot " +
 	"styleSheets tabIndex tagName textContent title"
 
-var takenNames = regexp.MustCompile(`\.(` + strings.ReplaceAll(taken, " ", "|") + `)\b`)
+var takenNames = capabilities.Pattern(`\.(` + strings.ReplaceAll(taken, " ", "|") + `)\b`)
 
 // secondEnd makes a name its second one, which no page knows.
 var secondEnd = func() string {
@@ -47,5 +48,5 @@ func renamed(script string) string {
 		pairs = append(pairs, [2]string{name, name + secondEnd})
 	}
 	names, _ := json.Marshal(pairs) // of strings: cannot fail
-	return "const NAMES = " + string(names) + ";\n" + takenNames.ReplaceAllString(script, ".${1}$"+secondEnd)
+	return "const NAMES = " + string(names) + ";\n" + takenNames().ReplaceAllString(script, ".${1}$"+secondEnd)
 }

@@ -21,7 +21,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	procguard.Main()
 	Main(confine.Self)
 	goleak.VerifyTestMain(m, goleak.Cleanup(Unwatched()))
 }

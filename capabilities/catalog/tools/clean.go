@@ -24,7 +24,7 @@ const (
 
 // instructions are phrases by which a description orders a model about, beyond what the tool
 // is for. It is a hint for the eye, not a wall: policy is.
-var instructions = regexp.MustCompile(`(?i)\b(ignore|disregard|forget|override)\b.{0,40}\b(previous|prior|above|earlier|other|all|any)\b|` +
+var instructions = capabilities.Pattern(`(?i)\b(ignore|disregard|forget|override)\b.{0,40}\b(previous|prior|above|earlier|other|all|any)\b|` +
 	`\b(system prompt|do not (tell|mention|inform|reveal)|don't (tell|mention)|without (telling|asking|informing)|never (tell|mention)|before (using|calling) any other|you must (always|first)|always call|instead of (the )?other tools?|secretly|<important>|<system>)`)
 
 var markup = regexp.MustCompile(`<[a-zA-Z!/][^<>]{0,200}>`)
@@ -38,7 +38,7 @@ func clean(text string, most int) (string, []Flag) {
 		flags = append(flags, FlagHidden)
 	}
 	plain := onePlainLine(text)
-	if instructions.MatchString(plain) {
+	if instructions().MatchString(plain) {
 		flags = append(flags, FlagInstructions)
 	}
 	if markup.MatchString(plain) {
