@@ -35,15 +35,11 @@ import (
 	"github.com/handrail-dev/handrail/cmd/handrail/trial"
 	"github.com/handrail-dev/handrail/cmd/handrail/workers"
 	"github.com/handrail-dev/handrail/platform/confine"
-	"github.com/handrail-dev/handrail/platform/procguard"
-	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
 func main() {
 	// quic-go tells its wish for larger UDP buffers to the standard logger, past ours.
 	_ = os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
-	procguard.Main() // this process may be the guard of a child: then it does not return
-	sandbox.Main()   // or what runs a provider's program
 	script.Main(confine.Self)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)

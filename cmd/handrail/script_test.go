@@ -16,13 +16,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/handrail-dev/handrail/cmd/handrail/datadir"
-	"github.com/handrail-dev/handrail/platform/procguard"
-	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
 func TestMain(m *testing.M) {
-	procguard.Main() // a guard is started under another name than testscript knows
-	sandbox.Main()   // and so is a runner
 	testscript.Main(m, map[string]func(){"handrail": main})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -13,12 +12,6 @@ import (
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
-
-func TestMain(m *testing.M) {
-	procguard.Main()
-	sandbox.Main()
-	os.Exit(m.Run())
-}
 
 func newReader(program string) *Reader {
 	return New(program, sandbox.New(procguard.New(procguard.Options{})))

@@ -30,13 +30,9 @@ const closeTimeout = 10 * time.Second
 // maxOutput is how much of a child's output is kept.
 const maxOutput = 16 << 10
 
-var mainCalled atomic.Bool
-
-// Main turns this process into a guard if it was started as one, and then does
-// not return. Call it first in main, and in TestMain of packages that start
-// guarded children: a guard is a re-execution of the same binary.
-func Main() {
-	mainCalled.Store(true)
+// A process that was started as a guard becomes one here, before main and before the packages that
+// this one does not need: their beginnings are two thirds of the program's.
+func init() {
 	if len(os.Args) == 2 && os.Args[1] == guardArg {
 		os.Exit(guardMain(os.Stdin, os.Stdout))
 	}
@@ -90,11 +86,6 @@ func New(o Options) *Launcher {
 // Start makes the scratch folder, starts a guard and through it the child. The
 // context bounds the start only.
 func (l *Launcher) Start(ctx context.Context, c platform.Command) (platform.Process, error) {
-	if !mainCalled.Load() {
-		// Without it the re-executed binary would run as itself, and start guards
-		// without end.
-		return nil, errors.New("procguard.Main was not called first in main")
-	}
 	if c.Apart && (c.User != nil || runtime.GOOS != "linux") {
 		return nil, errors.New("namespaces of a child's own are of Linux, and of this account")
 	}

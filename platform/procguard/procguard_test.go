@@ -22,7 +22,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	Main()
 	if os.Getenv("PROCGUARD_TEST_PARENT") != "" {
 		parentThatGetsKilled()
 	}

@@ -12,11 +12,12 @@
 // does in its program's place), writes_linux.go (what the program would write and may not),
 // reads_linux.go (what it would read, where somebody wants to know);
 // seatbelt.go and walls_darwin.go (macOS); walls_windows.go, container_windows.go, job_windows.go
-// and trial_windows.go (Windows), with relay.go (how a program there reaches its door).
+// and trial_windows.go (Windows), with the room relay (how a program there reaches its door).
 //
 // Promises: no program starts while a wall that was asked for is missing, and the error names
 // it; a program and all that it started end with the call, with this process, or when they are
 // killed; the program gets nothing of this process's environment but a few plain variables.
 //
-// It must never import anything of this module but the platform root and capabilities.
+// It must never import anything of this module but the platform root and capabilities, and its own
+// relay on Windows. Its imports begin in each runner: no net/http here.
 package sandbox

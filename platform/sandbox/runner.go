@@ -15,21 +15,10 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// called says that Main was, so that this binary can be a runner.
-var called bool
-
-// Main turns this process into a runner if it was started as one, and then does not return.
-// Call it in main, after procguard.Main, and in TestMain of packages that start programs.
-func Main() {
-	called = true
-	if len(os.Args) >= 2 && os.Args[1] == trialWord {
-		os.Exit(tryWall(os.Args[2:]))
-	}
-	if len(os.Args) == 2 && os.Args[1] == relayWord {
-		if relay(pipeConn{os.Stdin, os.Stdout}) != nil {
-			os.Exit(1)
-		}
-		os.Exit(0)
+// A process that was started as a runner becomes one here, before main, as a guard does.
+func init() {
+	if len(os.Args) >= 2 {
+		other(os.Args[1], os.Args[2:])
 	}
 	if len(os.Args) >= 4 && (os.Args[1] == runnerWord || os.Args[1] == apartWord) {
 		// The program must not have them: what it wrote there would be the runner's word.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/netip"
 	"os"
@@ -95,7 +94,7 @@ type host struct {
 	rlimits  bool // no cgroups are used
 }
 
-// New makes a Sandbox; it starts nothing. The launcher's binary calls Main first.
+// New makes a Sandbox; it starts nothing.
 func New(launcher platform.Launcher) *Sandbox {
 	return &Sandbox{launcher: launcher, host: host{landlock: newestLandlock}, pools: newPools(), hashes: &hashes{}}
 }
@@ -167,11 +166,10 @@ type order struct {
 }
 
 // The first argument of a runner, and of one in namespaces of its own. The second is its class,
-// the third the newest version of Landlock that is used. trialWord is of what tries walls.
+// the third the newest version of Landlock that is used.
 const (
 	runnerWord = "sandbox-runner"
 	apartWord  = "sandbox-runner-apart"
-	trialWord  = "sandbox-trial"
 )
 
 // Start starts a program; ctx bounds its life. CodeIsolationUnavailable if a wall is missing,
@@ -260,10 +258,6 @@ func (s *Sandbox) runnerFor(ctx context.Context, p *Program) (platform.Process, 
 
 // runner starts a runner of a class, which waits for its order.
 func (s *Sandbox) runner(ctx context.Context, class capabilities.IsolationClass, apart bool) (platform.Process, error) {
-	if !called {
-		// Started as a runner, this binary would do what it does otherwise: a test binary its tests.
-		return nil, errors.New("sandbox.Main was not called first in main")
-	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err

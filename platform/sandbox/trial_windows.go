@@ -29,6 +29,9 @@ const (
 	trialRefused = 11
 )
 
+// trialWord is the first argument of what tries a wall.
+const trialWord = "sandbox-trial"
+
 // tryWall is what this binary does in a trial.
 func tryWall(args []string) int {
 	answer := func(got bool) int {

@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/windows"
+
+	"github.com/handrail-dev/handrail/platform/sandbox/relay"
 )
 
 // The walls of Windows are an AppContainer, which keeps files, other programs and the network away,
@@ -152,7 +154,7 @@ func (k *keeper) start(o *order, files []*os.File) (*os.Process, error) {
 		if err != nil {
 			return nil, fmt.Errorf("one door: %w", err)
 		}
-		o.Env = throughRelay(o.Env, k.door, at)
+		o.Env = relay.Through(o.Env, k.door, at)
 	}
 	return launch(o, files, k.sid, k.job)
 }
@@ -180,12 +182,29 @@ func startRelay(sid *windows.SID, door netip.AddrPort, announce func(from uint16
 		_ = f.Close()
 	}
 	if err == nil {
-		at, err = carry(pipeConn{mine[1], mine[0]}, door, announce)
+		at, err = relay.Carry(relay.Pipe{In: mine[1], Out: mine[0]}, door, announce)
 	}
 	if err != nil {
 		j.close()
 	}
 	return at, err
+}
+
+// relayWord is the first argument of a relay.
+const relayWord = "sandbox-relay"
+
+// other does not return where this process is of another kind than a runner: a trial of a wall, or
+// a relay.
+func other(word string, args []string) {
+	switch {
+	case word == trialWord:
+		os.Exit(tryWall(args))
+	case word == relayWord && len(args) == 0:
+		if relay.Serve(relay.Pipe{In: os.Stdin, Out: os.Stdout}) != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 }
 
 // relayMemory bounds a relay.

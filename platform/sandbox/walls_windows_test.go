@@ -18,12 +18,6 @@ import (
 	"github.com/handrail-dev/handrail/platform/procguard"
 )
 
-func TestMain(m *testing.M) {
-	procguard.Main()
-	Main()
-	os.Exit(m.Run())
-}
-
 // The limits of an order are those of its job, each in the job's own unit.
 func TestJobLimits(t *testing.T) {
 	l := jobLimits(rows[capabilities.ClassT0])

@@ -27,7 +27,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	procguard.Main()
 	script.Main(confine.Self)
 	// Connections that are kept alive end a moment after their servers.
 	goleak.VerifyTestMain(m, goleak.Cleanup(script.Unwatched()), goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))

@@ -25,8 +25,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	procguard.Main()
-	sandbox.Main() // the program that reads text in pictures starts behind walls
 	// Connections that are kept alive end a moment after their servers.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
 }

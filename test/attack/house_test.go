@@ -20,7 +20,6 @@ import (
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/platform/confine"
-	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/test/site"
 )
 
@@ -32,7 +31,6 @@ var cleanUp = func() {}
 
 func TestMain(m *testing.M) {
 	script.Main(confine.Self) // of the scripts that tests run
-	procguard.Main()          // of the Chromes that tests start
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
 		goleak.Cleanup(func(code int) { cleanUp(); os.Exit(code) }))
 }

@@ -11,12 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/test/bench/figures"
 )
 
 func main() {
-	procguard.Main() // Chrome's guard is this program, too
 	var err error
 	if name := os.Getenv(roleEnv); name != "" {
 		err = serveRole(name)

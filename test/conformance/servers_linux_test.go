@@ -12,16 +12,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
-	"github.com/handrail-dev/handrail/platform/procguard"
-	"github.com/handrail-dev/handrail/platform/sandbox"
 	"github.com/handrail-dev/handrail/test/site"
 )
-
-func TestMain(m *testing.M) {
-	procguard.Main()
-	sandbox.Main()
-	os.Exit(m.Run())
-}
 
 // hosted has a node's host run one of the reference servers behind walls, all of its tools
 // approved.

@@ -23,7 +23,6 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/platform/chrome"
-	"github.com/handrail-dev/handrail/platform/procguard"
 )
 
 // within bounds every wait; it is never what a test measures.
@@ -67,7 +66,6 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
-	procguard.Main() // a node's own browser is guarded by this program
 	code := m.Run()
 	if c := shared.chrome; c != nil {
 		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)

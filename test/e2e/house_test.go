@@ -23,14 +23,10 @@ import (
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/rules"
-	"github.com/handrail-dev/handrail/platform/procguard"
-	"github.com/handrail-dev/handrail/platform/sandbox"
 	"github.com/handrail-dev/handrail/test/site"
 )
 
 func TestMain(m *testing.M) {
-	procguard.Main()
-	sandbox.Main()
 	if childMode() {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/handrail-dev/handrail/test/site"
@@ -46,6 +47,32 @@ func TestTheProgramStartsWithLittle(t *testing.T) {
 	for _, m := range ours {
 		if n, err := strconv.Atoi(string(m[2])); err != nil || n > most {
 			t.Errorf("%s takes %s bytes, %v; a pattern of many words is a capabilities.Pattern", m[1], m[2], err)
+		}
+	}
+}
+
+// TestAGuardBeginsBeforeTheProgram: a process that is a guard or a runner takes over before the
+// largest packages begin (decision 304). Each browser and each program behind walls would pay.
+func TestAGuardBeginsBeforeTheProgram(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "handrail")
+	site.Program(t, file)
+	begun := func(args ...string) string {
+		cmd := exec.Command(file, args...)
+		cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+		out, _ := cmd.CombinedOutput() // neither gets an order, and ends with a failure
+		return string(out)
+	}
+	large := []string{"init github.com/santhosh-tekuri/jsonschema/v6 ", "init github.com/handrail-dev/handrail/capabilities/catalog/tools "}
+	all := begun("version")
+	for _, args := range [][]string{{"__guard"}, {"sandbox-runner", "t1", "0"}} {
+		few := begun(args...)
+		if !strings.Contains(few, "init os ") {
+			t.Fatalf("%v: %s", args, few)
+		}
+		for _, one := range large {
+			if !strings.Contains(all, one) || strings.Contains(few, one) {
+				t.Errorf("%v: %q began, or the program does not have it any more", args, one)
+			}
 		}
 	}
 }

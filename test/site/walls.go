@@ -6,8 +6,7 @@ import (
 	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
-// Walls starts providers' programs as the binary does. TestMain calls procguard.Main and
-// sandbox.Main first.
+// Walls starts providers' programs as the binary does.
 type Walls = walls.Starter
 
 // NewWalls makes one; the error says why nothing can be confined on this system.

@@ -18,7 +18,6 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/browser/script"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/platform/confine"
-	"github.com/handrail-dev/handrail/platform/procguard"
 )
 
 var update = flag.Bool("update", false, "write docs/tools.md")
@@ -26,7 +25,6 @@ var update = flag.Bool("update", false, "write docs/tools.md")
 const file = "../../docs/tools.md"
 
 func TestMain(m *testing.M) {
-	procguard.Main()
 	script.Main(confine.Self)
 	flag.Parse()
 	end := script.Unwatched()

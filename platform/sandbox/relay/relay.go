@@ -1,4 +1,4 @@
-package sandbox
+package relay
 
 import (
 	"context"
@@ -14,17 +14,9 @@ import (
 	"time"
 )
 
-// Where nobody makes connections in a program's place, as on Windows, its proxy is a relay of ours:
-// behind the same walls as the program, on a loopback that reaches nothing else, with one inherited
-// pipe to the runner. Each connection to the relay is a stream of HTTP/2 in that pipe, with its own
-// flow control. The runner makes a connection to the door for each, and to nothing else.
-
-// relayWord is the first argument of a relay.
-const relayWord = "sandbox-relay"
-
-// relay serves the pipe's side of a program until the pipe ends. It says its port first, in two
+// Serve serves the pipe's side of a program until the pipe ends. It says its port first, in two
 // bytes.
-func relay(pipe net.Conn) error {
+func Serve(pipe net.Conn) error {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -93,9 +85,9 @@ func (w *watched) Close() error {
 	return w.Conn.Close()
 }
 
-// carry serves the runner's side: it returns the relay's address, and carries each of its
+// Carry serves the runner's side: it returns the relay's address, and carries each of its
 // connections to the door until the pipe ends. announce hears of a connection before it is made.
-func carry(pipe net.Conn, door netip.AddrPort, announce func(from uint16, to netip.AddrPort) error) (netip.AddrPort, error) {
+func Carry(pipe net.Conn, door netip.AddrPort, announce func(from uint16, to netip.AddrPort) error) (netip.AddrPort, error) {
 	var port [2]byte
 	if _, err := io.ReadFull(pipe, port[:]); err != nil {
 		return netip.AddrPort{}, err
@@ -173,27 +165,27 @@ func (s *single) Accept() (net.Conn, error) {
 func (s *single) Close() error   { return nil }
 func (s *single) Addr() net.Addr { return pipeAddr{} }
 
-// pipeConn is a pair of pipes as a connection.
-type pipeConn struct {
-	in, out *os.File
+// Pipe is a pair of pipes as a connection.
+type Pipe struct {
+	In, Out *os.File
 }
 
-func (p pipeConn) Read(b []byte) (int, error)       { return p.in.Read(b) }
-func (p pipeConn) Write(b []byte) (int, error)      { return p.out.Write(b) }
-func (p pipeConn) Close() error                     { return errors.Join(p.in.Close(), p.out.Close()) }
-func (p pipeConn) LocalAddr() net.Addr              { return pipeAddr{} }
-func (p pipeConn) RemoteAddr() net.Addr             { return pipeAddr{} }
-func (p pipeConn) SetDeadline(time.Time) error      { return nil }
-func (p pipeConn) SetReadDeadline(time.Time) error  { return nil }
-func (p pipeConn) SetWriteDeadline(time.Time) error { return nil }
+func (p Pipe) Read(b []byte) (int, error)       { return p.In.Read(b) }
+func (p Pipe) Write(b []byte) (int, error)      { return p.Out.Write(b) }
+func (p Pipe) Close() error                     { return errors.Join(p.In.Close(), p.Out.Close()) }
+func (p Pipe) LocalAddr() net.Addr              { return pipeAddr{} }
+func (p Pipe) RemoteAddr() net.Addr             { return pipeAddr{} }
+func (p Pipe) SetDeadline(time.Time) error      { return nil }
+func (p Pipe) SetReadDeadline(time.Time) error  { return nil }
+func (p Pipe) SetWriteDeadline(time.Time) error { return nil }
 
 type pipeAddr struct{}
 
 func (pipeAddr) Network() string { return "pipe" }
 func (pipeAddr) String() string  { return "pipe" }
 
-// throughRelay returns variables that name the relay where they named the door.
-func throughRelay(env []string, door, relay netip.AddrPort) []string {
+// Through returns variables that name the relay where they named the door.
+func Through(env []string, door, relay netip.AddrPort) []string {
 	var all []string
 	for _, e := range env {
 		all = append(all, strings.ReplaceAll(e, door.String(), relay.String()))

@@ -1,4 +1,4 @@
-package sandbox
+package relay
 
 import (
 	"bytes"
@@ -49,10 +49,10 @@ func TestRelay(t *testing.T) {
 		t.Fatal(err1, err2)
 	}
 	over := make(chan error, 1)
-	go func() { over <- relay(pipeConn{r1, w2}) }()
+	go func() { over <- Serve(Pipe{r1, w2}) }()
 	to := door.Addr().(*net.TCPAddr).AddrPort()
-	runner := pipeConn{r2, w1}
-	at, err := carry(runner, to, func(from uint16, is netip.AddrPort) error {
+	runner := Pipe{r2, w1}
+	at, err := Carry(runner, to, func(from uint16, is netip.AddrPort) error {
 		mu.Lock()
 		defer mu.Unlock()
 		announced = append(announced, netip.AddrPortFrom(to.Addr(), from))
@@ -109,7 +109,7 @@ func TestRelay(t *testing.T) {
 		_ = c.Close()
 		t.Error("the relay goes on without its pipe")
 	}
-	if got := throughRelay([]string{"http_proxy=http://" + to.String(), "A=b"}, to, at); !slices.Equal(got, []string{"http_proxy=http://" + at.String(), "A=b"}) {
+	if got := Through([]string{"http_proxy=http://" + to.String(), "A=b"}, to, at); !slices.Equal(got, []string{"http_proxy=http://" + at.String(), "A=b"}) {
 		t.Error(got)
 	}
 }

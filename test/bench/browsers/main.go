@@ -15,12 +15,10 @@ import (
 
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/chrome"
-	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/test/bench/figures"
 )
 
 func main() {
-	procguard.Main() // the guard of the handler's Chrome is this program, too
 	run := command
 	if value := os.Getenv(wayRoleEnv); value != "" {
 		run = func() error { return serveWay(value) }

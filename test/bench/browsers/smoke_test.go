@@ -12,12 +12,10 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/platform/chrome"
-	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/test/bench/figures"
 )
 
 func TestMain(m *testing.M) {
-	procguard.Main()
 	if value := os.Getenv(wayRoleEnv); value != "" {
 		if err := serveWay(value); err != nil {
 			fmt.Fprintln(os.Stderr, err)

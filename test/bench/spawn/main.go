@@ -27,8 +27,6 @@ const (
 )
 
 func main() {
-	procguard.Main()
-	sandbox.Main()
 	out := flag.String("out", "", "document to put the table into, between its marks")
 	peers := flag.String("peers", "", "folder of node_modules with @anthropic-ai/sandbox-runtime; default: without it and bwrap")
 	rounds := flag.Int("rounds", 40, "starts of each kind")
