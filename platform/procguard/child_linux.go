@@ -97,13 +97,48 @@ func killOrphans(pid int, scratch string) {
 	}
 }
 
-// descendants lists every process below root, from /proc.
+// descendants lists every process below root: from what each thread started, where the kernel tells
+// it (CONFIG_PROC_CHILDREN), else from what each process of the machine says of its parent.
 func descendants(root int) []int {
-	entries, err := os.ReadDir("/proc")
+	if _, err := os.Stat("/proc/thread-self/children"); err != nil {
+		return closure(root, parents())
+	}
+	return closure(root, startedBy)
+}
+
+// closure returns all that children leads to from root, without it.
+func closure(root int, children func(pid int) []int) []int {
+	var all []int
+	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
+		below := children(queue[0])
+		all, queue = append(all, below...), append(queue, below...)
+	}
+	return all
+}
+
+// startedBy returns what a process's threads started, and what was left to them.
+func startedBy(pid int) []int {
+	folder := "/proc/" + strconv.Itoa(pid) + "/task/"
+	threads, err := os.ReadDir(folder)
 	if err != nil {
 		return nil
 	}
+	var all []int
+	for _, thread := range threads {
+		text, _ := os.ReadFile(folder + thread.Name() + "/children") // a thread may be gone
+		for word := range bytes.FieldsSeq(text) {
+			if child, err := strconv.Atoi(string(word)); err == nil {
+				all = append(all, child)
+			}
+		}
+	}
+	return all
+}
+
+// parents reads every process of the machine, and returns what was started by which.
+func parents() func(pid int) []int {
 	children := map[int][]int{}
+	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -121,11 +156,5 @@ func descendants(root int) []int {
 			}
 		}
 	}
-	var all []int
-	queue := []int{root}
-	for len(queue) > 0 {
-		below := children[queue[0]]
-		all, queue = append(all, below...), append(queue[1:], below...)
-	}
-	return all
+	return func(pid int) []int { return children[pid] }
 }
