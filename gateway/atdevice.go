@@ -24,7 +24,7 @@ func (g *Gateway) askDevices(ctx context.Context) error {
 	told := map[capabilities.NodeID]bool{}
 	for {
 		news, nodes := g.Consent.Changed(), g.Nodes.Changed()
-		waiting := g.Consent.Approvals()
+		waiting := g.asked.Approvals()
 		if len(waiting) > 0 || len(told) > 0 {
 			g.putQuestions(waiting, told)
 		}
@@ -40,7 +40,7 @@ func (g *Gateway) askDevices(ctx context.Context) error {
 
 // putQuestions tells the nodes side by side; told are those that have questions.
 func (g *Gateway) putQuestions(waiting []consent.Approval, told map[capabilities.NodeID]bool) {
-	hands := g.Consent.HandsOn()
+	hands := g.handsOn()
 	lists := map[capabilities.NodeID][]wire.Question{}
 	for id := range told {
 		lists[id] = nil
@@ -63,9 +63,23 @@ func (g *Gateway) putQuestions(waiting []consent.Approval, told map[capabilities
 	}
 }
 
+// handsOn returns the nodes on which an agent has its hands, by calls of any gateway.
+func (g *Gateway) handsOn() []capabilities.NodeID {
+	hands, err := g.asked.HandsThere(context.Background())
+	if err != nil {
+		g.log.Warn("gateway.hands", "err", err)
+		return nil
+	}
+	nodes := make([]capabilities.NodeID, 0, len(hands))
+	for _, h := range hands {
+		nodes = append(nodes, h.Node)
+	}
+	return nodes
+}
+
 // atDevice makes a question as its device shows it; false if it is over.
 func (g *Gateway) atDevice(a consent.Approval) (wire.Question, bool) {
-	t, open := g.Consent.Told(a.ID, false)
+	t, open := g.asked.Told(a.ID, false)
 	if !open {
 		return wire.Question{}, false
 	}
@@ -76,7 +90,7 @@ func (g *Gateway) atDevice(a consent.Approval) (wire.Question, bool) {
 // verdict judges what the person at a device answered by its keys: it is to the question as
 // it stands now or to none.
 func (g *Gateway) verdict(node capabilities.NodeID, v wire.Verdict) error {
-	a, err := g.Consent.Approval(v.ID)
+	a, err := g.asked.Approval(v.ID)
 	if err != nil {
 		return err
 	}
@@ -91,13 +105,13 @@ func (g *Gateway) verdict(node capabilities.NodeID, v wire.Verdict) error {
 			return capabilities.Errorf(capabilities.CodeConflict, "the question has changed since it was shown, so nothing was answered")
 		case v.Allow && q.NoOnly:
 			return capabilities.Errorf(capabilities.CodeForbidden, "the device cannot show all of this question, so it is not allowed there")
-		case v.Allow && !slices.Contains(g.Consent.HandsOn(), node):
+		case v.Allow && !slices.Contains(g.handsOn(), node):
 			return capabilities.Errorf(capabilities.CodeConflict,
 				"no agent has its hands on this device any more, so it is allowed in the console again")
 		}
 	}
 	// Its own time: the connection may end with the answer on its way.
-	_, err = g.Consent.Answer(context.Background(), v.ID,
+	_, err = g.asked.Answer(context.Background(), v.ID,
 		consent.Answer{Allow: v.Allow, By: consent.DeviceOwner(node), Via: consent.ViaDevice, Device: node})
 	return err
 }

@@ -25,7 +25,12 @@ import (
 // there may be the agent's. But is a device that the request is itself about to take from
 // the agent, or has; "" for none.
 func (g *Gateway) elsewhere(r *http.Request, but capabilities.NodeID) error {
-	hands := g.Consent.Hands()
+	hands, err := g.asked.HandsThere(r.Context())
+	if err != nil {
+		return capabilities.Wrap(capabilities.CodeHandsElsewhere, err,
+			"Another gateway does not say whether an agent has its hands on a device, and this request may come from there.").
+			WithHint("Repeat it in some seconds: that gateway answers by then, or is out. Denying, revoking and stopping work at once.")
+	}
 	if !slices.ContainsFunc(hands, func(h consent.Hands) bool { return h.Node != but }) {
 		return nil
 	}

@@ -18,14 +18,16 @@ import (
 // other table can be written meanwhile, so no room is old without knowing it.
 func shared() map[string]bool {
 	all := map[string]bool{nodes.PlaceTable: true, "ledger_head": true, secretTable: true, "lane_taint": true, "principal_taint": true}
-	for _, tables := range [][]string{principal.Tables, lane.Tables, consent.Tables, stop.Tables, rules.Tables, nodes.Tables, driftTables} {
+	for _, tables := range [][]string{
+		principal.Tables, lane.Tables, consent.Tables, consent.QuestionTables, stop.Tables, rules.Tables, nodes.Tables, driftTables,
+	} {
 		for _, t := range tables {
 			all[t] = true
 		}
 	}
 	for _, t := range []string{
 		"secret", "oauth_client", "site_generation",
-		"packet_store", "ledger_segment", "ledger_node_head", "calls", "calls_mark", "outcome", "outcome_digest_key", "artifact", "question",
+		"packet_store", "ledger_segment", "ledger_node_head", "calls", "calls_mark", "outcome", "outcome_digest_key", "artifact",
 		"governance_series", "governance_time", "governance_state", "policy_sets", "policy_drafts", "admin_calls", "invite", "turns",
 		"knowledge_facts",
 	} {
@@ -51,9 +53,22 @@ func (g *Gateway) share() {
 	g.Store.Watch(g.Nodes.AgainPlaces, nodes.PlaceTable)
 	g.Store.Watch(g.Lanes.Again, lane.Tables...)
 	g.Store.Watch(g.Consent.Again, consent.Tables...)
+	g.Store.Watch(g.Consent.AgainQuestions, consent.QuestionTables...)
 	g.Store.Watch(g.Secrets.Load, secretTable)
 	g.Store.OnGone(g.Works.EndIn)
 	g.Store.OnGone(g.Nodes.GoneIn)
+	g.Store.OnGone(g.Consent.GoneIn)
+	for word, f := range g.Consent.Words() {
+		g.Nodes.OnWord(word, f)
+	}
+}
+
+// everywhere returns what waits for a person at any gateway of the site.
+func (g *Gateway) everywhere() *consent.Everywhere {
+	if g.opts.Fleet == "" {
+		return g.Consent.Everywhere(nil)
+	}
+	return g.Consent.Everywhere(g.Nodes.AskMember)
 }
 
 // meet opens the address at which the other gateways reach this one, and has them know it.
@@ -76,7 +91,11 @@ func (g *Gateway) turnedElsewhere(s stop.State) {
 	if s.Stopped {
 		go func() {
 			g.Dispatcher.StopAll()
-			g.Consent.Halt("")
+			ctx, cancel := context.WithTimeout(context.Background(), lease)
+			defer cancel()
+			if err := g.Consent.HaltElsewhere(ctx); err != nil {
+				g.log.Warn("gateway.stop", "err", err)
+			}
 		}()
 	}
 }

@@ -22,9 +22,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
-	"github.com/handrail-dev/handrail/capabilities/chain"
 	"github.com/handrail-dev/handrail/capabilities/policy"
-	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/admin"
 	"github.com/handrail-dev/handrail/gateway/backup"
 	"github.com/handrail-dev/handrail/gateway/bus"
@@ -167,6 +165,7 @@ type Gateway struct {
 	Tokens     *principal.Tokens
 	Lanes      *lane.Lanes
 	Consent    *consent.Consent
+	asked      *consent.Everywhere
 	Switch     *stop.Switch
 	Nodes      *nodes.Nodes
 	Bus        *bus.Bus
@@ -400,6 +399,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	if err := g.Consent.Load(ctx); err != nil {
 		return err
 	}
+	g.asked = g.everywhere()
 	g.endGrantsOfGone(ctx)
 	g.Tokens.OnRevoke(func(token string) { go g.tokenEnded(context.WithoutCancel(ctx), token) }) // it must not block
 	if err := g.loadHooks(); err != nil {
@@ -444,7 +444,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		return err
 	}
 	g.mcp, err = mcp.New(mcp.Options{
-		Dispatcher: g.Dispatcher, Tools: g.Registry, Lanes: g.Lanes, Working: g.Lanes, Tokens: g.Tokens, Consent: g.Consent, Artifacts: g.files,
+		Dispatcher: g.Dispatcher, Tools: g.Registry, Lanes: g.Lanes, Working: g.Lanes, Tokens: g.Tokens, Consent: g.asked, Artifacts: g.files,
 		Skills: g.Skills, Tasks: g.Tasks, Version: g.opts.Version, Log: g.log,
 	})
 	if err != nil {
@@ -638,13 +638,4 @@ func (g *Gateway) recordAt(tx *store.Tx, kind string, by capabilities.PrincipalI
 		return 0, err
 	}
 	return made[0].Seq, nil
-}
-
-// head returns the ledger's signed head for nodes to keep.
-func (g *Gateway) head() *wire.Head {
-	h := g.Ledger.Head()
-	if h.Sig == (chain.Sig{}) {
-		return nil
-	}
-	return &wire.Head{Seq: h.Seq, Hash: h.Hash, Time: h.Time, Sig: h.Sig[:]}
 }

@@ -48,3 +48,12 @@ func (g *Gateway) keepHeads(ctx context.Context) error {
 		}
 	}
 }
+
+// head returns the ledger's signed head for nodes to keep.
+func (g *Gateway) head() *wire.Head {
+	h := g.Ledger.Head()
+	if h.Sig == (chain.Sig{}) {
+		return nil
+	}
+	return &wire.Head{Seq: h.Seq, Hash: h.Hash, Time: h.Time, Sig: h.Sig[:]}
+}

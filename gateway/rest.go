@@ -31,7 +31,7 @@ func (g *Gateway) mountREST() error {
 		Dispatcher: g.Dispatcher, Tools: g.Registry, Lanes: g.Lanes, Tokens: g.Tokens, Roster: g.Nodes,
 		Ledger: g.Ledger, Providers: g.Providers, SignIns: g.SignIns, Clients: g.Clients, Satellites: satellites{g}, Hosts: g.hosts.Snapshot,
 		Selector: g.Selector,
-		Consent:  g.Consent, Tasks: g.Tasks, Artifacts: g.files, Running: g.Dispatcher, Kept: g.Dispatcher, Drift: drifts{g.Drift, g},
+		Consent:  g.asked, Tasks: g.Tasks, Artifacts: g.files, Running: g.Dispatcher, Kept: g.Dispatcher, Drift: drifts{g.Drift, g},
 		Memory: g.Knowledge, Turns: g.Turns, Jobs: g.Jobs, SubAgents: g.SubAgents, Workers: workers{g.Workers, g},
 		Governance: g.Governance, NodeLogs: g.opts.NodeLogs, Secrets: secrets{g.Secrets, g},
 		Passkeys: keys, Live: g.Live, Push: g.Push, Elsewhere: g.elsewhere, Sees: g.sees, Brake: brake{g}, Policy: g.Rulebook.Engine,

@@ -8,7 +8,7 @@ import (
 )
 
 // Tables are those that the room keeps in memory, and reads again once another gateway wrote them.
-// Questions, and what was granted for one call, are known to the gateway alone that asked.
+// A grant for one call is known to the gateway alone that asked.
 var Tables = []string{"grant_store"}
 
 // Again reads the grants as they stand now.

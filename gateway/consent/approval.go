@@ -354,7 +354,7 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 	<-looked // who is told of the question now sees all of it
 	// A caller that leaves meanwhile closes it then: what was shown to people is written down.
 	err = c.opts.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
-		if err := noteIn(tx, &asked); err != nil {
+		if err := noteIn(tx, &asked, c.opts.Store.Member()); err != nil {
 			return err
 		}
 		return c.opts.Record(tx, "gateway.approval.asked", a.Principal, packet.Asked{
@@ -462,11 +462,15 @@ func (c *Consent) Approvals() []Approval {
 	for _, p := range c.pending {
 		all = append(all, p.Approval)
 	}
+	sortOldest(all)
+	return all
+}
+
+func sortOldest(all []Approval) {
 	sort.Slice(all, func(i, j int) bool {
 		a, b := &all[i], &all[j]
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) < 0
 	})
-	return all
 }
 
 // Changed is closed at the next question or answer.

@@ -38,7 +38,9 @@ func Migrations() []store.Migration {
 			id         TEXT PRIMARY KEY,
 			body       TEXT NOT NULL,
 			expires_ms INTEGER NOT NULL
-		) STRICT`}} // the questions that nobody has answered yet: who asked for which tool, and no argument
+		) STRICT`}, // the questions that nobody has answered yet: who asked for which tool, and no argument
+		// Of several gateways that serve at once, the one that asked.
+		{Room: "consent", Version: 3, SQL: `ALTER TABLE question ADD COLUMN member TEXT NOT NULL DEFAULT ''`}}
 }
 
 // Options of New.
@@ -95,6 +97,7 @@ type Consent struct {
 	ended   []handsEntry          // hands that ended lately
 	calls   map[string]handsEntry // of calls that run now and that nobody leased, by grant
 	prompts map[capabilities.PrincipalID]*rate.Limiter
+	homes   homes // of questions that other gateways asked
 }
 
 const (
@@ -187,10 +190,8 @@ func (c *Consent) Load(ctx context.Context) error {
 	if err = errors.Join(err, rows.Err()); err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "a grant in the store cannot be read")
 	}
-	if c.opts.Store.Member() == "" { // else they may be other gateways', that wait for an answer
-		if err := c.closeForgotten(ctx); err != nil {
-			return err
-		}
+	if err := c.closeForgotten(ctx); err != nil {
+		return err
 	}
 	if len(changed) == 0 {
 		return nil

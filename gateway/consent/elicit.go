@@ -113,6 +113,9 @@ func (c *Consent) answerForm(ctx context.Context, p *approval, a Answer, content
 	body.State, body.Action = string(state), string(action)
 	// Written down first: nothing reaches the program that the ledger has not.
 	err := c.opts.Store.WriteTerminal(context.WithoutCancel(ctx), func(tx *store.Tx) error {
+		if err := forgetIn(tx, p.ID); err != nil {
+			return err
+		}
 		return c.opts.Record(tx, "gateway.approval.answered", a.By, body)
 	})
 	c.mu.Lock()

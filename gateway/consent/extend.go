@@ -44,6 +44,9 @@ func (c *Consent) Extend(ctx context.Context, id string, by capabilities.Princip
 	c.tellLocked()
 	c.mu.Unlock()
 	return at, c.opts.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
+		if _, err := tx.Exec(`UPDATE question SET expires_ms = $1 WHERE id = $2`, until.UnixMilli(), id); err != nil {
+			return err
+		}
 		return c.opts.Record(tx, "gateway.approval.extended", by, packet.Extended{Approval: id, ExpiresAt: until})
 	})
 }

@@ -1,6 +1,7 @@
 package consent
 
 import (
+	"context"
 	"slices"
 	"sort"
 	"time"
@@ -44,9 +45,13 @@ type handsEntry struct {
 // can type a whole command. Answers that widen what agents may do must
 // come from elsewhere.
 func (c *Consent) Hands() []Hands {
-	now := c.opts.Now()
+	return lasting(c.allHands(c.opts.Now()))
+}
+
+// lasting returns of each device the hands that last longest.
+func lasting(all []Hands) []Hands {
 	var last []Hands
-	for _, h := range c.allHands(now) {
+	for _, h := range all {
 		at := slices.IndexFunc(last, func(l Hands) bool { return l.Node == h.Node })
 		switch {
 		case at < 0:
@@ -58,6 +63,9 @@ func (c *Consent) Hands() []Hands {
 	sort.Slice(last, func(i, j int) bool { return last[i].Node < last[j].Node })
 	return last
 }
+
+// HandsThere is Hands where this gateway serves alone (see Everywhere).
+func (c *Consent) HandsThere(context.Context) ([]Hands, error) { return c.Hands(), nil }
 
 // HandsOn returns the nodes of Hands.
 func (c *Consent) HandsOn() []capabilities.NodeID {

@@ -65,9 +65,13 @@ func (c *Consent) openRunning(ctx context.Context, r *Running, p *approval, body
 	c.pending[p.ID] = p
 	p.enterLocked(r.Token)
 	c.tellLocked()
+	asked := p.Approval // whoever answers may change what is kept from here on
 	c.mu.Unlock()
 	log.Info("consent.asks", "principal", r.Principal, "node", r.Node, "lane", r.Lane)
 	err = c.opts.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
+		if err := noteIn(tx, &asked, c.opts.Store.Member()); err != nil {
+			return err
+		}
 		return c.opts.Record(tx, "gateway.approval.asked", r.Principal, body)
 	})
 	if err != nil {

@@ -1,6 +1,8 @@
 package consent
 
 import (
+	"context"
+	"errors"
 	"slices"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -41,10 +43,53 @@ func (c *Consent) HaltIn(tx *store.Tx, node capabilities.NodeID) error {
 		c.dropGrants(func(g *Grant) bool { return g.Kind != KindCall && (node == "" || g.Node == node) })
 	})
 	if node == "" {
+		if _, err := tx.Exec(`DELETE FROM question WHERE id <> ''`); err != nil { // the stop is their end on record
+			return err
+		}
 		return EndAllIn(tx)
+	}
+	if _, err := tx.Exec(`DELETE FROM question WHERE json_extract(body, '$.Node') = $1`, string(node)); err != nil {
+		return err
 	}
 	_, err := tx.Exec(`DELETE FROM grant_store WHERE json_extract(body, '$.node') = $1`, string(node))
 	return err
+}
+
+// HaltElsewhere is Halt of everything for a stop that another gateway made durable. Questions
+// of here since then are taken out of the store, too.
+func (c *Consent) HaltElsewhere(ctx context.Context) error {
+	c.Halt("")
+	return c.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
+		c.mu.Lock()
+		open := make(map[string]bool, len(c.pending))
+		for id := range c.pending {
+			open[id] = true
+		}
+		c.mu.Unlock()
+		rows, err := tx.Query(`SELECT id FROM question WHERE member = $1`, c.opts.Store.Member())
+		if err != nil {
+			return err
+		}
+		var over []string
+		for rows.Next() {
+			var id string
+			if err := rows.Scan(&id); err != nil {
+				return errors.Join(err, rows.Close())
+			}
+			if !open[id] {
+				over = append(over, id)
+			}
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			return err
+		}
+		for _, id := range over {
+			if err := forgetIn(tx, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // EndAllIn takes every grant out of the store, where nobody has loaded them.

@@ -52,6 +52,8 @@ type farAsk struct {
 	Journal bool                `json:"journal,omitempty"`
 	// Number says that nothing is wanted but a sequence, for a step.
 	Number bool `json:"number,omitempty"`
+	// Word says that the stream is for no node: the gateway itself is asked.
+	Word string `json:"word,omitempty"`
 }
 
 // farGrant is what a ticket has of the connection that it goes over.
@@ -285,12 +287,16 @@ func (p *peers) serve(life context.Context, from *quic.Stream) {
 		return
 	}
 	s := p.n.session(ask.Node)
-	if s == nil || s.place.Load() != ask.Epoch { // it is held elsewhere by now, or nowhere
+	if ask.Word == "" && (s == nil || s.place.Load() != ask.Epoch) { // it is held elsewhere by now, or nowhere
 		refuse(wire.ResetRefused)
 		return
 	}
 	if in, err := p.n.opts.Store.In(life, ask.Member); err != nil || !in {
 		refuse(wire.ResetRefused)
+		return
+	}
+	if ask.Word != "" {
+		p.answer(life, from, ask)
 		return
 	}
 	if err := writeHead(from, farGrant{p.n.sequence.Add(1), s.stopEpoch.Load()}); err != nil {

@@ -128,6 +128,7 @@ type Nodes struct {
 	listener  *quic.Listener
 	streams   *streams
 	peers     *peers // nil: this gateway serves alone
+	words     map[string]Word
 	closed    bool
 }
 

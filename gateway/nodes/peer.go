@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/tunnel"
@@ -15,11 +16,18 @@ type Place struct {
 	Own []netip.Addr
 }
 
-// Peer returns the place of a connected node.
+// Peer returns the place of a connected node. Of one that another gateway holds it is known only
+// where the node speaks from an address of its own device: then it is that device wherever it is
+// seen.
 func (n *Nodes) Peer(id capabilities.NodeID) (Place, bool) {
-	s := n.session(id)
+	s := n.reach(id)
 	if s == nil {
 		return Place{}, false
+	}
+	if s.far != nil {
+		at := Place{Peer: s.far.peer, Over: s.far.over, Own: *s.addrs.Load()}
+		known := at.Over != tunnel.WebSocket && at.Peer.IsValid() && !at.Peer.IsLoopback() && slices.Contains(at.Own, at.Peer)
+		return at, known
 	}
 	at := Place{Peer: tunnel.PeerOf(s.conn.RemoteAddr()), Over: tunnel.Of(s.conn.RemoteAddr())}
 	if !at.Peer.IsValid() { // a proxy does not say whom it serves

@@ -35,6 +35,7 @@ type farPlace struct {
 	at     string // where that gateway is reached
 	epoch  int64
 	over   tunnel.Transport // which carries its connection there
+	peer   netip.Addr       // from which it speaks there
 }
 
 // said is what others know of a node by its place.
@@ -52,6 +53,7 @@ type said struct {
 	Recall      string                   `json:"recall,omitempty"`
 	Addrs       []netip.Addr             `json:"addrs,omitempty"`
 	Transport   tunnel.Transport         `json:"transport,omitempty"`
+	Peer        netip.Addr               `json:"peer,omitzero"`
 }
 
 // floor is below the sequences of a new connection. They grow with the time, so that those of a
@@ -78,6 +80,7 @@ func (n *Nodes) takePlace(ctx context.Context, s *session, hello *wire.Hello) er
 	text, err := json.Marshal(said{
 		StopEpoch: hello.StopEpoch, Stopped: hello.Stopped, SiteEpoch: hello.SiteEpoch, SiteStopped: hello.SiteStopped, Steps: s.steps,
 		Elicits: s.elicits, AsksHosts: s.asksHosts, Recall: s.recall, Transport: s.over(),
+		Peer: tunnel.PeerOf(s.conn.RemoteAddr()),
 	})
 	if err != nil {
 		return err
@@ -134,6 +137,7 @@ func (n *Nodes) savePlace(ctx context.Context, s *session) error {
 	now := said{
 		Known: p.readiness != nil, StopEpoch: p.stopEpoch, Stopped: p.stopped, SiteEpoch: p.site.epoch, SiteStopped: p.site.on, Skew: p.skew,
 		Steps: s.steps, Elicits: s.elicits, AsksHosts: s.asksHosts, Recall: s.recall, Transport: s.over(),
+		Peer: tunnel.PeerOf(s.conn.RemoteAddr()),
 	}
 	for _, r := range p.readiness {
 		now.Readiness = append(now.Readiness, r)
@@ -221,7 +225,7 @@ func (n *Nodes) AgainPlaces(ctx context.Context) error {
 func (s *said) far(at, member string, epoch int64, node capabilities.NodeID) *session {
 	f := &session{
 		node: node, epoch: uint64(epoch), steps: s.Steps, elicits: s.Elicits, asksHosts: s.AsksHosts, recall: s.Recall,
-		far: &farPlace{member, at, epoch, s.Transport},
+		far: &farPlace{member, at, epoch, s.Transport, s.Peer},
 	}
 	f.stopEpoch.Store(s.StopEpoch)
 	f.addrs.Store(&s.Addrs)

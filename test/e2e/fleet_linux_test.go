@@ -20,60 +20,9 @@ import (
 // them, wherever the device is connected; a token, a stop and a policy hold at all. One is killed,
 // calls go on, and all of it is one ledger that verifies.
 func TestGatewaysServeAtOnce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs the program")
-	}
-	t.Parallel() // it mostly waits
-	server := pgtest.Start(t)
-	home := privateDir(t)
-	binary := filepath.Join(home, "handrail")
-	site.Program(t, binary)
-	in := func(name string) string { return filepath.Join(home, name) }
-	names := []string{"one", "two", "three"}
-	var all []*person
-	var quic []string
-	for _, name := range names {
-		all = append(all, &person{t: t, program: binary, env: append(os.Environ(), "HOME="+home, "HANDRAIL_DATA="+in(name))})
-		quic = append(quic, freePort(t))
-	}
-	first := all[0]
-	var event struct{ Event string }
-	start := func(i int) *program {
-		r := all[i].runs(&event, "gateway", "--store", server.Named("fleet"), "--fleet", "127.0.0.1:0", "--http", freePort(t), "--quic", quic[i],
-			"--advertise", strings.Join(quic, ","), "--json")
-		if event.Event != "ready" {
-			t.Fatalf("it began with %+v", event)
-		}
-		return r
-	}
-	run := []*program{start(0)}
-	must(t, os.Mkdir(in("files"), 0o700))
-	must(t, os.WriteFile(in("files/a.txt"), []byte("hello"), 0o600))
-	paste := items[struct{ Paste string }](first, "pair", "--label", "box", "--yes", "--no-wait")[0].Paste
-	if out, code := first.tries(paste+"\n", "node", "join", "--data", in("device")); code != 0 {
-		t.Fatalf("joining: %s", out)
-	}
-	var began map[string]any
-	first.leaves(&began, "node", "--data", in("device"), "--workspace", in("files"), "--desktop", "off", "--json")
-
-	// The others have the site's keys.
-	for _, name := range names[1:] {
-		must(t, os.Mkdir(in(name), 0o700))
-		must(t, os.CopyFS(in(name+"/gateway"), os.DirFS(in("one/gateway"))))
-		must(t, filepath.WalkDir(in(name+"/gateway"), func(path string, e fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if e.IsDir() {
-				return os.Chmod(path, 0o700)
-			}
-			return os.Chmod(path, 0o600)
-		}))
-		must(t, os.Remove(in(name+"/gateway/gateway.json")))
-	}
-	for i := range names[1:] {
-		run = append(run, start(i+1))
-	}
+	f := startsAtOnce(t, "one", "two", "three")
+	all, run, first, names := f.all, f.run, f.all[0], f.names
+	in := func(name string) string { return filepath.Join(f.home, name) }
 	tries := func(p *person) (capabilities.Result, string) {
 		var r capabilities.Result
 		args := []string{"call", "--agent", "tool.fs.read", `{"path":"a.txt"}`, "--json"}
@@ -133,4 +82,72 @@ func TestGatewaysServeAtOnce(t *testing.T) {
 	run[2].signal(syscall.SIGTERM)
 	<-run[2].over
 	calls(1, "at the last one")
+}
+
+// fleet is several gateways of one site that serve at once, each a process, and a device, which
+// began at the first.
+type fleet struct {
+	home  string
+	names []string
+	all   []*person // before each gateway
+	run   []*program
+	start func(i int) *program
+}
+
+func startsAtOnce(t *testing.T, names ...string) *fleet {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs the program")
+	}
+	t.Parallel() // it mostly waits
+	server := pgtest.Start(t)
+	home := privateDir(t)
+	binary := filepath.Join(home, "handrail")
+	site.Program(t, binary)
+	in := func(name string) string { return filepath.Join(home, name) }
+	var all []*person
+	var quic []string
+	for _, name := range names {
+		all = append(all, &person{t: t, program: binary, env: append(os.Environ(), "HOME="+home, "HANDRAIL_DATA="+in(name))})
+		quic = append(quic, freePort(t))
+	}
+	first := all[0]
+	var event struct{ Event string }
+	start := func(i int) *program {
+		r := all[i].runs(&event, "gateway", "--store", server.Named("fleet"), "--fleet", "127.0.0.1:0", "--http", freePort(t), "--quic", quic[i],
+			"--advertise", strings.Join(quic, ","), "--json")
+		if event.Event != "ready" {
+			t.Fatalf("it began with %+v", event)
+		}
+		return r
+	}
+	run := []*program{start(0)}
+	must(t, os.Mkdir(in("files"), 0o700))
+	must(t, os.WriteFile(in("files/a.txt"), []byte("hello"), 0o600))
+	paste := items[struct{ Paste string }](first, "pair", "--label", "box", "--yes", "--no-wait")[0].Paste
+	if out, code := first.tries(paste+"\n", "node", "join", "--data", in("device")); code != 0 {
+		t.Fatalf("joining: %s", out)
+	}
+	var began map[string]any
+	first.leaves(&began, "node", "--data", in("device"), "--workspace", in("files"), "--desktop", "off", "--json")
+
+	// The others have the site's keys.
+	for _, name := range names[1:] {
+		must(t, os.Mkdir(in(name), 0o700))
+		must(t, os.CopyFS(in(name+"/gateway"), os.DirFS(in("one/gateway"))))
+		must(t, filepath.WalkDir(in(name+"/gateway"), func(path string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if e.IsDir() {
+				return os.Chmod(path, 0o700)
+			}
+			return os.Chmod(path, 0o600)
+		}))
+		must(t, os.Remove(in(name+"/gateway/gateway.json")))
+	}
+	for i := range names[1:] {
+		run = append(run, start(i+1))
+	}
+	return &fleet{home, names, all, run, start}
 }

@@ -29,6 +29,8 @@ type Consent interface {
 	// HandsUntil returns until when an agent holds mouse or keyboard of any node, as far
 	// as is known; zero: none does.
 	HandsUntil() time.Time
+	// HandsThere returns those of every gateway of the site; an error: nobody knows.
+	HandsThere(ctx context.Context) ([]consent.Hands, error)
 }
 
 const (
@@ -68,7 +70,8 @@ func (v *view) handsOff(ctx context.Context) bool {
 	for {
 		left := v.soonOff()
 		if left <= 0 {
-			return true
+			hands, err := v.s.opts.Consent.HandsThere(ctx)
+			return err == nil && len(hands) == 0
 		}
 		if left > consent.CallGrace {
 			return false
