@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/consent"
@@ -58,9 +59,31 @@ func (g *Gateway) share() {
 	g.Store.OnGone(g.Works.EndIn)
 	g.Store.OnGone(g.Nodes.GoneIn)
 	g.Store.OnGone(g.Consent.GoneIn)
+	g.Nodes.OnAlarm(wordStop, g.toldStop)
 	for word, f := range g.Consent.Words() {
 		g.Nodes.OnWord(word, f)
 	}
+}
+
+// wordStop tells the other gateways of a stop.
+const wordStop = "stop"
+
+// toldStop puts a stop in effect that another gateway tells of.
+func (g *Gateway) toldStop(_ context.Context, body []byte) (any, error) {
+	var now stop.State
+	if err := json.Unmarshal(body, &now); err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "")
+	}
+	g.Switch.Told(now, g.turnedElsewhere)
+	return struct{}{}, nil
+}
+
+// spreadStop tells the other gateways of a stop at once, before it is written down. They find it in
+// the store, too.
+func (g *Gateway) spreadStop() {
+	ctx, cancel := context.WithTimeout(context.Background(), heedWithin)
+	defer cancel()
+	g.Nodes.TellMembers(ctx, wordStop, g.Switch.State())
 }
 
 // everywhere returns what waits for a person at any gateway of the site.

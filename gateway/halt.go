@@ -42,6 +42,7 @@ func (g *Gateway) Stop(ctx context.Context, by capabilities.PrincipalID, reason 
 	h.State, err = g.Switch.Set(ctx, stop.Turn{
 		On: true, By: by, Reason: reason,
 		Effect: func(epoch uint64) {
+			go g.spreadStop()
 			go g.Nodes.TellStop(epoch, true) // bounds itself; awaitStop waits for what it does
 			h.Calls = g.Dispatcher.StopAll()
 			h.Grants = g.Consent.Halt("")

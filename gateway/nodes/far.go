@@ -291,9 +291,11 @@ func (p *peers) serve(life context.Context, from *quic.Stream) {
 		refuse(wire.ResetRefused)
 		return
 	}
-	if in, err := p.n.opts.Store.In(life, ask.Member); err != nil || !in {
-		refuse(wire.ResetRefused)
-		return
+	if ask.Word == "" || !p.n.word(ask.Word).always {
+		if in, err := p.n.opts.Store.In(life, ask.Member); err != nil || !in {
+			refuse(wire.ResetRefused)
+			return
+		}
 	}
 	if ask.Word != "" {
 		p.answer(life, from, ask)

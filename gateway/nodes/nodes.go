@@ -128,7 +128,8 @@ type Nodes struct {
 	listener  *quic.Listener
 	streams   *streams
 	peers     *peers // nil: this gateway serves alone
-	words     map[string]Word
+	words     map[string]heeded
+	known     map[string]string // where the other gateways were reached last
 	closed    bool
 }
 

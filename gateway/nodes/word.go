@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -46,27 +48,88 @@ type wordError struct {
 }
 
 // OnWord has f answer a word. It is for before Listen.
-func (n *Nodes) OnWord(word string, f Word) {
+func (n *Nodes) OnWord(word string, f Word) { n.onWord(word, heeded{f: f}) }
+
+// OnAlarm is OnWord for what is heeded whoever of the site says it, and while the store is away.
+func (n *Nodes) OnAlarm(word string, f Word) { n.onWord(word, heeded{f: f, always: true}) }
+
+// heeded is what answers a word.
+type heeded struct {
+	f      Word
+	always bool // also a gateway that is put out is answered
+}
+
+func (n *Nodes) onWord(word string, h heeded) {
 	n.listenMu.Lock()
 	defer n.listenMu.Unlock()
 	if n.words == nil {
-		n.words = map[string]Word{}
+		n.words = map[string]heeded{}
 	}
-	n.words[word] = f
+	n.words[word] = h
+}
+
+func (n *Nodes) word(word string) heeded {
+	n.listenMu.Lock()
+	defer n.listenMu.Unlock()
+	return n.words[word]
+}
+
+// reached returns where the other gateways are reached: as the store says, or said last.
+func (n *Nodes) reached(ctx context.Context) (map[string]string, error) {
+	all, err := n.opts.Store.Reached(ctx)
+	n.listenMu.Lock()
+	defer n.listenMu.Unlock()
+	if err != nil {
+		return n.known, err
+	}
+	delete(all, n.opts.Store.Member())
+	n.known = all
+	return all, nil
+}
+
+// askStore bounds how long the store is asked where the others are, before what it said last is
+// good enough.
+const askStore = 200 * time.Millisecond
+
+// TellMembers says a word to all other gateways side by side, and returns how many heard it. It
+// needs no store.
+func (n *Nodes) TellMembers(ctx context.Context, word string, in any) (heard int) {
+	if n.opts.Store.Member() == "" {
+		return 0
+	}
+	asking, cancel := context.WithTimeout(ctx, askStore)
+	all, _ := n.reached(asking)
+	cancel()
+	var telling sync.WaitGroup
+	var count atomic.Int64
+	for member, at := range all {
+		telling.Go(func() {
+			if err := n.askAt(ctx, at, word, in, nil); err != nil {
+				n.log.Warn("peer.word", "word", word, "to", member, "err", err)
+				return
+			}
+			count.Add(1)
+		})
+	}
+	telling.Wait()
+	return int(count.Load())
 }
 
 // AskMember asks another gateway, and reads its answer into out. It returns the error of that one,
 // or ErrUnheard.
 func (n *Nodes) AskMember(ctx context.Context, member, word string, in, out any) error {
+	all, err := n.reached(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrUnheard, word, err)
+	}
+	return n.askAt(ctx, all[member], word, in, out)
+}
+
+func (n *Nodes) askAt(ctx context.Context, at, word string, in, out any) error {
 	unheard := func(err error) error { return fmt.Errorf("%w: %s: %w", ErrUnheard, word, err) }
 	n.listenMu.Lock()
 	p := n.peers
 	n.listenMu.Unlock()
-	all, err := n.opts.Store.Reached(ctx)
-	if err != nil {
-		return unheard(err)
-	}
-	at := all[member]
 	if p == nil || at == "" {
 		return unheard(errors.New("it is not a gateway of now"))
 	}
@@ -105,6 +168,9 @@ func (n *Nodes) AskMember(ctx context.Context, member, word string, in, out any)
 	if e := reply.Error; e != nil {
 		return &capabilities.Error{Code: e.Code, Message: e.Message, Hint: e.Hint, Action: e.Action, Details: e.Details}
 	}
+	if out == nil {
+		return nil
+	}
 	return exact(reply.Body, out)
 }
 
@@ -121,9 +187,7 @@ func (p *peers) answer(life context.Context, from *quic.Stream, ask farAsk) {
 		from.CancelRead(wire.ResetRefused)
 		from.CancelWrite(wire.ResetRefused)
 	}
-	p.n.listenMu.Lock()
-	f := p.n.words[ask.Word]
-	p.n.listenMu.Unlock()
+	f := p.n.word(ask.Word).f
 	body, err := readSized(from)
 	if err != nil || f == nil {
 		fail()

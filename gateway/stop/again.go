@@ -36,6 +36,24 @@ func (s *Switch) Again(ctx context.Context, turned func(State)) error {
 	return nil
 }
 
+// Told takes a stop that another gateway says it made, before that one has written it down, and
+// tells turned of it if it is news. A release is heard of by Again alone: it counts once it is
+// durable.
+func (s *Switch) Told(now State, turned func(State)) {
+	if !now.Stopped {
+		return
+	}
+	s.mu.Lock()
+	later := now.Epoch > s.state.Epoch
+	if later {
+		s.state = now
+	}
+	s.mu.Unlock()
+	if later {
+		turned(now)
+	}
+}
+
 // latestIn has a turn follow what another gateway turned meanwhile. A stop is the later one then;
 // a release does not end a stop that its person did not know.
 func (s *Switch) latestIn(tx *store.Tx, next *State) error {

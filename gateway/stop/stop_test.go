@@ -143,3 +143,27 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// A stop that another gateway tells of is in effect at once, and counts once. A release is not
+// taken on its word.
+func TestTold(t *testing.T) {
+	s := newSwitch(t, stop.Options{Store: open(t, filepath.Join(t.TempDir(), "store.db"))})
+	first, err := s.Set(t.Context(), stop.Turn{By: "anna"})
+	must(t, err)
+	turned := 0
+	tell := func(now stop.State) { s.Told(now, func(stop.State) { turned++ }) }
+	tell(stop.State{Epoch: first.Epoch - 1, Stopped: true})
+	tell(stop.State{Epoch: first.Epoch + 2})
+	if _, on := s.Now(); on || turned != 0 {
+		t.Errorf("an old stop, or a release, counted: %v, %d", on, turned)
+	}
+	late := stop.State{Epoch: first.Epoch + 1, Stopped: true, By: "bob", Reason: "enough"}
+	tell(late)
+	tell(late)
+	if got := s.State(); got != late || turned != 1 {
+		t.Errorf("%+v, turned %d times", got, turned)
+	}
+	if next, err := s.Set(t.Context(), stop.Turn{By: "anna"}); err != nil || next.Epoch <= late.Epoch || next.Stopped {
+		t.Errorf("%+v, %v", next, err)
+	}
+}
