@@ -6,9 +6,11 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/job"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/push"
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/gateway/stop"
 	"github.com/handrail-dev/handrail/gateway/store"
@@ -21,6 +23,7 @@ func shared() map[string]bool {
 	all := map[string]bool{nodes.PlaceTable: true, "ledger_head": true, secretTable: true, "lane_taint": true, "principal_taint": true}
 	for _, tables := range [][]string{
 		principal.Tables, lane.Tables, consent.Tables, consent.QuestionTables, stop.Tables, rules.Tables, nodes.Tables, driftTables,
+		job.Tables, push.Tables, workerTables,
 	} {
 		for _, t := range tables {
 			all[t] = true
@@ -30,7 +33,7 @@ func shared() map[string]bool {
 		"secret", "oauth_client", "site_generation",
 		"packet_store", "ledger_segment", "ledger_node_head", "calls", "calls_mark", "outcome", "outcome_digest_key", "artifact",
 		"governance_series", "governance_time", "governance_state", "policy_sets", "policy_drafts", "admin_calls", "invite", "turns",
-		"knowledge_facts",
+		"worker_invite", "knowledge_facts",
 	} {
 		all[t] = false
 	}
@@ -56,10 +59,16 @@ func (g *Gateway) share() {
 	g.Store.Watch(g.Consent.Again, consent.Tables...)
 	g.Store.Watch(g.Consent.AgainQuestions, consent.QuestionTables...)
 	g.Store.Watch(g.Secrets.Load, secretTable)
+	g.Store.Watch(g.Jobs.Again, job.Tables...)
+	g.Store.Watch(g.Push.Load, push.Tables...)
+	g.Store.Watch(g.againWorkers, workerTables...)
 	g.Store.OnGone(g.Works.EndIn)
 	g.Store.OnGone(g.Nodes.GoneIn)
 	g.Store.OnGone(g.Consent.GoneIn)
+	g.Store.OnGone(g.Jobs.GoneIn)
 	g.Nodes.OnAlarm(wordStop, g.toldStop)
+	g.Nodes.OnWord(wordAttends, g.toldAttends)
+	g.Nodes.OnWord(wordInside, g.toldInside)
 	for word, f := range g.Consent.Words() {
 		g.Nodes.OnWord(word, f)
 	}
@@ -93,6 +102,10 @@ func (g *Gateway) everywhere() *consent.Everywhere {
 	}
 	return g.Consent.Everywhere(g.Nodes.AskMember)
 }
+
+// workerTables are read where they are needed, but for the connections to the bus of those that
+// were put out.
+var workerTables = []string{"worker"}
 
 // meet opens the address at which the other gateways reach this one, and has them know it.
 func (g *Gateway) meet(ctx context.Context) error {

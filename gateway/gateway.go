@@ -338,7 +338,7 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 	if g.Turns, err = turn.New(turn.Options{Store: g.Store, Record: g.recordAt}); err != nil {
 		return err
 	}
-	if g.Jobs, err = job.Open(job.Options{Store: g.Store, Key: seal, Record: g.recordBy}); err != nil {
+	if g.Jobs, err = job.Open(job.Options{Store: g.Store, Key: seal, Record: g.recordBy, Spread: g.spreadAttends}); err != nil {
 		return err
 	}
 	g.SubAgents.Serve(g.Jobs)

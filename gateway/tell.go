@@ -75,7 +75,7 @@ func (g *Gateway) openPush(ctx context.Context) error {
 	after, _ := g.Ledger.Tip()
 	g.Push, err = push.New(push.Options{
 		Ledger: g.Ledger, After: after,
-		Store: g.Store, Tokens: g.Tokens, Waiting: g.Consent, Key: key, Record: g.recordBy, Contact: g.opts.URL,
+		Store: g.Store, Tokens: g.Tokens, Tells: g.tells, Waiting: g.Consent, Key: key, Record: g.recordBy, Contact: g.opts.URL,
 		Services: g.opts.PushServices, Transport: g.opts.PushTransport, Log: g.log,
 	})
 	if err != nil {

@@ -10,6 +10,9 @@ import (
 // asks at least every 25 seconds, and one that is at a job says so every few.
 const absent = time.Minute
 
+// spreadEvery is how often the other gateways of the site are told that a worker is there.
+const spreadEvery = 15 * time.Second
+
 // maxAttended bounds how many are remembered; those that are late go first.
 const maxAttended = 1 << 12
 
@@ -32,6 +35,28 @@ func (j *Jobs) attends(p capabilities.PrincipalID, under capabilities.LaneID) {
 			}
 		}
 	}
+	if len(j.asked) >= maxAttended {
+		return
+	}
+	a := asker{p, under}
+	j.asked[a] = now
+	if j.opts.Spread == nil || now.Sub(j.spread[a]) < spreadEvery {
+		return
+	}
+	for other, at := range j.spread {
+		if now.Sub(at) > absent {
+			delete(j.spread, other)
+		}
+	}
+	j.spread[a] = now
+	j.opts.Spread(p, under)
+}
+
+// Attends notes that a worker asked at another gateway of the site.
+func (j *Jobs) Attends(p capabilities.PrincipalID, under capabilities.LaneID) {
+	now := j.opts.Now()
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if len(j.asked) < maxAttended {
 		j.asked[asker{p, under}] = now
 	}

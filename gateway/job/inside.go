@@ -55,12 +55,31 @@ func held(one Job, err error, p capabilities.PrincipalID, id, claim string) (Job
 
 // orphansIn ends the jobs of calls that were under way when an earlier program ended: nobody waits
 // for them.
+//
+// Where several gateways serve, those of the others have somebody who waits (see GoneIn).
 func (j *Jobs) orphansIn(tx *store.Tx) error {
+	if j.opts.Store.Member() != "" {
+		return j.GoneIn(tx, "")
+	}
 	rows, err := tx.Query(`SELECT id, body FROM jobs WHERE under <> '' AND state IN ('queued','running') AND created_ms < $1`,
 		j.opened.UnixMilli())
 	if err != nil {
 		return err
 	}
+	return j.endIn(tx, rows)
+}
+
+// GoneIn ends, as part of tx, the jobs of calls of a gateway that was put out.
+func (j *Jobs) GoneIn(tx *store.Tx, member string) error {
+	rows, err := tx.Query(`SELECT id, body FROM jobs WHERE under <> '' AND state IN ('queued','running') AND member = $1`, member)
+	if err != nil {
+		return err
+	}
+	tx.OnCommit(j.tell)
+	return j.endIn(tx, rows)
+}
+
+func (j *Jobs) endIn(tx *store.Tx, rows *sql.Rows) error {
 	all, err := j.scanAll(rows)
 	for i := range all {
 		one := &all[i]

@@ -73,7 +73,9 @@ func Migrations() []store.Migration {
 			body       TEXT NOT NULL
 		) STRICT;
 		CREATE INDEX jobs_next ON jobs (principal, state, priority DESC, due_ms)`},
-		{Room: "job", Version: 2, SQL: `ALTER TABLE jobs ADD COLUMN under TEXT NOT NULL DEFAULT ''`}}
+		{Room: "job", Version: 2, SQL: `ALTER TABLE jobs ADD COLUMN under TEXT NOT NULL DEFAULT ''`},
+		// Of several gateways that serve at once, the one whose call the job is inside of.
+		{Room: "job", Version: 3, SQL: `ALTER TABLE jobs ADD COLUMN member TEXT NOT NULL DEFAULT ''`}}
 }
 
 // Options of Open.
@@ -82,6 +84,9 @@ type Options struct {
 	Key   []byte       // required: seals what jobs say, 32 bytes; lost, all jobs are lost
 	// Record writes a packet in the same transaction; default: none.
 	Record func(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) error
+	// Spread has the other gateways of the site know that a worker asked here, now and then. It does
+	// not block. Default: there are none.
+	Spread func(p capabilities.PrincipalID, under capabilities.LaneID)
 	Now    func() time.Time // default time.Now
 }
 
@@ -94,6 +99,8 @@ type Jobs struct {
 	changed chan struct{}       // closed at the next put
 	moved   chan struct{}       // closed at the next change of any job
 	asked   map[asker]time.Time // when a worker asked last
+	spread  map[asker]time.Time // when the other gateways were told of it last
+	seen    figures             // of the store, as other gateways changed it; of its writer alone
 }
 
 // Open makes it over a store; Run sweeps.
@@ -112,7 +119,7 @@ func Open(o Options) (*Jobs, error) {
 		return nil, errors.New("job: Options.Key has 32 bytes")
 	}
 	return &Jobs{opts: o, aead: aead, opened: o.Now(), changed: make(chan struct{}), moved: make(chan struct{}),
-		asked: map[asker]time.Time{}}, nil
+		asked: map[asker]time.Time{}, spread: map[asker]time.Time{}}, nil
 }
 
 // check returns when a job is due.
@@ -298,9 +305,9 @@ func (j *Jobs) saveIn(tx *store.Tx, one *Job, fresh bool) error {
 		return err
 	}
 	if fresh {
-		_, err = tx.Exec(`INSERT INTO jobs (id, principal, lane, under, state, priority, due_ms, until_ms, created_ms, body)
-			VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)`, one.ID, string(one.Principal), string(one.Lane), string(one.Under), string(one.State),
-			one.Priority, one.Due.UnixMilli(), one.Until.UnixMilli(), one.Created.UnixMilli(), body)
+		_, err = tx.Exec(`INSERT INTO jobs (id, principal, lane, under, state, priority, due_ms, until_ms, created_ms, body, member)
+			VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)`, one.ID, string(one.Principal), string(one.Lane), string(one.Under), string(one.State),
+			one.Priority, one.Due.UnixMilli(), one.Until.UnixMilli(), one.Created.UnixMilli(), body, j.opts.Store.Member())
 		return err
 	}
 	_, err = tx.Exec(`UPDATE jobs SET state = $2, due_ms = $3, until_ms = $4, body = $5 WHERE id = $1`,

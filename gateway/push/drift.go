@@ -33,6 +33,9 @@ func (b *Book) followDrift(ctx context.Context, after uint64, jobs chan<- job) {
 			return
 		}
 		told[p.Call] = strength(&d)
+		if !b.opts.Tells(ctx) {
+			return
+		}
 		m := aboutDrift(p, &d)
 		for _, s := range b.everybody() {
 			select {

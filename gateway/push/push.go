@@ -78,6 +78,9 @@ type Options struct {
 	// not told.
 	Ledger Ledger
 	After  uint64
+	// Tells reports whether this one of the site's gateways tells of what all of them read. Default:
+	// it does.
+	Tells func(context.Context) bool
 	// Key is what push services know this gateway by; see LoadKey.
 	Key *ecdsa.PrivateKey
 	// Record writes a packet in the same transaction as the change; default: none.
@@ -147,6 +150,9 @@ func New(o Options) (*Book, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Tells == nil {
+		o.Tells = func(context.Context) bool { return true }
+	}
 	if o.Transport == nil {
 		o.Transport = http.DefaultTransport.(*http.Transport).Clone()
 	}
@@ -188,6 +194,9 @@ func LoadKey(path string, save func(path string, data []byte) error) (*ecdsa.Pri
 	return nil, fmt.Errorf("%s holds no P-256 key", path)
 }
 
+// Tables are those that Load is for, again once another gateway wrote them.
+var Tables = []string{"push_subscription"}
+
 // Load reads who is told. Those whose person may no longer come in are not.
 func (b *Book) Load(ctx context.Context) error {
 	rows, err := b.opts.Store.Read().QueryContext(ctx,
@@ -198,6 +207,7 @@ func (b *Book) Load(ctx context.Context) error {
 	defer rows.Close()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	clear(b.subs)
 	for rows.Next() {
 		var s subscription
 		var endpoint, key, auth string
@@ -339,6 +349,13 @@ func (b *Book) forget(ctx context.Context, ids []string, by capabilities.Princip
 				return err
 			}
 		}
+		tx.OnCommit(func() { // Load may have read them meanwhile
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			for _, id := range ids {
+				delete(b.subs, id)
+			}
+		})
 		return nil
 	})
 }

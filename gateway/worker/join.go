@@ -77,7 +77,7 @@ func (w *Workers) issue(ctx context.Context, r *record, seq int64, v *api.Worker
 		return err
 	}
 	// Both are kept until the old one has ended: whoever revokes the worker ends both.
-	if err := w.heard(ctx, r, seq, append([]string{made.ID}, before...)); err != nil {
+	if err := w.heard(ctx, r, r.seq, seq, append([]string{made.ID}, before...)); err != nil {
 		_, left := w.opts.Tokens.Revoke(context.WithoutCancel(ctx), by, made.ID)
 		return errors.Join(err, left)
 	}
@@ -85,16 +85,25 @@ func (w *Workers) issue(ctx context.Context, r *record, seq int64, v *api.Worker
 		return err
 	}
 	v.Token = secret.Reveal()
-	return w.heard(ctx, r, seq, []string{made.ID})
+	return w.heard(ctx, r, seq, seq, []string{made.ID})
 }
 
-// heard keeps that an ask came, and which tokens the worker has, the latest first.
-func (w *Workers) heard(ctx context.Context, r *record, seq int64, tokens []string) error {
-	r.seq, r.tokens = seq, strings.Join(tokens, " ")
-	return w.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		_, err := tx.Exec(`UPDATE worker SET seq = $1, tokens = $2 WHERE worker_id = $3`, seq, r.tokens, r.id)
+// heard keeps that an ask came, and which tokens the worker has, the latest first. It fails where
+// another gateway of the site heard the worker meanwhile, or put it out.
+func (w *Workers) heard(ctx context.Context, r *record, was, seq int64, tokens []string) error {
+	all := strings.Join(tokens, " ")
+	err := w.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		n, err := tx.Exec(`UPDATE worker SET seq = $1, tokens = $2 WHERE worker_id = $3 AND seq = $4 AND tokens = $5 AND state = 'approved'`,
+			seq, all, r.id, was, r.tokens)
+		if err == nil && n == 0 {
+			err = capabilities.Errorf(capabilities.CodeConflict, "another gateway of the site heard worker %s, or put it out, meanwhile", r.id)
+		}
 		return err
 	})
+	if err == nil {
+		r.seq, r.tokens = seq, all
+	}
+	return err
 }
 
 // end revokes tokens; one that is forgotten already has ended.

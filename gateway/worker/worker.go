@@ -307,13 +307,18 @@ func (w *Workers) Decide(ctx context.Context, by principal.Identity, id, state, 
 		return api.Worker{}, capabilities.Errorf(capabilities.CodeConflict, "a worker that is %s does not become %s", r.state, state).
 			WithAction(capabilities.Action{Key: capabilities.ActionAddWorker, Name: r.name}, "Invite it anew.")
 	}
-	if r.state != state {
+	if was := r.state; was != state {
 		r.state, r.decidedBy, r.decided, r.reason = state, by.Principal, w.opts.Now().UnixMilli(), capabilities.Printable(reason)
 		// A full disk must not keep a worker in.
 		err = w.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
-			if _, err := tx.Exec(`UPDATE worker SET state = $1, decided_by = $2, decided_at = $3, reason = $4 WHERE worker_id = $5`,
-				r.state, string(r.decidedBy), r.decided, r.reason, r.id); err != nil {
+			n, err := tx.Exec(`UPDATE worker SET state = $1, decided_by = $2, decided_at = $3, reason = $4 WHERE worker_id = $5 AND state = $6`,
+				r.state, string(r.decidedBy), r.decided, r.reason, r.id, was)
+			if err != nil {
 				return err
+			}
+			if n == 0 {
+				return capabilities.Errorf(capabilities.CodeConflict, "another gateway of the site decided about the worker meanwhile").
+					WithHint("Look at it again.")
 			}
 			return w.opts.Record(tx, kindDecided, by.Principal, packet.WorkerDecided{ID: r.id, Name: r.name, State: state, Reason: r.reason})
 		})
@@ -322,6 +327,10 @@ func (w *Workers) Decide(ctx context.Context, by principal.Identity, id, state, 
 		}
 	}
 	if state == route.StateRevoked {
+		// A token that another gateway issued before that is known now, and it issues no more.
+		if r, err = w.named(ctx, id); err != nil {
+			return api.Worker{}, err
+		}
 		if err := w.end(ctx, by, strings.Fields(r.tokens)); err != nil {
 			return api.Worker{}, err
 		}

@@ -21,6 +21,7 @@ import (
 
 type fixture struct {
 	*testing.T
+	db      *store.Store
 	tokens  *principal.Tokens
 	workers *worker.Workers
 	now     time.Time
@@ -35,6 +36,7 @@ func start(t *testing.T) *fixture {
 	})
 	f.must(err)
 	t.Cleanup(func() { _ = db.Close() })
+	f.db = db
 	clock := func() time.Time { return f.now }
 	f.tokens, err = principal.New(principal.Options{Store: db, Now: clock})
 	f.must(err)

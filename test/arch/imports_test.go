@@ -127,7 +127,7 @@ var rooms = []room{
 		why: "what is on the wire of the API is types alone, for other people's programs, too"},
 	{dir: "gateway/client", may: []string{"capabilities", "capabilities/sse", "capabilities/turn", "gateway/api"}, std: true, tests: []string{"gateway/**", "test/site"},
 		why: "other people's programs link it: the standard library and the vocabulary, nothing of the gateway"},
-	{dir: "gateway/job", may: []string{"capabilities", "gateway/api", "gateway/store"}, why: "what queues jobs neither carries them out nor serves them"},
+	{dir: "gateway/job", may: []string{"capabilities", "gateway/api", "gateway/store"}, tests: []string{"gateway/store/pgtest"}, why: "what queues jobs neither carries them out nor serves them"},
 	{dir: "gateway/worker", may: []string{"capabilities", "gateway/api", "gateway/ledger/packet", "gateway/principal", "gateway/route", "gateway/store", "pairing"},
 		why: "a worker that is let in is a principal with a token: nothing of jobs, calls or surfaces"},
 	{dir: "gateway/subagent", may: []string{"capabilities", "capabilities/canonical", "capabilities/canonical/yaml", "capabilities/catalog", "capabilities/catalog/tools", "gateway/api", "gateway/job", "gateway/registry"}, std: true,
