@@ -80,6 +80,8 @@ type Options struct {
 	// Fleet has this be one of several gateways of the site that serve at once: it is the UDP address
 	// at which the others reach this one. Run ends as with Standby once this one is put out.
 	Fleet string
+	// Drains lets people drain the gateway (Drain of rest), which ends Run. Default: they cannot.
+	Drains bool
 	// Bus is the TCP address that satellites connect to, such as "127.0.0.1:7444"; it is listened
 	// at once one is invited. NATS is a server elsewhere in its place, and NATSTLS how it is met.
 	Bus     string
@@ -210,7 +212,8 @@ type Gateway struct {
 
 	turned chan nodeStop // nodes' stop switches, on their way into the store
 
-	drain sync.Once
+	drain   sync.Once
+	leaving leaving
 }
 
 // Open reads keys, policy and store and opens both listeners, so that every
@@ -503,6 +506,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	act, actCtx := errgroup.WithContext(acting)
 	act.Go(func() error {
 		select {
+		case <-g.leaving.over():
+			g.Drain()
+			stopActing()
 		case <-ctx.Done():
 			g.Drain()
 			stopActing()
@@ -563,6 +569,7 @@ func (g *Gateway) Drain() {
 // Close closes the store and the listeners. Idempotent; for after Run, or
 // instead of it.
 func (g *Gateway) Close() {
+	g.leaving.end()
 	if g.Front != nil {
 		_ = g.Front.Close()
 	}

@@ -34,8 +34,9 @@ func (g *Gateway) mountREST() error {
 		Consent:  g.asked, Tasks: g.Tasks, Artifacts: g.files, Running: g.Dispatcher, Kept: g.Dispatcher, Drift: drifts{g.Drift, g},
 		Memory: g.Knowledge, Turns: g.Turns, Jobs: g.Jobs, SubAgents: subAgents{g.SubAgents, g}, Workers: workers{g.Workers, g},
 		Governance: g.Governance, NodeLogs: g.opts.NodeLogs, Secrets: secrets{g.Secrets, g},
-		Passkeys: keys, Live: g.Live, Push: g.Push, Elsewhere: g.elsewhere, Sees: g.sees, Brake: brake{g}, Policy: g.Rulebook.Engine,
-		Rules: rulebook{g}, Works: g.Works, Site: g.describe, Metrics: g.metrics, Log: g.log,
+		Passkeys: keys, Live: g.Live, Push: g.Push, Elsewhere: g.elsewhere, Sees: g.sees, Brake: brake{g}, Drain: g.drains(),
+		Policy: g.Rulebook.Engine,
+		Rules:  rulebook{g}, Works: g.Works, Site: g.describe, Metrics: g.metrics, Log: g.log,
 	})
 	if err != nil {
 		return err
@@ -80,6 +81,7 @@ func (g *Gateway) sees(who principal.Identity, node capabilities.NodeID) bool {
 func (g *Gateway) describe() rest.Site {
 	site := rest.Site{
 		SiteID: g.site.ID(), GatewayID: string(g.Nodes.GatewayID()), Version: g.opts.Version, StartedAt: g.began, ReadOnly: g.Store.Full(),
+		Draining: g.leaving.begun(),
 	}
 	if a := g.Front.Addr(); a != nil {
 		site.HTTPAddr, site.BaseURL, site.PublicURL = a.String(), g.opts.URL, g.opts.URL

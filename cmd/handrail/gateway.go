@@ -80,6 +80,7 @@ func newGatewayCmd() *cobra.Command {
 		if *fromFiles {
 			o.PolicyFiles = rules.FilesTaken
 		}
+		o.Drains = true
 		o.Prepare = func(context.Context) error { return dropDemoRules(data) }
 		if err := errors.Join(door.into(&o), bus.into(&o), place.into(&o)); err != nil {
 			return err
@@ -107,6 +108,7 @@ func newGatewayCmd() *cobra.Command {
 			return g.Run(cmd.Context())
 		})
 	}
+	cmd.AddCommand(newDrainCmd())
 	return cmd
 }
 

@@ -287,6 +287,16 @@ func (d *Dispatcher) Drain(ctx context.Context) (left int) {
 	return d.running.Await(ctx)
 }
 
+// Admit lets callers' calls begin, or none. Those that run, or wait for a person, go on.
+func (d *Dispatcher) Admit(calls bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.draining = !calls
+}
+
+// Underway returns how many calls run, or wait for a person.
+func (d *Dispatcher) Underway() int { return d.running.Count() }
+
 // awaitEnd lets nothing new begin and waits for what runs.
 func (d *Dispatcher) awaitEnd() {
 	d.mu.Lock()

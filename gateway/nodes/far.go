@@ -356,6 +356,7 @@ func (p *peers) relay(life context.Context, s *session, from *quic.Stream, ask f
 	}
 	r := &relay{farAsk: ask}
 	p.gate.Lock()
+	moving := s.moving
 	p.relays[r] = true
 	p.gate.Unlock()
 	defer func() {
@@ -363,6 +364,13 @@ func (p *peers) relay(life context.Context, s *session, from *quic.Stream, ask f
 		delete(p.relays, r)
 		p.gate.Unlock()
 	}()
+	if moving { // nothing of it has begun, and the node is about to be elsewhere
+		from.CancelRead(wire.ResetRefused)
+		from.CancelWrite(wire.ResetRefused)
+		to.CancelRead(wire.ResetCancelled)
+		to.CancelWrite(wire.ResetCancelled)
+		return
+	}
 	var up sync.WaitGroup
 	up.Go(func() { p.up(r, from, to) })
 	_, err = io.Copy(from, to)

@@ -128,6 +128,7 @@ type Nodes struct {
 	listener  *quic.Listener
 	streams   *streams
 	peers     *peers // nil: this gateway serves alone
+	away      atomic.Bool
 	words     map[string]heeded
 	known     map[string]string // where the other gateways were reached last
 	closed    bool

@@ -66,6 +66,7 @@ type session struct {
 	place  atomic.Int64 // epoch of the node's place, where several gateways serve
 	saving sync.Mutex   // one writing of the place at a time
 	far    *farPlace    // another gateway has the connection; nil: it is conn
+	moving bool         // it is sent to another gateway; guarded by peers.gate
 }
 
 func (n *Nodes) session(id capabilities.NodeID) *session {

@@ -22,6 +22,7 @@ func (n *Nodes) tlsConfig() *tls.Config {
 		NextProtos:             []string{wire.ALPN},
 		ClientAuth:             tls.RequireAnyClientCert,
 		SessionTicketsDisabled: true,
+		GetConfigForClient:     n.takes,
 		GetCertificate:         func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return n.certificate() },
 		VerifyConnection: func(cs tls.ConnectionState) error {
 			_, err := n.opts.Site.VerifyNode(cs.PeerCertificates, n.opts.Now())

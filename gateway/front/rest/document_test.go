@@ -90,7 +90,7 @@ func TestDocumentMatchesTheRoutes(t *testing.T) {
 		"PUT /v1/account/password": capabilities.CodeForbidden, "POST /v1/account/passkey-options": capabilities.CodeInvalidRequest, "POST /v1/account/passkeys": capabilities.CodeInvalidRequest,
 		"POST /v1/approvals/{approval}/passkey": capabilities.CodeInvalidRequest, "POST /v1/confirmations": capabilities.CodeInvalidRequest, "POST /v1/confirmations/answers": capabilities.CodeInvalidRequest, "POST /v1/approvals": capabilities.CodeInvalidRequest, "GET /v1/approvals/{approval}/frame": capabilities.CodeForbidden,
 		"DELETE /v1/account/passkeys/{passkey}": capabilities.CodeNotFound, "POST /v1/account/push": capabilities.CodeNotFound, "DELETE /v1/account/push/{subscription}": capabilities.CodeNotFound, "DELETE /v1/account/sessions/{session}": capabilities.CodeNotFound,
-		"POST /v1/control/{node}": capabilities.CodeNotSupported, "PUT /v1/control/{node}/{session}": capabilities.CodeNotFound,
+		"POST /v1/control/{node}": capabilities.CodeNotSupported, "POST /v1/drain": capabilities.CodeNotSupported, "PUT /v1/control/{node}/{session}": capabilities.CodeNotFound,
 		"POST /v1/control/{node}/{session}/{with}": capabilities.CodeNotFound, "DELETE /v1/control/{node}/{session}": capabilities.CodeNotFound,
 		"POST /v1/recordings": capabilities.CodeNotFound, "GET /v1/recordings/{recording}": capabilities.CodeNotSupported, "DELETE /v1/recordings/{recording}": capabilities.CodeNotSupported,
 	}

@@ -144,6 +144,10 @@ func (s *Server) takeJob(c *visit, in api.TakeJob) (api.Job, error) {
 	over := time.NewTimer(time.Duration(in.Wait) * time.Second)
 	defer over.Stop()
 	for {
+		if s.opts.Site().Draining {
+			return api.Job{}, capabilities.Errorf(capabilities.CodeOverloaded, "this gateway is drained: it gives no jobs out").
+				WithHint("Ask again: another gateway of the site gives them out.")
+		}
 		changed := s.opts.Jobs.Changed()
 		one, err := s.opts.Jobs.Take(ctx, c.who.Principal, in)
 		if capabilities.CodeOf(err) != capabilities.CodeNotFound || in.Wait == 0 {

@@ -30,6 +30,10 @@ func (s *Server) ready(*visit, none) (api.Health, error) {
 	if s.opts.Site().ReadOnly {
 		return api.Health{}, capabilities.Errorf(capabilities.CodeLedgerUnavailable, "The gateway is not ready.").WithHint("Ask the admin.")
 	}
+	if s.opts.Site().Draining {
+		return api.Health{}, capabilities.Errorf(capabilities.CodeLedgerUnavailable, "The gateway is drained: it takes no new calls.").
+			WithHint("Another gateway of the site takes them.")
+	}
 	return api.Health{Status: "ready", Service: "handrail"}, nil
 }
 

@@ -97,6 +97,7 @@ type Site struct {
 	HTTPAddr  string // host:port
 	QUICAddr  string // host:port
 	ReadOnly  bool   // its disk is full
+	Draining  bool   // it takes no new calls
 	BaseURL   string // such as "http://127.0.0.1:7480"
 	PublicURL string // for other devices; empty: none was named
 	// Fingerprint is that of the certificate of HTTPS, as browsers show it; empty: none.
@@ -111,6 +112,7 @@ type Options struct {
 	Dispatcher front.Dispatcher
 	Tools      Tools
 	Lanes      Lanes
+	Drain      Drain // default: nobody drains the gateway
 	Tokens     *principal.Tokens
 	Roster     Roster
 	Satellites Satellites          // default: there are none
@@ -174,6 +176,9 @@ func New(o Options) (*Server, error) {
 		o.Drift == nil || o.Secrets == nil || o.Passkeys == nil || o.Brake == nil || o.Policy == nil || o.Rules == nil || o.Works == nil ||
 		o.Site == nil {
 		return nil, errors.New("rest: an Options field that is required is missing")
+	}
+	if o.Drain == nil {
+		o.Drain = noDrain{}
 	}
 	if o.Live == nil {
 		o.Live = dark{}

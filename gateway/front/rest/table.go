@@ -200,6 +200,14 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{
 			method: post, path: "/v1/resume", action: principal.ActResume, summary: "Let calls run again; what was granted before stays revoked",
 		}, s.resume),
+		serveJSON(endpoint{
+			method: get, path: "/v1/drain", action: principal.ActReadStop, summary: "Whether this gateway is drained, and how far",
+		}, s.drained),
+		serveJSON(endpoint{
+			method: post, path: "/v1/drain", action: principal.ActStop,
+			summary: "Have this gateway take no new calls, and end once none runs; its devices go to other gateways of the site",
+		}, s.drain),
+		serveJSON(endpoint{method: remove, path: "/v1/drain", action: principal.ActStop, summary: "Have it take calls again"}, s.undrain),
 
 		serveJSON(endpoint{
 			method: get, path: "/v1/secrets", action: principal.ActSecrets, summary: "Secrets and who may use them; never a value",

@@ -16,6 +16,13 @@ type Started struct {
 	Site     capabilities.SiteID `json:"site_id"`
 }
 
+// Drain is the body of gateway.drain.began and gateway.drain.cancelled.
+type Drain struct {
+	Member   string `json:"member,omitempty"` // which of several gateways
+	Calls    int    `json:"calls"`            // that run there
+	Gateways int    `json:"gateways"`         // the others that serve
+}
+
 // SiteRestored is the body of gateway.site.restored: this copy of the site was made of a backup.
 type SiteRestored struct {
 	Generation uint64    `json:"generation"`

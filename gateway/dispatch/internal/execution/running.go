@@ -61,6 +61,13 @@ func (r *Running) Await(ctx context.Context) int {
 	return len(r.all)
 }
 
+// Count returns how many run.
+func (r *Running) Count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.all)
+}
+
 // CancelAll ends every running execution and returns how many there were.
 func (r *Running) CancelAll(cause error) int {
 	r.mu.Lock()
