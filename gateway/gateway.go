@@ -58,6 +58,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/gateway/subagent"
 	"github.com/handrail-dev/handrail/gateway/task"
+	"github.com/handrail-dev/handrail/gateway/trace"
 	"github.com/handrail-dev/handrail/gateway/turn"
 	"github.com/handrail-dev/handrail/gateway/webhook"
 	"github.com/handrail-dev/handrail/gateway/worker"
@@ -145,7 +146,9 @@ type Options struct {
 	// Clock is by which satellites' heartbeats are late. Default: the system's.
 	Clock func() time.Time
 	// Skills is a folder with skills beside those that are compiled in. Default: none.
-	Skills  string
+	Skills string
+	// Traces is the collector that is told how calls went. Default: nobody is.
+	Traces  *trace.Config
 	Version string       // of this program
 	Log     *slog.Logger // default: discards
 }
@@ -203,9 +206,10 @@ type Gateway struct {
 	cert      *front.Certificate // of HTTPS; nil: none
 	clientKey []byte             // makes what OAuth clients hold
 
-	hooks []webhook.Hook // who is told what waits for a person
-	mail  *mail.Config   // likewise, by e-mail; nil: nobody
-	heads chan nodeHead  // of nodes' logs, on their way into the ledger
+	hooks  []webhook.Hook  // who is told what waits for a person
+	mail   *mail.Config    // likewise, by e-mail; nil: nobody
+	traces *trace.Exporter // nil: nobody is told how calls went
+	heads  chan nodeHead   // of nodes' logs, on their way into the ledger
 
 	generation generation.State
 	later      chan superseded // a node's proof of a later copy of the site
@@ -252,6 +256,7 @@ func Open(ctx context.Context, o Options) (_ *Gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
+	g.openTraces(key)
 	g.Registry = registry.New(g.opts.Catalog, g.log)
 	if err := g.keep(ctx, key, seal); err != nil {
 		return nil, err
@@ -422,7 +427,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		Registry: g.Registry, Policy: g.Rulebook.Engine, Nodes: g.hosts, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,
 		Outcomes: g.Outcomes, Artifacts: g.Artifacts, Fetcher: fetcher{g.Nodes}, Consent: g.Consent, Deferred: g.Tasks, Secrets: g.Secrets,
 		Stop: g.Switch.Now, AwaitNodes: true, Drift: g.Drift, Program: g.program,
-		Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
+		Traces: g.told(), Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
 	})
 	if g.Works, err = admin.New(admin.Options{
 		Policy: g.Rulebook.Engine, Tools: g.Registry, Store: g.Store, Ledger: g.Ledger, Log: g.log,
@@ -499,6 +504,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	base.Go(func() error { return g.Turns.Run(baseCtx) })
 	base.Go(func() error { return g.Jobs.Run(baseCtx) })
 	base.Go(func() error { return g.Governance.Run(baseCtx) })
+	base.Go(func() error { return g.keepTraces(baseCtx) })
 
 	// The rooms that act end after the calls that run, so that their callers get their results.
 	acting, stopActing := context.WithCancel(context.WithoutCancel(ctx))

@@ -12,6 +12,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/live"
+	"github.com/handrail-dev/handrail/gateway/trace"
 )
 
 // doorFlags are how the HTTP surfaces may be reached from beyond loopback.
@@ -24,6 +25,7 @@ type doorFlags struct {
 	ice            *[]string
 	turnSecret     *string
 	oidc           oidcFlags
+	otlp           *string
 }
 
 func addDoorFlags(cmd *cobra.Command) doorFlags {
@@ -43,7 +45,9 @@ func addDoorFlags(cmd *cobra.Command) doorFlags {
 		turnSecret: f.String("turn-secret-file",
 			"", "file with the secret that this gateway shares with its TURN servers (coturn: static-auth-secret)"),
 		oidc: addOIDCFlags(cmd),
-		url:  f.String("url", "", "address for other devices, such as https://handrail.example"),
+		otlp: f.String("otlp", "",
+			"OpenTelemetry collector that is told how calls went, such as http://127.0.0.1:4318 (default: OTEL_EXPORTER_OTLP_ENDPOINT)"),
+		url: f.String("url", "", "address for other devices, such as https://handrail.example"),
 	}
 }
 
@@ -66,6 +70,12 @@ func (d doorFlags) into(o *gateway.Options) (err error) {
 	}
 	if o.OIDC, err = d.oidc.config(); err != nil {
 		return err
+	}
+	if o.Traces, err = trace.FromEnvironment(*d.otlp, os.Getenv); err != nil {
+		if *d.otlp != "" {
+			return terminal.UsageError("%v", err)
+		}
+		o.Log.Warn("traces.off", "err", err) // another program's settings must not keep the gateway from starting
 	}
 	o.Proxies, err = front.ParseProxies(*d.proxies)
 	return err

@@ -50,6 +50,7 @@ type Options struct {
 	// Withheld says why a tool that is not registered cannot be called though a provider has it;
 	// nil: none has. Only callers who may see providers are told. Default: none has any.
 	Withheld func(capabilities.ToolID) *capabilities.Error
+	Traces   Traces       // default: nobody is told
 	Metrics  *Metrics     // default: not registered anywhere
 	Log      *slog.Logger // default: discards
 	// ReserveWait is how long a call waits for a node that a person keeps to
@@ -150,6 +151,7 @@ func (d *Dispatcher) Call(ctx context.Context, r Request) capabilities.Result {
 	if err := d.turnedAway(r.Principal, r.Tool, t.began); err != nil {
 		return t.failure(err) // it does not enter: it is counted, not recorded by itself
 	}
+	d.enters(t)
 	named := r.Tool
 	if named.Validate() != nil {
 		named = "" // what is no tool's ID may be anything, a secret too
@@ -195,6 +197,7 @@ func (d *Dispatcher) Call(ctx context.Context, r Request) capabilities.Result {
 	}
 	if result.Call != t.id {
 		result.Deduplicated = true
+		d.traces(&sofar, &result, result.Call)
 	}
 	return result
 }

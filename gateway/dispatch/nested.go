@@ -159,7 +159,7 @@ func (c *composition) close() { c.nest.ends.close() }
 func (c *composition) call(ctx context.Context, n registry.Nested) (result capabilities.Result) {
 	d, p := c.d, c.o
 	r := Request{Caller: p.req.Caller, Tool: n.Tool, Args: n.Args, Surface: p.req.Surface, Token: p.req.Token, Opened: n.Opened,
-		inside: c.nest}
+		inside: c.nest, Trace: p.traced.place.Context}
 	if n.Lane != "" { // its leases are not its parent's; the nodes that those are attached to are
 		r.Lane = n.Lane
 	}
@@ -169,6 +169,7 @@ func (c *composition) call(ctx context.Context, n registry.Nested) (result capab
 	if err := d.turnedAway(r.Principal, r.Tool, t.began); err != nil {
 		return t.failure(err)
 	}
+	d.enters(t)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	x := execution.New(cancel)

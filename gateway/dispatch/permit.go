@@ -88,6 +88,9 @@ func (d *Dispatcher) ask(ctx context.Context, v *decided, x *execution.Execution
 	} else { // the caller of a step is a script: nobody waits who could be seen
 		question.Within = within()
 	}
+	if v.traced.asked == 0 {
+		v.traced.asked = asked.Sub(v.began)
+	}
 	permit, err := d.opts.Consent.Await(ctx, question)
 	v.waited += time.Since(asked)
 	if err != nil {
@@ -144,7 +147,7 @@ func (v *decided) asked() Asked {
 	return Asked{
 		Caller: v.req.Caller, Tool: v.req.Tool, RequestID: v.req.RequestID, Surface: v.req.Surface,
 		Args: v.req.Args, Canonical: v.args.Canonical, Target: v.args.NodeID, Manifest: v.engine.Profile(v.req.Tool).ManifestHash,
-		Handle: v.req.Keep > 0,
+		Handle: v.req.Keep > 0, Trace: v.traced.place.Context,
 	}
 }
 

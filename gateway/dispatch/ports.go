@@ -15,6 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/route"
 	"github.com/handrail-dev/handrail/gateway/secret"
 	"github.com/handrail-dev/handrail/gateway/store"
+	"github.com/handrail-dev/handrail/gateway/trace"
 )
 
 // Nodes is the transport to devices and the truth about them; gateway/nodes
@@ -102,6 +103,7 @@ type Asked struct {
 	Target    capabilities.NodeID // the requested node
 	Manifest  string              // hash of the tool's manifest
 	Handle    bool                // its caller asks after it by the task's ID
+	Trace     trace.Context       // where it stands in a trace; zero: nobody is told
 }
 
 // Secrets is what agents may name and nodes get; gateway/secret implements it.
@@ -127,6 +129,12 @@ type Fetcher interface {
 	Fetch(ctx context.Context, node capabilities.NodeID, call capabilities.CallID, id [32]byte, in *outcome.Incoming) error
 	// Forget says that it is wanted no more.
 	Forget(ctx context.Context, node capabilities.NodeID, call capabilities.CallID, id [32]byte)
+}
+
+// Traces is told how calls went; gateway/trace implements it.
+type Traces interface {
+	// End takes a call that ended, and does not block.
+	End(trace.Call)
 }
 
 // Drift answers what drifted; gateway/drift/events implements it.

@@ -324,6 +324,7 @@ func observations(list []wire.Observation) []packet.Observed {
 }
 
 func (d *Dispatcher) finished(t *trail, r *capabilities.Result) {
+	d.traces(t, r, "")
 	var grants []string
 	if t.sealed != nil && r.Status == capabilities.StatusOK {
 		grants = t.sealed.Grants

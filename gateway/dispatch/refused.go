@@ -27,6 +27,7 @@ func (d *Dispatcher) Refuse(ctx context.Context, r Request, e *capabilities.Erro
 		return t.failure(err)
 	}
 	_, t.known = d.opts.Registry.Get(r.Tool)
+	d.enters(t)
 	return d.refuse(ctx, t, e)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/trace"
 )
 
 // Caller is who calls and from where.
@@ -47,6 +48,10 @@ type Request struct {
 	Surface   string                      // "mcp", "rest": for the ledger
 	Token     string                      // the ID of the token it came with; empty: none did
 	Progress  func(capabilities.Progress) // nil: not wanted
+	// Came is when the surface began to read the call, and Trace where its caller stands in a trace;
+	// zero: neither is known.
+	Came  time.Time
+	Trace trace.Context
 	// Gone is closed when the caller is not there any more, where that does not end the
 	// call; nil: it is there as long as it waits.
 	Gone <-chan struct{}

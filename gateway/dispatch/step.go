@@ -83,12 +83,13 @@ func (s *steps) voided() bool {
 // order carries one step through the hops, up to its ticket.
 func (s *steps) order(ctx context.Context, m *wire.Step) *wire.StepOrder {
 	p := s.parent
-	r := Request{Caller: p.req.Caller, Tool: m.Tool, Args: m.Args, Surface: p.req.Surface, Token: p.req.Token}
+	r := Request{Caller: p.req.Caller, Tool: m.Tool, Args: m.Args, Surface: p.req.Surface, Token: p.req.Token, Trace: p.traced.place.Context}
 	t := newTrail(&r, time.Now())
 	t.parent, t.own, t.request.Step = p.id, true, m.Number
 	if err := s.d.turnedAway(r.Principal, r.Tool, t.began); err != nil {
 		return refusedStep(m.Number, err)
 	}
+	s.d.enters(t)
 	ctx, cancel := context.WithCancelCause(ctx)
 	one := &step{number: m.Number, x: execution.New(func(cause error) { // a step that runs ends with its call
 		cancel(cause)

@@ -28,6 +28,7 @@ type trail struct {
 	began     time.Time
 	waited    time.Duration // for people
 	hops      hopTimes
+	traced    traced
 
 	request  packet.Request
 	decision packet.Decision
@@ -44,7 +45,7 @@ func newTrail(r *Request, now time.Time) *trail {
 	return &trail{
 		id: opencalls.NewID(now), principal: r.Principal, lane: r.Lane, tool: r.Tool, own: r.Task != "", began: now,
 		request:  packet.Request{Surface: r.Surface, RequestID: r.RequestID, ReplayOf: r.ReplayOf},
-		decision: packet.Decision{Role: r.Role}, wanted: &wanted{},
+		decision: packet.Decision{Role: r.Role}, wanted: &wanted{}, traced: traced{came: r.Came, caller: r.Trace},
 	}
 }
 
@@ -82,6 +83,7 @@ func (t *trail) staysHere() {
 
 // judged notes the verdict that the call stands or falls by.
 func (t *trail) judged(v *policy.Decision) {
+	t.traced.judged(v)
 	t.decision.Policies, t.decision.LogOnly, t.decision.Errors, t.decision.Withheld = v.Determining, v.LogOnly, v.Errors, v.Withheld
 }
 

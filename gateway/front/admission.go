@@ -13,6 +13,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/trace"
 )
 
 const (
@@ -48,6 +49,17 @@ type admission struct {
 	who      principal.Identity
 	csrf     string // of a session
 	draining <-chan struct{}
+	came     time.Time
+}
+
+// Came returns when a request came, and where its caller stands in a trace by its header
+// traceparent.
+func Came(r *http.Request) (time.Time, trace.Context) {
+	v, ok := r.Context().Value(admissionKey{}).(*admission)
+	if !ok {
+		return time.Time{}, trace.Context{}
+	}
+	return v.came, trace.Parse(r.Header.Get("Traceparent"))
 }
 
 // From returns the identity that admission found. Only handlers behind

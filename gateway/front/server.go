@@ -145,7 +145,7 @@ func (s *Server) Handle(pattern string, access Access, h http.Handler) {
 		s.forPages(pattern)
 	}
 	s.mux.Handle(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &admission{draining: s.draining}
+		v := &admission{draining: s.draining, came: time.Now()}
 		if access != Open && access != Shared {
 			identify := s.identify
 			if access == Client {

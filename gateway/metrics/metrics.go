@@ -144,6 +144,9 @@ func (r *Registry) Counter(name, help string, labels ...string) Counter {
 // Inc adds one to the series with these label values.
 func (c Counter) Inc(labels ...string) { c.vec.of(labels).Inc() }
 
+// Add adds n, which is not negative, to the series with these label values.
+func (c Counter) Add(n int, labels ...string) { c.vec.of(labels).Add(n) }
+
 // Histogram counts values by size for each set of label values.
 type Histogram struct {
 	vec *vec[*metrics.PrometheusHistogram]

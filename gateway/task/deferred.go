@@ -22,6 +22,7 @@ type sealedArgs struct {
 	Args      json.RawMessage     `json:"args"` // as the caller sent them
 	Canonical json.RawMessage     `json:"canonical"`
 	Target    capabilities.NodeID `json:"target,omitempty"`
+	Trace     string              `json:"trace,omitempty"` // where it stands in one: a traceparent
 }
 
 // Keep implements dispatch.Deferred.
@@ -35,7 +36,7 @@ func (t *Tasks) Keep(ctx context.Context, a dispatch.Asked, approval string, lif
 	if one.Handle { // the task outlives its question, so that its caller hears how that ended
 		one.Expires = one.Expires.Add(resultLife)
 	}
-	args, err := json.Marshal(sealedArgs{Args: a.Args, Canonical: a.Canonical, Target: a.Target})
+	args, err := json.Marshal(sealedArgs{Args: a.Args, Canonical: a.Canonical, Target: a.Target, Trace: a.Trace.String()})
 	if err != nil {
 		return capabilities.AsError(err)
 	}

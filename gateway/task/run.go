@@ -11,6 +11,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/opencalls"
 	"github.com/handrail-dev/handrail/gateway/store"
+	"github.com/handrail-dev/handrail/gateway/trace"
 )
 
 // runner carries kept calls out.
@@ -206,7 +207,7 @@ func (r *runner) resume(ctx context.Context, one *Task, refusal *capabilities.Er
 	}
 	again := dispatch.Request{
 		Caller: dispatch.Caller{Principal: one.Principal, Role: one.Role, Lane: one.Lane}, Tool: one.Tool, Args: kept.Args,
-		RequestID: one.RequestID, Surface: one.Surface, Task: one.ID,
+		RequestID: one.RequestID, Surface: one.Surface, Task: one.ID, Trace: trace.Parse(kept.Trace),
 	}
 	if one.Handle { // it is asked about for as long as its caller may ask after it
 		again.Keep = max(time.Until(one.Expires)-resultLife, time.Second)

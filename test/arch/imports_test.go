@@ -114,6 +114,7 @@ var rooms = []room{
 	{dir: "agent/**", may: []string{"agent/**", "capabilities/**", "pairing/**", "platform"},
 		why: "the edge must work and be judged without the gateway's code, and gets its OS parts handed in by cmd"},
 	{dir: "gateway/metrics", why: "every room of the gateway may count"},
+	{dir: "gateway/trace", may: []string{"capabilities", "gateway/metrics"}, why: "what tells of calls is told how they went, and asks nobody"},
 	{dir: "gateway/tally", may: []string{"capabilities", "capabilities/policy"}, std: true, why: "what counts calls makes and judges none"},
 	{dir: "gateway/mail", may: []string{"capabilities", "capabilities/canonical", "gateway/consent", "gateway/ledger", "gateway/ledger/packet"}, tests: []string{"capabilities/chain"},
 		why: "what tells of a question has no way to an answer"},

@@ -14,6 +14,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/trace"
 )
 
 // call hands one tools/call to the dispatcher.
@@ -36,6 +37,12 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 		r.RequestID = capabilities.RequestID(text)
 	}
 	post := v.s.postedOf(req.Extra)
+	if post != nil {
+		r.Came, r.Trace = post.came, post.trace
+	}
+	if text, ok := req.Params.Meta[metaTrace].(string); ok { // nearer to the call than its request's header
+		r.Trace = trace.Parse(text)
+	}
 	life := v.lifeOf(ctx, post, r.RequestID != "")
 	defer life.end()
 	ctx = life.ctx

@@ -8,11 +8,13 @@ import (
 	"encoding/json"
 	"io"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/gateway/trace"
 )
 
 // The SDK encodes a result from the inside out, and each of three layers walks the
@@ -41,6 +43,8 @@ type posted struct {
 	gone   context.Context // ends with the request; nil: the SDK sees to it
 	answer *answer
 	alone  bool // it belongs to no session
+	came   time.Time
+	trace  trace.Context // of its caller
 }
 
 // postedOf returns the POST that a request of the SDK came with; nil if it has none.

@@ -162,6 +162,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer a.end()
 		w = a
 		post := &posted{answer: a, alone: stateless}
+		post.came, post.trace = front.Came(r)
 		if !stateless {
 			// A session's calls outlive their requests in the SDK. An answer that
 			// nobody waits for cannot be delivered later (nothing is replayed), so a client

@@ -15,6 +15,7 @@ import (
 const (
 	metaCall    = "dev.handrail/call"       // on a result: what is known about the call
 	metaRequest = "dev.handrail/request_id" // on a request: makes a retry recognisable
+	metaTrace   = "traceparent"             // on a request: where its caller stands in a trace (W3C)
 )
 
 type toolKey struct {

@@ -76,6 +76,7 @@ func (s *Server) call(c *visit, in api.MakeCall) (made api.CallMade, err error) 
 		Caller: front.Caller(c.who, in.Lane), Tool: in.Tool, Args: in.Args, RequestID: in.RequestID, Surface: "rest", Token: c.who.TokenID,
 		Gone: connection.Done(), Shown: in.Shown, Opened: in.Opened,
 	}
+	r.Came, r.Trace = front.Came(c.r)
 	if in.Covered {
 		r.Checked = func(by dispatch.Coverage) {
 			p := front.ViewPermission(&r, by)
