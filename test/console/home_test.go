@@ -55,7 +55,7 @@ func TestAtHome(t *testing.T) {
 	code, _, err := d.Tokens.Login(ann, "")
 	must(t, err)
 	d.browser.open(d.URL() + "/console/login#" + code.Reveal())
-	d.await("location.pathname === '/console/approvals' && document.readyState === 'complete'")
+	d.await("location.pathname === '/console/' && document.readyState === 'complete'")
 
 	// A device is paired by the paste that the page shows, and let in.
 	d.tabTo(`nav a[href="/console/nodes"]`)

@@ -57,7 +57,7 @@ func TestAPersonAloneUsesTheirOwnDevice(t *testing.T) {
 	link := w.command("", "login")
 	w.browser = startChrome(t)
 	w.open(link)
-	w.await(`location.pathname === "/console/approvals" && document.readyState === "complete"`)
+	w.await(`location.pathname === "/console/" && document.readyState === "complete"`)
 	origin := w.value("location.origin")
 
 	// Live, in the console: their press is the word.

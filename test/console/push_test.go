@@ -93,7 +93,7 @@ func TestABrowserTellsWhatWaits(t *testing.T) {
 	code, _, err := d.Tokens.Login(ann, "")
 	must(t, err)
 	d.browser.open(d.named() + "/console/login#" + code.Reveal())
-	d.await(`location.pathname === "/console/approvals" && document.readyState === "complete"`)
+	d.await(`location.pathname === "/console/" && document.readyState === "complete"`)
 	d.browser.open(d.named() + "/console/account")
 	d.shots("notices")
 	press := func() {
@@ -151,6 +151,7 @@ func TestABrowserTellsWhatWaits(t *testing.T) {
 		t.Errorf("told: %s", text)
 	}
 	d.delivered(w, text, "robot waits for you")
+	d.delivered(w, text, `"data":"/console/approvals/`+m.Approval+`","actions":[{"action":"allow"`)
 	d.delivered(w, []byte("nonsense"), "Something waits for you.")
 
 	// Drift is told of, too, with nothing of its evidence (S1-49).

@@ -184,7 +184,7 @@ func TestADeviceSeesHearsAndIsWatched(t *testing.T) {
 	link := w.command("", "login")
 	w.browser = startChrome(t)
 	w.open(link)
-	w.await(`location.pathname === "/console/approvals" && document.readyState === "complete"`)
+	w.await(`location.pathname === "/console/" && document.readyState === "complete"`)
 	const photo, record, position = capabilities.ToolID("tool.camera.capture-photo"), capabilities.ToolID("tool.audio.record"), capabilities.ToolID("tool.location.get")
 	const mouse, keyboard = capabilities.ToolID("tool.desktop.mouse"), capabilities.ToolID("tool.desktop.keyboard")
 	laptop := w.pairs(filepath.Join(home, "laptop"), `{"version": 1, "location": {"enabled": true, "fixed": {"latitude": 48.8566, "longitude": 2.3522, "accuracy_m": 20}}}`, nil, record, position, mouse, keyboard)

@@ -44,7 +44,7 @@ func (d *desk) withPassword() {
 	d.key("Tab")
 	d.typed(phrase)
 	d.key("Enter")
-	d.await(`location.pathname === "/console/approvals" && document.readyState === "complete"`)
+	d.await(`location.pathname === "/console/" && document.readyState === "complete"`)
 }
 
 // addUser makes ann a user with a password.
@@ -96,7 +96,7 @@ func TestPasswordAndPasskey(t *testing.T) {
 		t.Errorf("where somebody has a passkey, the page begins with %s", got)
 	}
 	must(t, d.run(`document.querySelector("#passkey button").click()`, nil))
-	d.await(`location.pathname === "/console/approvals"`)
+	d.await(`location.pathname === "/console/"`)
 	if got := d.Tokens.Sessions("ann"); len(got) != 1 || got[0].Role != principal.RoleOperator {
 		t.Errorf("sessions: %+v", got)
 	}

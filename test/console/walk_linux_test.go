@@ -113,7 +113,7 @@ func TestFromABareMachine(t *testing.T) {
 	w.browser = startChrome(t)
 	w.look(390, 844, false)
 	w.open(link)
-	w.await(`location.pathname === "/console/approvals" && document.body.innerText.includes("No approvals pending")`)
+	w.await(`location.pathname === "/console/" && document.body.innerText.includes("No question waits")`)
 	w.shot("signed-in")
 
 	// Pair a node.

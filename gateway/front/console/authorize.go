@@ -50,20 +50,23 @@ func next(r *http.Request, value string, age int) *http.Cookie {
 	}
 }
 
+// enteredPath leads a browser that has just signed in to what waits, or else to the first page.
+const enteredPath = front.SessionPath + "entered"
+
 // goNext is where a browser goes that has just signed in: to what a client asked, if that is why.
 func goNext(w http.ResponseWriter, r *http.Request) string {
 	kept, err := r.Cookie(nextCookie)
 	if err != nil {
-		return front.SessionPath
+		return enteredPath
 	}
 	http.SetCookie(w, next(r, "", -1))
 	query, err := base64.RawURLEncoding.DecodeString(kept.Value)
 	if err != nil || len(query) > maxNext {
-		return front.SessionPath
+		return enteredPath
 	}
 	asked, err := url.ParseQuery(string(query))
 	if err != nil {
-		return front.SessionPath
+		return enteredPath
 	}
 	return consentPath + "?" + asked.Encode()
 }

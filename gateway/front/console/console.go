@@ -22,7 +22,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
-//go:embed static/*.css static/*.js static/*.svg
+//go:embed static/*.css static/*.js static/*.svg static/*.png
 var static embed.FS
 
 // API is the REST surface inside the process; front/rest implements it.
@@ -128,6 +128,8 @@ func newAsset(name string, data []byte) asset {
 		a.mime = "text/css; charset=utf-8"
 	case strings.HasSuffix(name, ".js"):
 		a.mime = "text/javascript; charset=utf-8"
+	case strings.HasSuffix(name, ".png"):
+		a.mime = "image/png"
 	default:
 		a.mime = "image/svg+xml"
 	}
@@ -150,6 +152,7 @@ func (c *Console) Mount(f *front.Server) {
 		http.Redirect(w, r, "/console/", http.StatusSeeOther)
 	}))
 	f.Handle("GET /console/static/{digest}/{name}", front.Open, http.HandlerFunc(c.serveAsset))
+	f.Handle("GET /console/app.webmanifest", front.Open, http.HandlerFunc(c.serveManifest))
 	f.Handle("GET /console/worker.js", front.Open, http.HandlerFunc(c.serveWorker))
 	f.Handle("GET /console/login", front.Open, http.HandlerFunc(c.loginPage))
 	f.Handle("POST /console/login", front.Open, http.HandlerFunc(c.login))
@@ -166,6 +169,7 @@ func (c *Console) Mount(f *front.Server) {
 	signedOut := http.HandlerFunc(c.signedOut)
 	for pattern, page := range map[string]func(*visit){
 		"GET /console/{$}":                                    c.home,
+		"GET " + enteredPath:                                  c.entered,
 		"POST /console/logout":                                c.logout,
 		"POST /console/session":                               c.extend,
 		"GET /console/events":                                 c.events,
@@ -336,8 +340,8 @@ func (v *visit) seeOther(address, outcome string) {
 
 // pagePolicy is what a browser lets the pages do: nothing that is not ours, no script or
 // style inside a page, no frame around it.
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
-	"frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types handrail"
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types handrail"
 
 func guardHeaders(w http.ResponseWriter) {
 	h := w.Header()

@@ -27,7 +27,7 @@ const hostile = "x\u202e</p><script>pwned()</script>\" onload='y\u200b"
 
 // specimens are all pages with what each shows, to be filled.
 var specimens = map[string]any{
-	"account": &accountPage{}, "approval": &approvalPage{}, "approvals": &approvalsPage{}, "call": &callPage{}, "calls": &callsPage{}, "drift": &driftShown{}, "edit": &editPage{}, "tools": &toolsPage{}, "tool": &toolShown{}, "governance": &governed{}, "report": &governed{}, "view": &governed{}, "grants": &grantsPage{},
+	"account": &accountPage{}, "approval": &approvalPage{}, "approvals": &approvalsPage{}, "home": &homePage{}, "call": &callPage{}, "calls": &callsPage{}, "drift": &driftShown{}, "edit": &editPage{}, "tools": &toolsPage{}, "tool": &toolShown{}, "governance": &governed{}, "report": &governed{}, "view": &governed{}, "grants": &grantsPage{},
 	"back": nil, "leaving": &leaving{}, "ledger": &ledgerPage{}, "live": &livePage{}, "login": &signIn{}, "nocall": nil, "nodes": &nodesPage{}, "nothing": nil, "people": &peoplePage{}, "jobs": &jobsPage{}, "job": &jobPage{}, "turns": &turnsPage{}, "turn": &turnPage{}, "memory": &memoryPage{}, "policies": &policiesPage{},
 	"policy": &policyPage{}, "problem": nil, "providers": &providersPage{}, "secrets": &secretsPage{}, "stop": &stopPage{}, "tokens": &tokensPage{},
 	"authorize": &consentPage{}, "clientback": &leavingClient{}, "clients": &clientsPage{},

@@ -29,6 +29,7 @@ type page struct {
 type place struct{ Name, Address, Route string }
 
 var places = []place{
+	{"Home", "/console/", "GET /v1/approvals"},
 	{"Approvals", "/console/approvals", "GET /v1/approvals"},
 	{"Calls", "/console/calls", "GET /v1/calls"},
 	{"Devices", "/console/nodes", "GET /v1/nodes"},

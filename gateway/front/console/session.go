@@ -192,6 +192,3 @@ func (c *Console) extend(v *visit) {
 	}
 	v.seeOther("/console/", "extended")
 }
-
-// home is the first page: what waits.
-func (c *Console) home(v *visit) { v.seeOther("/console/approvals", v.r.URL.Query().Get("done")) }

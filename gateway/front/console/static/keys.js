@@ -2,6 +2,18 @@
 // the focus elsewhere the first key only goes to the first question.
 const questions = () => [...document.querySelectorAll("[data-question]")];
 
+// A notice's Allow or Deny leads here with the button that it means: it has the focus, and is
+// pressed by nobody but the person.
+function meant() {
+  const value = { "#allow": "call", "#deny": "deny" }[location.hash];
+  const button = value && document.querySelector(`[data-question] button[name="answer"][value="${value}"]`);
+  if (!button) return;
+  button.focus();
+  button.scrollIntoView({ block: "center" });
+}
+meant();
+addEventListener("hashchange", meant);
+
 document.addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.altKey || e.metaKey || e.repeat || e.target.closest?.("input,textarea,select,[contenteditable]")) return;
   if (e.key === "s" && !e.target.closest?.(".taken")) { document.getElementById("stop")?.focus(); return; }
