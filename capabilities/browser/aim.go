@@ -17,6 +17,8 @@ type aimArgs struct {
 	Values   []string  `json:"values,omitzero"` // choose: labels or values
 	Fields   []field   `json:"fields,omitzero"` // fill: all that are in one document
 	Keyed    []int     `json:"keyed,omitzero"`  // fill: the places of fields that listen to keys
+	// Within is how long the page's own view transition may be waited out, in milliseconds.
+	Within int64 `json:"within,omitzero"`
 }
 
 type position struct {

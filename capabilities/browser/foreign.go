@@ -83,7 +83,9 @@ func (t *tab) pause(ctx context.Context, changed <-chan struct{}, err error) err
 func (t *tab) askFrame(ctx context.Context, f *frame, function inpage.Function, args, into any) (world, error) {
 	t.mu.Lock()
 	wait := frameWait
-	if f.slow {
+	if s := t.processLocked(f); s != nil && !s.ready {
+		wait = frameLoadWait
+	} else if f.slow {
 		wait = slowFrameWait
 	}
 	t.mu.Unlock()
@@ -94,12 +96,17 @@ func (t *tab) askFrame(ctx context.Context, f *frame, function inpage.Function, 
 func (t *tab) askFrameFor(ctx context.Context, wait time.Duration, f *frame, function inpage.Function, args, into any) (world, error) {
 	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	for try := 0; ; try++ {
+	var moving time.Time // since when it is between two documents or processes
+	for lostTries := 0; ; {
 		w, err := t.inFrame(bounded, f)
-		if err == nil {
+		switch {
+		case err == nil:
+			moving = time.Time{}
 			err = w.put(bounded, function, args).get(bounded, into)
+		case errors.Is(err, errFrameMoves) && moving.IsZero():
+			moving = time.Now()
 		}
-		hangs := bounded.Err() != nil && ctx.Err() == nil
+		hangs := bounded.Err() != nil && ctx.Err() == nil && moving.IsZero()
 		t.mu.Lock()
 		f.slow = hangs
 		t.mu.Unlock()
@@ -119,11 +126,12 @@ func (t *tab) askFrameFor(ctx context.Context, wait time.Duration, f *frame, fun
 			return world{}, errFrameCrashed
 		case gone && ctx.Err() == nil:
 			return world{}, errFrameAway
-		case errors.Is(err, errFrameMoves) && try < 20:
-		case lost && try < 5:
-			t.pause(bounded, changed, nil)
-		case errors.Is(err, errFrameMoves):
+		case errors.Is(err, errFrameMoves) && bounded.Err() == nil && time.Since(moving) < frameLoadWait: // it waited
+		case !moving.IsZero() && ctx.Err() == nil:
 			return world{}, errFrameAway
+		case lost && lostTries < 5:
+			lostTries++
+			t.pause(bounded, changed, nil)
 		default:
 			return world{}, err
 		}
@@ -294,7 +302,7 @@ func (t *tab) loadingFrames() (bool, <-chan struct{}) {
 	defer t.mu.Unlock()
 	on := len(t.frames.loading) > 0
 	for _, s := range t.frames.sessions {
-		on = on || !s.ready
+		on = on || !s.ready || s.coming
 	}
 	return on, t.changed
 }
@@ -323,7 +331,25 @@ func (t *tab) framesAwaited(ctx context.Context) bool {
 func (t *tab) isLoading(f *frame) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.frames.loading[f.id]
+	s := t.frames.sessions[f.id]
+	return t.frames.loading[f.id] || s != nil && s.coming && !s.crashed
+}
+
+// awaits reports whether a frame that showed nothing is on its way, and not only so still; the
+// channel is that of the next change.
+func (t *tab) awaits(f *frame) (bool, <-chan struct{}) {
+	on := t.isLoading(f)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return on && !f.empty, t.changed
+}
+
+// gaveUp notes that a frame was waited for in vain: until it has another document, it is not
+// waited for again.
+func (t *tab) gaveUp(f *frame) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f.empty = true
 }
 
 // crashedFrame reports that the process of a frame ended.

@@ -30,6 +30,7 @@ type frame struct {
 	parent *frame // the one whose page script sees its owner; nil: the tab's own
 	world  world  // of the document shown; zero: not made yet
 	slow   bool   // it did not answer in time; the next wait is short
+	empty  bool   // its document was waited for, and showed nothing in time
 }
 
 // frames is what a tab knows of those below it. Guarded by the tab's mu.
@@ -48,6 +49,7 @@ type frameSession struct {
 	ready   bool // set up
 	pointed bool // the pointer was seen to reach it
 	crashed bool
+	coming  bool // it is new, and shows no document yet
 	// documents counts what it was told to show; painted is how many of them there were
 	// when it was last seen to have shown its own.
 	documents, painted int
@@ -93,6 +95,7 @@ func (t *tab) onFrames(s *devtools.Session, method string, params []byte) (done 
 		FrameID   cdp.FrameID `json:"frameId"`
 		Reason    string      `json:"reason"`
 		SessionID string      `json:"sessionId"`
+		Waiting   bool        `json:"waitingForDebugger"`
 		URL       string      `json:"url"`
 		Where     string      `json:"disposition"`
 		Frame     struct {
@@ -118,7 +121,7 @@ func (t *tab) onFrames(s *devtools.Session, method string, params []byte) (done 
 				t.closeUnread(why)
 				return true
 			}
-			t.adoptFrame(s, e.SessionID, cdp.FrameID(e.TargetInfo.TargetID))
+			t.adoptFrame(s, e.SessionID, cdp.FrameID(e.TargetInfo.TargetID), e.Waiting)
 		case "worker", "service_worker":
 			t.adoptWorker(s, e.SessionID)
 		}
@@ -201,9 +204,9 @@ func (t *tab) adoptWorker(under *devtools.Session, id string) {
 }
 
 // adoptFrame takes in the session of a frame in another process and sets it up, off
-// this goroutine.
-func (t *tab) adoptFrame(under *devtools.Session, id string, frameID cdp.FrameID) {
-	f := &frameSession{under: under, frame: frameID}
+// this goroutine. coming says that the frame is only just made.
+func (t *tab) adoptFrame(under *devtools.Session, id string, frameID cdp.FrameID, coming bool) {
+	f := &frameSession{under: under, frame: frameID, coming: coming}
 	f.Session = t.chrome.Conn.Open(id, func(method string, params []byte) { t.onFrameEvent(f, method, params) })
 	t.change(func(*tabState) {
 		t.frames.sessions[frameID] = f
@@ -316,8 +319,12 @@ func (t *tab) newFrameDocument(id cdp.FrameID) {
 	t.change(func(s *tabState) {
 		s.frameDocuments++
 		t.forgetWorldLocked(id)
+		if f := t.frames.met[id]; f != nil {
+			f.empty = false
+		}
 		if f := t.frames.sessions[id]; f != nil {
 			f.documents++
+			f.coming = false
 		}
 	})
 }

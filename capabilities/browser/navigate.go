@@ -524,6 +524,16 @@ func (c *call) soft() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(c.ctx, deadline.Add(-min(time.Until(deadline)/5, 2*time.Second)))
 }
 
+// softly is how long soft lasts, in milliseconds.
+func (c *call) softly() int64 {
+	ctx, cancel := c.soft()
+	defer cancel()
+	if deadline, ok := ctx.Deadline(); ok {
+		return max(time.Until(deadline).Milliseconds(), 0)
+	}
+	return navigationWait.Milliseconds()
+}
+
 // listTabs reads all tabs' addresses in one trip.
 func (c *call) listTabs(v verdict) (capabilities.Output, error) {
 	all, active := c.lane.list()

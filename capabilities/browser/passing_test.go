@@ -3,6 +3,7 @@
 package browser
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -98,5 +99,38 @@ func TestWhatStaysIsRefused(t *testing.T) {
 	moves := look()
 	if rest >= moves || n.eval("document.title") == "pressed" {
 		t.Errorf("at rest %.0f ms, while something moves %.0f ms", rest, moves)
+	}
+}
+
+// A view transition is waited out however long it runs, as long as the call has time; one that
+// never ends is named.
+func TestViewTransitionsAreWaitedOut(t *testing.T) {
+	t.Parallel()
+	const swap = `<button id=b onclick="document.startViewTransition(()=>{o.innerHTML='<button id=next onclick=document.title=&quot;next&quot;>Next</button>'})">Swap</button><div id=o></div>`
+	s, n := newPage(t, map[string]string{
+		"/long":    html(`<style>::view-transition-group(root){animation-duration:2.5s}</style>` + swap),
+		"/endless": html(`<style>::view-transition-group(root){animation:x 1s infinite}@keyframes x{}</style>` + swap),
+	})
+	begin := func(path string) {
+		n.goTo(s.URL + path)
+		n.must("click", obj{"selector": "#b"})
+		n.must("wait-for", obj{"selector": "#next", "state": "attached"})
+	}
+	for _, by := range []string{"selector", "place"} {
+		begin("/long")
+		args := obj{"selector": "#next"}
+		if by == "place" {
+			args = obj{"x": n.eval(`r = next.getBoundingClientRect(); r.left + r.width / 2`), "y": n.eval(`r.top + r.height / 2`)}
+		}
+		if a := n.must("click", args); n.eval("document.title") != "next" {
+			t.Errorf("by %s: %s (%s): title %v", by, a.Effect, a.Evidence, n.eval("document.title"))
+		}
+	}
+	begin("/endless")
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
+	defer cancel()
+	if _, err := n.within(ctx, "click", obj{"selector": "#next"}); err == nil || err.Code != capabilities.CodeElementObscured ||
+		!strings.Contains(err.Message, "view transition") {
+		t.Errorf("a view transition that never ends: %v", err)
 	}
 }

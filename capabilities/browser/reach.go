@@ -199,6 +199,7 @@ func (c *call) aim(a aimArgs) (w world, at aimed, err error) {
 	if a.Kind == "fill" || a.Kind == "choose" {
 		function = inpage.Function(a.Kind)
 	}
+	a.Within = c.softly()
 	w, err = c.reach(reaching{ref: a.Ref, selector: a.Selector, function: function, into: &at, ask: func(known *outline.Former) any {
 		return struct {
 			aimArgs
@@ -270,7 +271,9 @@ func (c *call) lift(w world, at *aimed, rect bool) error {
 			ScrollY float64 `json:"scroll_y"`
 			Moved   bool    `json:"moved"`
 		}
-		args := map[string]any{"frame": f.id, "x": at.X, "y": at.Y, "width": at.Width, "height": at.Height, "rect": rect, "moved": at.Moved}
+		args := map[string]any{
+			"frame": f.id, "x": at.X, "y": at.Y, "width": at.Width, "height": at.Height, "rect": rect, "moved": at.Moved, "within": c.softly(),
+		}
 		if _, err := c.tab.askAny(c.ctx, f.parent, inpage.Lift, args, &up); err != nil {
 			return err
 		}

@@ -312,21 +312,39 @@ func (c *call) readAhead(v view) map[*frame]*ahead {
 	return list
 }
 
-// readFrame asks a frame for its outline, on a goroutine of its own.
+// readFrame asks a frame for its outline, on a goroutine of its own. One that is on its way
+// and shows nothing is asked again, for a while, as it gets on.
 func (c *call) readFrame(f *frame, v view) *ahead {
 	a := &ahead{done: make(chan struct{})}
 	v.Ref, v.Selector = "", ""
 	go func() {
 		defer close(a.done)
-		for n := 0; n <= maxShadowDepth; n++ {
-			a.out = printed{}
-			a.w, a.err = c.tab.askFrame(c.ctx, f, inpage.Snapshot, question{view: v}, &a.out)
-			if a.err != nil || !a.w.knowsMore(c.ctx, a.out, n == 0 && a.w.listen(c.ctx).hear(c.ctx)) {
+		bounded, cancel := context.WithTimeout(c.ctx, frameWait)
+		defer cancel()
+		for {
+			on, changed := c.tab.awaits(f)
+			a.ask(c, f, v)
+			if !on || a.err != nil || a.out.Text != "" {
+				return
+			}
+			if c.tab.pause(bounded, changed, nil) != nil {
+				c.tab.gaveUp(f)
 				return
 			}
 		}
 	}()
 	return a
+}
+
+// ask has the frame print its outline, with what its closed roots hold.
+func (a *ahead) ask(c *call, f *frame, v view) {
+	for n := 0; n <= maxShadowDepth; n++ {
+		a.out = printed{}
+		a.w, a.err = c.tab.askFrame(c.ctx, f, inpage.Snapshot, question{view: v}, &a.out)
+		if a.err != nil || !a.w.knowsMore(c.ctx, a.out, n == 0 && a.w.listen(c.ctx).hear(c.ctx)) {
+			return
+		}
+	}
 }
 
 // add appends the outline of one document and of the frames in it.

@@ -265,7 +265,7 @@ function shellOf(el, cover) {
   return null;
 }
 
-const aim = o => o.x !== undefined ? aimAt(o) : patiently(again => aimNow(o, again));
+const aim = o => o.x !== undefined ? transited(o).then(() => aimAt(o)) : patiently(again => aimNow(o, again), lastOf(o));
 
 // aimNow is one look; again says that there was one before, which scrolled.
 async function aimNow(o, again) {
@@ -316,6 +316,7 @@ async function aimNow(o, again) {
   if (p.x === undefined) {
     if (p.cover && getComputedStyle(el).pointerEvents === 'none') return passing(fail('element_obscured', `${describe(el)} takes no clicks (pointer-events: none); they go to ${describe(p.cover)}.`,
       'Do first what makes it take them, or use another element.'), el);
+    if (p.cover && transits(el.ownerDocument)) return passing(fail('element_obscured', `${describe(el)} is covered: a view transition of the page is running.`), el, p.cover);
     if (p.cover) return passing(fail('element_obscured', `${describe(el)} is covered by ${describe(p.cover)}.`), el, p.cover);
     return passing(fail('element_not_found', `${describe(el)} has no visible part that could be hit.`, 'Scroll or resize so that it shows, or use another element.'), el);
   }

@@ -232,12 +232,12 @@ async function fill(o) {
   const done = [];
   let last = null, opened = false;
   const added = new Set();
-  const end = performance.now() + LOOKS; // of all fields together
+  const until = lastOf(o), end = performance.now() + LOOKS; // of all fields together
   const observer = new MutationObserver(all => { for (const r of all) { opened ||= !!r.attributeName; r.addedNodes.forEach(x => added.add(x)); } });
   observer.observe(document, {subtree: true, childList: true, attributeFilter: ['aria-expanded']});
   for (let i = 0; i < o.fields.length; i++) {
     let r;
-    try { r = await patiently(() => fillOne(o.fields[i], keyed[i] || !!o.fields[i].keys), end); } catch { r = fail('execution_failed', 'The field could not be filled.'); }
+    try { r = await patiently(() => fillOne(o.fields[i], keyed[i] || !!o.fields[i].keys), until, end); } catch { r = fail('execution_failed', 'The field could not be filled.'); }
     last = r.text || last;
     done.push(r);
     await null;
@@ -324,7 +324,7 @@ function chooseIn(el, wanted, byKey) {
 }
 
 // choose carries out select-option.
-const choose = o => patiently(() => chooseNow(o));
+const choose = o => patiently(() => chooseNow(o), lastOf(o));
 
 function chooseNow(o) {
   const f = find(o);

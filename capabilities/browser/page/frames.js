@@ -19,6 +19,35 @@ function frameDocument(el) {
   } catch { return null; }
 }
 
+// isBlank: the frame still has the empty document that it began with, or nothing of the one
+// that it leads to.
+function isBlank(el, doc) {
+  if (doc.body?.hasChildNodes()) return false;
+  if (doc.URL !== 'about:blank') return doc.readyState === 'loading';
+  return el.hasAttribute('srcdoc') || /^(?!about:|javascript:)./i.test(el.src || el.data || '');
+}
+
+// blank are those that the outline shows, which begins with none.
+let blank = [];
+
+// arrivals: owner -> the address whose document was waited for, so that one which never comes
+// is waited for once.
+const arrivals = new WeakMap();
+const ARRIVES = 1500; // milliseconds
+
+// arrived waits until frames that are on their way show a document, and reports whether one
+// does now.
+async function arrived(list) {
+  const comes = list.filter(el => arrivals.get(el) !== el.src && (el.loading !== 'lazy' || inView(el)));
+  const still = () => comes.filter(el => { const doc = attached(el) && frameDocument(el); return doc && isBlank(el, doc); });
+  let left = comes;
+  for (const end = performance.now() + ARRIVES; left.length && performance.now() < end; left = still()) await frame(window);
+  for (const el of left) arrivals.set(el, el.src);
+  return left.length < comes.length;
+}
+
+const inView = el => { const r = el.getBoundingClientRect(), win = el.ownerDocument.defaultView; return r.bottom > 0 && r.right > 0 && r.top < win.innerHeight && r.left < win.innerWidth; };
+
 const isForeign = el => !!el.contentWindow && !frameDocument(el);
 
 // join tells this document which prefix its refs have. One that came back from
@@ -109,7 +138,7 @@ function placeOfFrames(o) {
 
 // lift brings a point of a foreign frame's viewport into view here, and gives it in
 // the viewport of this script's own window. It refuses what is covered.
-const lift = o => patiently(() => liftNow(o));
+const lift = o => patiently(() => liftNow(o), lastOf(o));
 
 async function liftNow(o) {
   const owner = ownerOf.get(o.frame)?.deref();

@@ -200,7 +200,10 @@ function outline(root, o) {
     if (role === 'iframe') {
       if (el.offsetWidth < 3 || el.offsetHeight < 3) return; // it shows nothing to anyone
       const doc = frameDocument(el);
-      if (doc) { if (doc.body) { visit(doc.body, n.kids, false, false); n.first = note(doc); } }
+      if (doc) {
+        if (doc.body) { visit(doc.body, n.kids, false, false); n.first = note(doc); }
+        if (isBlank(el, doc)) { blank.push(el); n.first ||= '(this frame shows nothing yet)'; n.target = target(el, 'src'); }
+      }
       else if (el.contentWindow) { n.slot = slot(el); n.foreign = true; n.target = target(el, 'src'); }
       n.active = n.ref = true;
     } else if (el.tagName === 'SELECT' || el.tagName === 'INPUT' || el.tagName === 'TEXTAREA' || role === 'canvas' || role === 'video') {
@@ -585,17 +588,22 @@ async function snapshot(o) {
   await styled();
   if (o.rest || curtain()) await rest();
   next = Math.max(next, o.base);
-  suspects = [];
-  customs = [];
-  strangers = [];
-  hid = false;
   let root = document.body || document.documentElement;
+  const read = () => {
+    suspects = [];
+    customs = [];
+    strangers = [];
+    blank = [];
+    hid = false;
+    return root ? outline(root, o) : {text: '', slots: [], omitted: 0};
+  };
   if (o.ref || o.selector) {
     const f = find({...o, read: true});
     if (f.error) return f;
     root = f.el;
   }
-  const out = root ? outline(root, o) : {text: '', slots: [], omitted: 0};
+  let out = read();
+  if (blank.length && await arrived(blank)) out = read();
   prune();
   return {...out, next, suspects: suspects.length, customs: customs.length, strangers: strangers.length, hid, url: location.href, title: document.title};
 }

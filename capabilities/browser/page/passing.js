@@ -9,6 +9,9 @@
 //    the element or its cover; a picture in either of them loads;
 //  - the element or its cover has another place, size or opacity than at the look before.
 //
+// While a view transition runs, the page shows pictures of itself that take no presses. It is
+// waited out, as long as the call has time.
+//
 // A cover that stays is named at once when nothing moves.
 
 const LOOKS = 1000, RECENT = 1000; // milliseconds
@@ -101,10 +104,24 @@ function unsettled({el, cover}) {
   });
 }
 
+// transits reports whether a view transition of a document runs: it stands before all of it.
+function transits(doc) {
+  return !!doc.activeViewTransition || doc.getAnimations().some(a => a.playState === 'running' && /^::view-transition/.test(a.effect?.pseudoElement || ''));
+}
+
+// lastOf gives until when a view transition is waited out. In a frame the question itself has
+// less time.
+const lastOf = o => window.parent === window && o.within ? performance.now() + o.within : 0;
+
+// transited waits until no view transition of this document runs.
+async function transited(o) {
+  for (const last = lastOf(o); performance.now() < last && transits(document); ) await frame(window);
+}
+
 // patiently asks look, which has no effect where it refuses, until it does not, or what it
 // refuses for will not pass. Its first look and its last are whole ones; those between, told
 // by their argument, leave the page as it lies.
-async function patiently(look, end = performance.now() + LOOKS) {
+async function patiently(look, last = 0, end = performance.now() + LOOKS) {
   let answer, before;
   looking++;
   try {
@@ -114,7 +131,8 @@ async function patiently(look, end = performance.now() + LOOKS) {
   for (let about; (about = inTheWay.get(answer)); answer = await look(true)) {
     for (const root of rootsOf(about.el)) heed(root);
     const now = shape(about.el) + ' ' + shape(about.cover);
-    if (performance.now() >= end || before === now && !unsettled(about)) return before === undefined ? answer : look(false);
+    const over = performance.now(), transit = over < last && transits(about.el.ownerDocument);
+    if (!transit && (over >= end || before === now && !unsettled(about))) return before === undefined ? answer : look(false);
     before = now;
     await frame(window);
   }
