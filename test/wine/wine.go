@@ -62,7 +62,12 @@ func Start(t testing.TB, command func(name string, args ...string) *exec.Cmd) *W
 	if out, err := w.Command("wineboot", "-i").CombinedOutput(); err != nil {
 		t.Fatalf("wineboot: %v\n%s", err, out)
 	}
-	t.Cleanup(func() { _ = w.Command("wineboot", "-k").Run() })
+	t.Cleanup(func() { // its server writes the registry down before it ends, into the folder that is to go
+		_ = w.Command("wineboot", "-k").Run()
+		server := w.command(filepath.Join(filepath.Dir(binary), "wineserver"), "-w")
+		server.Env = append(server.Env, "WINEPREFIX="+w.prefix)
+		_ = server.Run()
+	})
 	library := filepath.Join(w.prefix, "drive_c", "windows", "system32", "bcryptprimitives.dll")
 	if _, err := os.Stat(library); err != nil { // Wine 8; later ones have it
 		if err := os.WriteFile(library, forwarder("bcryptprimitives.dll", "ProcessPrng", "advapi32.SystemFunction036"), 0o600); err != nil {
