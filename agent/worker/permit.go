@@ -131,6 +131,7 @@ func (e *Engine) revoke(ctx context.Context, leases *Leases) (revoked int) {
 func (x *execution) covered(ctx context.Context, tool capabilities.ToolID,
 	args json.RawMessage) (_ capabilities.Result, skipped bool, _ error) {
 	o, needs := &x.engine.opts, gate.Needs(tool, x.uses(tool))
+	began := o.Now() // the gateway checks first, and then calls
 	result, c, err := o.Gateway.CallCovered(ctx, tool, args)
 	ahead := c.Lasting && slices.Contains(x.leases.asked, tool) // the person had their say
 	switch {
@@ -139,11 +140,11 @@ func (x *execution) covered(ctx context.Context, tool capabilities.ToolID,
 	case err != nil:
 		return result, false, err
 	case c.Asks && c.Reached && !x.leases.Refused && (o.Waits || o.Permits != nil && !ahead):
-		x.engine.tell(StageCheck, Checked{tool, needs, AtTheCall})
+		x.engine.tellAt(began, StageCheck, Checked{tool, needs, AtTheCall})
 		result, err = o.Gateway.Call(ctx, tool, args)
 		return result, false, err
 	}
-	x.engine.tell(StageCheck, Checked{tool, needs, c.By})
+	x.engine.tellAt(began, StageCheck, Checked{tool, needs, c.By})
 	if !c.Asks {
 		return result, false, err
 	}

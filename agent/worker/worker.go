@@ -315,8 +315,11 @@ func (e *Engine) turn(ctx context.Context, found router.Found, along *pipeline.P
 	return out, err
 }
 
-func (e *Engine) tell(s Stage, body any) {
-	event := Event{s, e.opts.Now(), body}
+func (e *Engine) tell(s Stage, body any) { e.tellAt(e.opts.Now(), s, body) }
+
+// tellAt tells of what was at a time before.
+func (e *Engine) tellAt(at time.Time, s Stage, body any) {
+	event := Event{s, at, body}
 	e.stages = append(e.stages, stageOf(event))
 	e.opts.Tell(event)
 }
