@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	// Guards and runners are this program started again, which has what the product has in it.
+	_ "github.com/handrail-dev/handrail/capabilities/browser"
+	_ "github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/platform/sandbox"
 	"github.com/handrail-dev/handrail/test/bench/figures"
