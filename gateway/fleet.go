@@ -14,6 +14,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/gateway/stop"
 	"github.com/handrail-dev/handrail/gateway/store"
+	"github.com/handrail-dev/handrail/gateway/task"
 )
 
 // shared are the tables that gateways write which serve at once. Those of rooms that keep them in
@@ -23,7 +24,7 @@ func shared() map[string]bool {
 	all := map[string]bool{nodes.PlaceTable: true, "ledger_head": true, secretTable: true, "lane_taint": true, "principal_taint": true}
 	for _, tables := range [][]string{
 		principal.Tables, lane.Tables, consent.Tables, consent.QuestionTables, stop.Tables, rules.Tables, nodes.Tables, driftTables,
-		job.Tables, push.Tables, workerTables,
+		job.Tables, push.Tables, workerTables, task.Tables,
 	} {
 		for _, t := range tables {
 			all[t] = true
@@ -60,6 +61,7 @@ func (g *Gateway) share() {
 	g.Store.Watch(g.Consent.AgainQuestions, consent.QuestionTables...)
 	g.Store.Watch(g.Secrets.Load, secretTable)
 	g.Store.Watch(g.Jobs.Again, job.Tables...)
+	g.Store.Watch(g.Tasks.Again, task.Tables...)
 	g.Store.Watch(g.Push.Load, push.Tables...)
 	g.Store.Watch(g.againWorkers, workerTables...)
 	g.Store.OnGone(g.Works.EndIn)
@@ -67,6 +69,7 @@ func (g *Gateway) share() {
 	g.Store.OnGone(g.Consent.GoneIn)
 	g.Store.OnGone(g.Jobs.GoneIn)
 	g.Nodes.OnAlarm(wordStop, g.toldStop)
+	g.Nodes.OnWord(wordTaskEnded, g.toldTaskEnded)
 	g.Nodes.OnWord(wordAttends, g.toldAttends)
 	g.Nodes.OnWord(wordInside, g.toldInside)
 	for word, f := range g.Consent.Words() {
@@ -136,11 +139,9 @@ func (g *Gateway) turnedElsewhere(s stop.State) {
 	}
 }
 
-// keepTasks carries out the calls that wait for a person. Several gateways at once keep none.
+// keepTasks carries out the calls that wait for a person.
 func (g *Gateway) keepTasks(ctx context.Context) error {
-	if g.opts.Fleet != "" {
-		return nil
-	}
+	g.Store.OnGone(g.Tasks.GoneIn) // after the pipeline took up the calls themselves
 	return g.Tasks.Run(ctx, g.Dispatcher)
 }
 

@@ -21,6 +21,8 @@ import (
 const (
 	wordAttends = "job.attends" // a worker asked for jobs
 	wordInside  = "job.call"    // a call inside a sub-agent's
+
+	wordTaskEnded = "task.ended" // a deferred call is cancelled, or dropped
 )
 
 type attends struct {
@@ -101,6 +103,32 @@ func (g *Gateway) toldInside(ctx context.Context, body []byte) (any, error) {
 		return nil, err
 	}
 	return opencalls.Pack(&r)
+}
+
+type taskEnded struct {
+	Task     string `json:"task"`
+	Approval string `json:"approval,omitempty"`
+}
+
+// endTask has another gateway end a task that it carries out.
+func (g *Gateway) endTask(ctx context.Context, member, id, approval string) error {
+	ctx, cancel := context.WithTimeout(ctx, heedWithin)
+	defer cancel()
+	err := g.Nodes.AskMember(ctx, member, wordTaskEnded, taskEnded{id, approval}, nil)
+	if errors.Is(err, nodes.ErrUnheard) {
+		return capabilities.Errorf(capabilities.CodeOverloaded, "The gateway that carries this call out does not answer.").
+			WithHint("Look at the call in some seconds: it goes on, or is another gateway's then.")
+	}
+	return err
+}
+
+func (g *Gateway) toldTaskEnded(_ context.Context, body []byte) (any, error) {
+	var in taskEnded
+	if err := json.Unmarshal(body, &in); err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "")
+	}
+	g.Tasks.Ended(in.Task, in.Approval)
+	return struct{}{}, nil
 }
 
 // againWorkers ends the connections to the bus of workers that another gateway put out.

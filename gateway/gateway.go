@@ -326,7 +326,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	}
 	g.Tasks = task.New(task.Options{
 		Store: g.Store, Ledger: g.Ledger, Outcomes: g.Outcomes, Registry: g.Registry, Consent: g.Consent, Nodes: g.Nodes.Changed,
-		Known: g.known, Patience: g.opts.ApprovalWait, Log: g.log,
+		Known: g.known, Cancel: g.endTask, Patience: g.opts.ApprovalWait, Log: g.log,
 	})
 	g.Selector = newSelector(g.Registry, g.Ledger, g.metrics)
 	g.count()

@@ -59,18 +59,42 @@ func (d *Dispatcher) takeIn(tx *store.Tx, member string) error {
 		return err
 	}
 	tx.OnCommit(func() {
+		over := make([]chan Await, len(rows))
+		d.mu.Lock()
+		if d.recovered == nil {
+			d.recovered = map[capabilities.CallID]Await{}
+		}
+		for i, r := range rows {
+			if r.State != opencalls.Unknown {
+				over[i] = make(chan Await, 1)
+				d.recovered[r.ID] = laterAwait(over[i])
+			}
+		}
+		d.mu.Unlock()
 		go func() {
-			for _, r := range rows {
+			for i, r := range rows {
 				if r.State == opencalls.Unknown {
 					d.open.Watch(r)
 					continue
 				}
 				d.opts.Log.Warn("tools.dispatch.taken_over", "call", r.ID, "tool", r.Tool, "node", r.Node, "from", member)
-				d.takeOver(r)
+				over[i] <- d.takeOver(r)
 			}
 		}()
 	})
 	return nil
+}
+
+// laterAwait waits for the means to wait.
+func laterAwait(over <-chan Await) Await {
+	return func(ctx context.Context) (capabilities.Result, bool) {
+		select {
+		case await := <-over:
+			return await(ctx)
+		case <-ctx.Done():
+			return capabilities.Result{}, false
+		}
+	}
 }
 
 // Await waits for the end of a call; ok=false when ctx ended first.

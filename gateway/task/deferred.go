@@ -81,6 +81,7 @@ func (t *Tasks) keepIn(tx *store.Tx, one *Task) error {
 			return capabilities.Errorf(capabilities.CodeOverloaded, "too many calls of this principal are deferred")
 		}
 	}
+	one.Member = t.opts.Store.Member()
 	if err := t.record(tx, one, "gateway.task.deferred"); err != nil {
 		return err
 	}

@@ -170,18 +170,22 @@ func (t *Tasks) Cancel(ctx context.Context, principal capabilities.PrincipalID, 
 		return capabilities.AsError(err)
 	}
 	t.running.cancel(id, reason)
-	if ended {
-		t.withdraw(&one)
+	if ended || !t.mine(&one) {
+		err = t.withdraw(ctx, &one)
 	}
 	t.notice.tell()
-	return nil
+	return err
 }
 
-// withdraw closes the question that a task waited for.
-func (t *Tasks) withdraw(one *Task) {
+// withdraw closes the question that a task waited for, and at another gateway also ends its call.
+func (t *Tasks) withdraw(ctx context.Context, one *Task) error {
+	if !t.mine(one) {
+		return t.opts.Cancel(context.WithoutCancel(ctx), one.Member, one.ID, one.Approval)
+	}
 	if t.opts.Consent != nil {
 		t.opts.Consent.Withdraw(one.Approval)
 	}
+	return nil
 }
 
 // running is how the calls of tasks are ended, by the task's ID.

@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,7 +31,9 @@ func (t *Tasks) Run(ctx context.Context, calls Calls) error {
 	}
 	r := &runner{Tasks: t, calls: calls, asks: map[string]*retries{}}
 	defer r.seeing.Wait()
-	r.recover(ctx)
+	if err := r.recover(ctx); err != nil {
+		return err
+	}
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
@@ -41,9 +44,12 @@ func (t *Tasks) Run(ctx context.Context, calls Calls) error {
 			t.opts.Log.Warn("task.list", "err", err)
 		}
 		for i := range all {
-			if all[i].State == Waiting && !busy[all[i].ID] {
+			if all[i].State == Waiting && !busy[all[i].ID] && r.mine(&all[i]) {
 				r.check(ctx, &all[i], roster)
 			}
+		}
+		if ids := r.taken.all(); len(ids) > 0 {
+			r.settle(ctx, all, func(one *Task) bool { return slices.Contains(ids, one.ID) })
 		}
 		select {
 		case <-ctx.Done():
@@ -68,15 +74,22 @@ func (t *Tasks) sweep(ctx context.Context, now time.Time) {
 }
 
 // recover settles what an earlier process was carrying out: nobody runs it a second time.
-func (r *runner) recover(ctx context.Context) {
-	recovered := r.calls.TakeRecovered()
-	all, err := r.Tasks.Tasks(ctx, "")
-	if err != nil {
-		return
+func (r *runner) recover(ctx context.Context) error {
+	if r.opts.Store.Member() != "" { // what was kept while one gateway served is the first one's
+		return r.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error { return r.GoneIn(tx, "") })
 	}
+	if all, err := r.Tasks.Tasks(ctx, ""); err == nil {
+		r.settle(ctx, all, func(*Task) bool { return true })
+	}
+	return nil
+}
+
+// settle notes the ends of calls that this process did not make.
+func (r *runner) settle(ctx context.Context, all []Task, which func(*Task) bool) {
+	recovered := r.calls.TakeRecovered()
 	for i := range all {
 		one := &all[i]
-		if one.State != Running {
+		if one.State != Running || !which(one) {
 			continue
 		}
 		r.seeing.Go(func() {

@@ -50,7 +50,9 @@ type Task struct {
 	Expires   time.Time                `json:"expires_at"`
 	// Handle says that its caller has its ID and asks after it by that. Changed is when its state
 	// changed last; zero: never.
-	Handle  bool      `json:"handle,omitempty"`
+	Handle bool `json:"handle,omitempty"`
+	// Member is which of several gateways carries it out; empty: there was one.
+	Member  string    `json:"member,omitempty"`
 	Changed time.Time `json:"changed_at,omitzero"`
 }
 
@@ -108,6 +110,9 @@ type Options struct {
 	Registry *registry.Registry
 	Consent  Consent                // default: nobody is asked, so nothing is kept
 	Nodes    func() <-chan struct{} // closed when the roster changes
+	// Cancel ends what another gateway of the site carries out of a task, and closes its question.
+	// Default: there is none.
+	Cancel func(ctx context.Context, member, task, approval string) error
 	// Known says whether a principal still has a token of that role. Default: yes.
 	Known func(capabilities.PrincipalID, string) bool
 	// Patience is how long the identical call waits for one that was kept; default: not at
@@ -121,12 +126,16 @@ type Tasks struct {
 	opts    Options
 	notice  notice
 	running running
+	taken   taken
 }
 
 // New makes Tasks; it starts nothing.
 func New(o Options) *Tasks {
 	if o.Known == nil {
 		o.Known = func(capabilities.PrincipalID, string) bool { return true }
+	}
+	if o.Cancel == nil {
+		o.Cancel = func(context.Context, string, string, string) error { return nil }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -173,7 +182,7 @@ func (t *Tasks) DropTask(ctx context.Context, principal capabilities.PrincipalID
 			return err
 		}
 		if all[i].State == Waiting {
-			t.withdraw(&all[i])
+			return t.withdraw(ctx, &all[i])
 		}
 		return nil
 	}
