@@ -325,6 +325,9 @@ func (c *call) awaitNavigation(before tabState, v verdict) (verdict, error) {
 	}
 	c.arrived(navigationWait)
 	c.awaitNew(before)
+	if v.only(newAddress) {
+		c.routed()
+	}
 	if err := c.ctx.Err(); err != nil && c.stopped() == nil {
 		return v, err
 	}

@@ -41,6 +41,7 @@ type aimed struct {
 	Multiline bool     `json:"multiline"` // a line break is part of the text
 	Rich      bool     `json:"rich"`      // it is an editor of rich text
 	Drawn     bool     `json:"drawn"`     // an editor draws elsewhere what it holds
+	Listed    bool     `json:"listed"`    // a list of proposals belongs to it
 	Line      bool     `json:"line"`      // such an editor of one line, as a terminal
 	Veiled    bool     `json:"veiled"`    // nobody can tell whether it listens to keys
 	Moved     bool     `json:"moved"`     // it was scrolled into view

@@ -24,6 +24,7 @@ type field struct {
 	Check    bool   `json:"check,omitzero"` // only look what it holds
 	Empty    bool   `json:"empty,omitzero"` // with Check: it held nothing before
 	Again    bool   `json:"again,omitzero"` // it was pressed: is it set now?
+	Whole    bool   `json:"whole,omitzero"` // put the text in as one edit, whatever listens to keys
 }
 
 // filled is what came of it.
@@ -41,6 +42,8 @@ type filled struct {
 	Slide     bool     `json:"slide"` // keys move it
 	Off       float64  `json:"off"`   // by how much, until it holds the value
 	Empty     bool     `json:"empty"`
+	Listed    bool     `json:"listed"` // a list of proposals belongs to it
+	Away      bool     `json:"away"`   // the keys took the focus from it
 	Multiline bool     `json:"multiline"`
 }
 
@@ -184,8 +187,16 @@ func (c *call) finish(f field, r *filled) error {
 			return refuse(r, err)
 		}
 		f.Check, f.Empty = true, r.Empty
-		if err := c.judgeOne(f, r); err != nil || r.Verdict != "other" || !first.Rich {
+		if err := c.judgeOne(f, r); err != nil {
 			return err
+		}
+		if r.Verdict == "unchanged" && r.Away && !first.Rich && !first.Drawn {
+			// Its first key is the page's own: it opened what took the others.
+			f.Check, f.Whole = false, true
+			return c.judgeOne(f, r)
+		}
+		if r.Verdict != "other" || !first.Rich {
+			return nil
 		}
 		f.Check = false
 		if err := c.retype(f, first, true); err != nil {
@@ -308,7 +319,9 @@ func (c *call) retype(f field, r filled, whole bool) error {
 		}
 		return b.enter(c.ctx, nil, f.Value, entry{multiline: true, rich: r.Rich})
 	}
-	return b.enter(c.ctx, sent, f.Value, entry{keys: way == "keys", multiline: r.Multiline, rich: r.Rich})
+	return b.enter(c.ctx, sent, f.Value, entry{
+		keys: way == "keys", multiline: r.Multiline, rich: r.Rich, turns: turnsIn(w, r.Listed, f.Value),
+	})
 }
 
 // judgeForm sums up; a field that was refused is an error that tells of the others.

@@ -85,6 +85,19 @@ func (c *call) findPictures(ctx context.Context, all []transfer, shown map[strin
 // drawn waits until the page drew two frames.
 func (t *tab) drawn(ctx context.Context) { t.tell(ctx, inpage.Drawn, struct{}{}, nil) }
 
+// routeWait bounds the wait for what a page shows at an address that it gave itself.
+const routeWait = time.Second
+
+// routed waits until the page did what it began with its new address: a router shows that in many
+// small tasks, which let others pass.
+func (c *call) routed() {
+	soft, cancel := c.soft()
+	defer cancel()
+	ctx, cancel := context.WithTimeout(soft, routeWait+routeWait/2)
+	defer cancel()
+	c.tab.tell(ctx, inpage.Drawn, map[string]int64{"turn": routeWait.Milliseconds()}, nil)
+}
+
 // tell calls a function of the page script, and leaves answer as it is where that fails.
 func (t *tab) tell(ctx context.Context, function inpage.Function, args, answer any) {
 	if w, err := t.inWorld(ctx); err == nil {

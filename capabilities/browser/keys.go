@@ -15,6 +15,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
 // key is one key of the keyboard, as DOM events describe it.
@@ -342,11 +343,34 @@ type entry struct {
 	keys      bool // key by key, else in one piece
 	multiline bool // line breaks are part of it
 	rich      bool // an editor makes the line breaks
+	// turns, unless nil, waits for the turn that a person leaves the page after each key.
+	turns func(ctx context.Context)
+}
+
+// turnsUpTo bounds the texts, in characters, that leave the page its turns.
+const turnsUpTo = 64
+
+// turnsIn returns the turns of a field: one to which a list of proposals belongs opens and closes
+// that in tasks of its own, for which keys that follow each other at once leave no time.
+func turnsIn(w world, listed bool, text string) func(ctx context.Context) {
+	if !listed || utf8.RuneCountInString(text) > turnsUpTo {
+		return nil
+	}
+	return func(ctx context.Context) { _ = w.put(ctx, inpage.Tasks, map[string]bool{"timers": true}).get(ctx, nil) }
 }
 
 // keysAhead bounds what is sent of keys, in events, before Chrome has answered as many
 // before them: what it has it works off, also when the call is over.
 const keysAhead = 32
+
+// turn waits until the page had its turn after what was sent.
+func (how entry) turn(ctx context.Context, sent []*devtools.Pending) {
+	if how.turns == nil || len(sent) == 0 {
+		return
+	}
+	sent[len(sent)-1].Wait(ctx)
+	how.turns(ctx)
+}
 
 // paced waits until Chrome has answered enough of what was sent for more to follow. Its
 // error is the end of the call.
@@ -363,6 +387,7 @@ func (b keyboard) enter(ctx context.Context, sent []*devtools.Pending, text stri
 	if !how.multiline {
 		text = strings.ReplaceAll(text, "\n", "")
 	}
+	how.turn(ctx, sent)
 	lines := []string{text}
 	if how.keys || how.rich {
 		lines = strings.Split(text, "\n")
@@ -385,6 +410,7 @@ func (b keyboard) enter(ctx context.Context, sent []*devtools.Pending, text stri
 			default: // as the keyboards that have it would give it
 				sent = b.press(ctx, sent, key{name: string(r), text: string(r)})
 			}
+			how.turn(ctx, sent)
 			if err := paced(ctx, sent); err != nil {
 				return err
 			}

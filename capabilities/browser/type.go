@@ -117,7 +117,9 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 	case t.clear && !at.Empty && (text == "" || at.Rich): // what is selected, some editors put in brackets
 		sent = b.press(ctx, sent, namedKeys["Backspace"]) // everything is selected
 	}
-	if err := b.enter(ctx, sent, text, entry{keys: way == "keys", multiline: at.Multiline, rich: at.Rich}); err != nil {
+	if err := b.enter(ctx, sent, text, entry{
+		keys: way == "keys", multiline: at.Multiline, rich: at.Rich, turns: turnsIn(w, at.Listed, text),
+	}); err != nil {
 		return verdict{}, err
 	}
 	err = w.put(c.ctx, inpage.Typed, question).get(c.ctx, &answer)

@@ -90,18 +90,27 @@ function points(el, position) {
   return list;
 }
 
-// hitPoint finds a point where the element is what is shown.
+// holdsControl: hit is a control of its own within el.
+function holdsControl(el, hit) {
+  for (let x = hit; x && x !== el; x = above(x)) if (ACTIVE.has(roleOf(x))) return true;
+  return false;
+}
+
+// hitPoint finds a point where the element is what is shown; of a row, beside the controls in
+// it if there is one.
 function hitPoint(el, position) {
-  let cover = null;
+  let cover = null, inner = null;
+  const row = !position && roleOf(el) === 'row';
   for (const [x, y] of points(el, position)) {
     const hit = deepest(el.ownerDocument, x, y);
     if (!hit) continue; // out of view
     if (!within(el, hit)) { cover = cover || hit; continue; }
     const top = toTop(el, x, y);
-    if (!top.out) return top;
+    if (!top.out && row && holdsControl(el, hit)) inner ||= top;
+    else if (!top.out) return top;
     cover = cover || top.cover;
   }
-  return {cover};
+  return inner || {cover};
 }
 
 // later calls f after so many milliseconds, unless what it gives is called before. Where a
@@ -209,8 +218,20 @@ function focused() {
   return a || document.body || document.documentElement;
 }
 
+// hasList: a list of proposals belongs to a field.
+const hasList = el => !!el?.matches?.('input, textarea, [contenteditable]') && !!el.closest('[aria-autocomplete], [aria-haspopup=listbox], [role=combobox]');
+
+// unhurried waits until a list that a field opens and closes has been at rest for as long as
+// a person takes from one key to the next: until then libraries do not act on its keys.
+const PACE = 120; // milliseconds
+
+async function unhurried(el) {
+  if (!hasList(el)) return;
+  for (const end = performance.now() + 3 * PACE; performance.now() < end && performance.now() - stirred < PACE; ) await new Promise(done => later(done, PACE - (performance.now() - stirred)));
+}
+
 // aimKeys is aim for keys: they go to what has the focus, or is given it.
-function aimKeys(o) {
+async function aimKeys(o) {
   let el = focused();
   if (o.ref || o.selector) {
     const f = find(o);
@@ -223,6 +244,7 @@ function aimKeys(o) {
     el = focused();
     acted = o.ref;
   }
+  await unhurried(el);
   watch(el, o);
   return {x: 0, y: 0, foreign: isFrame(el) && isForeign(el)};
 }

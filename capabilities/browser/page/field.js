@@ -23,7 +23,7 @@ function focusField(el, o, editor) {
     }
   }
   const empty = !(el.isContentEditable ? squeeze(el.innerText) : el.value);
-  return {secret, names, direct, veiled: isVeiled(el), end, empty, multiline: el.tagName === 'TEXTAREA' || el.isContentEditable, rich: el.isContentEditable};
+  return {secret, names, direct, listed: hasList(el), veiled: isVeiled(el), end, empty, multiline: el.tagName === 'TEXTAREA' || el.isContentEditable, rich: el.isContentEditable};
 }
 
 // isLine: an editor says that it takes one line, as a terminal does. Its caret stands where
@@ -186,18 +186,19 @@ function fillOne(o, keyed) {
   if (el.type === 'number' && o.value !== '' && isNaN(Number(o.value))) return fail('invalid_arguments', `${describe(el)} takes a number.`);
   const want = el.tagName === 'INPUT' ? o.value.replace(/[\r\n]/g, '') : o.value.replace(/\r\n?/g, '\n');
   el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
+  const away = !el.matches(':focus-within');
   el.focus({preventScroll: true});
   const holder = el.getRootNode().activeElement;
   if (!holder || !(el === holder || el.contains(holder))) return unfocused(el);
   const names = namesOf(el) || [], secret = isSecret(el), editor = editorOf(el);
   if (editor) return o.check ? {judge: () => drawnText(editor, want, true), secret, names} : {keys: true, keyed: true, multiline: true, drawn: true, line: isLine(el), secret, names};
-  if (o.check) return {judge: () => judgeText(el, o.empty ? '' : null, want), secret, names};
+  if (o.check) return {judge: () => judgeText(el, o.empty ? '' : null, want), away, secret, names};
   if (before === want) return {verdict: 'match', secret, names};
-  if (keyed || el.isContentEditable || el.getRootNode() !== document) {
+  if (!o.whole && (keyed || el.isContentEditable || el.getRootNode() !== document)) {
     // Rich text and what listens to keys get real keys, which come from outside.
     if (el.isContentEditable) el.ownerDocument.defaultView.getSelection().selectAllChildren(el);
     else el.select();
-    return {keys: true, keyed: keyed || isVeiled(el), rich: el.isContentEditable, empty: before === '', multiline: el.tagName !== 'INPUT', secret, names};
+    return {keys: true, keyed: keyed || isVeiled(el), listed: hasList(el), rich: el.isContentEditable, empty: before === '', multiline: el.tagName !== 'INPUT', secret, names};
   }
   putText(el, want);
   if (attached(el) && judgeText(el, before, want) === 'unchanged') setNative(el, want);

@@ -242,7 +242,7 @@ function outline(root, o) {
   // tidy joins texts, drops empty containers and flattens what adds nothing.
   function tidy(list) {
     /** @type {any[] & {cells?: boolean}} */
-    const out = [];
+    const out = [], cells = new Set(); // where cells stand
     let text = '';
     const flush = () => { const s = squeeze(text); if (s) out.push(s.replace(/\x03(\s*)\x03/g, '$1').replaceAll('\x03', '~~')); text = ''; };
     for (const x of list) {
@@ -257,7 +257,7 @@ function outline(root, o) {
           if (x.kids.length === words.length) {
             const cell = words.join(' ') + x.attrs.filter(a => a.startsWith('sort=')).map(a => ` (${a})`).join('');
             if (out.length && typeof out[out.length - 1] === 'string' && out.cells) out[out.length - 1] += ' | ' + cell;
-            else { out.push(cell); out.cells = true; }
+            else { cells.add(out.length); out.push(cell); out.cells = true; }
             continue;
           }
           out.cells = false;
@@ -276,7 +276,7 @@ function outline(root, o) {
       }
     }
     flush();
-    return out;
+    return out.filter((x, i) => !cells.has(i) || /[^\s|]/.test(x)); // empty ones alone say nothing
   }
 
   const list = [];
@@ -359,7 +359,7 @@ function isClickable(el, role, style, pointing) {
   if (isDraggable(el)) return true; // a card of a board
   if (!pointing && style.cursor === 'pointer' && !isAnchor(el)) return true;
   if (role === 'gridcell' && (el.hasAttribute('tabindex') || isListenedFor(el))) return true; // a grid's cells are what is used of it
-  return !role && el.tabIndex >= 0 && el.hasAttribute('tabindex') && !scrollsOnly(el, style) && !guardsFocus(el) || heard.size > 0 && (heard.has(el) ? takesPresses(el) : isOneOf(el));
+  return !role && el.tabIndex >= 0 && el.hasAttribute('tabindex') && !scrollsOnly(el, style) && !guardsFocus(el) || heard.size > 0 && (heard.has(el) ? takesPresses(el) || isPressedRow(el) : isOneOf(el));
 }
 
 // Where things are dragged by the pointer's events, nothing tells where they can go. goalsOf
@@ -480,13 +480,22 @@ function isListenedFor(el) {
   return false;
 }
 
+// isPressedRow: a row of a table listens itself, for what its cells say together. The cells of
+// a grid, and the days of a week, are pressed one by one.
+function isPressedRow(el) {
+  if (!heard.has(el) || roleOf(el) !== 'row' || !holdsSeveral(el) || el.closest('[role=grid], [role=treegrid]')) return false;
+  const cells = [...el.children], win = el.ownerDocument.defaultView, r = el.getBoundingClientRect();
+  if (r.width < 3 || r.height < 3 || r.height * 2 > win.innerHeight || !cells.every(c => roleOf(c) === 'cell')) return false;
+  return cells.some(c => c.textContent.trim().length > 2);
+}
+
 // isOneOf: el is one of several in something that listens for them all; of a list, also
 // the only one.
 function isOneOf(el) {
   const around = [];
   let x = above(el);
   for (; x && !heard.has(x) && around.length < 3; x = above(x)) around.push(x);
-  if (!heard.has(x) || holdsSeveral(el) || !el.textContent.trim()) return false;
+  if (!heard.has(x) || isPressedRow(x) || holdsSeveral(el) || !el.textContent.trim()) return false;
   around.push(x);
   return around.every(x => holdsSeveral(x) || x.childElementCount === 1) && (around.some(holdsSeveral) || roleOf(x) === 'list' && roleOf(el) === 'listitem') && takesPresses(x, false);
 }

@@ -1,11 +1,12 @@
 // ---- ready: what only the page knows of how far it has come (ready.go) ----------------
 
 // drawn answers when what the page shows has been drawn, and what it has to do has had its
-// turn: on a busy machine frames come before the answer to a fetch is read.
-async function drawn() {
+// turn: on a busy machine frames come before the answer to a fetch is read. That turn is waited
+// for so long.
+async function drawn({turn = 100}) {
   for (let n = 0; n < 2; n++) await new Promise(done => requestAnimationFrame(done));
   await new Promise(done => {
-    const stop = later(done, 100);
+    const stop = later(done, turn);
     scheduler.postTask(() => { stop(); done(); }, {priority: 'background'}).catch(() => {});
   });
   return {};
@@ -24,8 +25,10 @@ async function streams(o) {
   return {};
 }
 
-// tasks answers when what the page's present task began has had its turn.
-async function tasks() {
+// tasks answers when what the page's present task began has had its turn, with the timers that
+// were due at once if those are meant, too.
+async function tasks(o) {
+  if (o.timers) await new Promise(done => later(done, 2));
   for (let n = 0; n < 2; n++) await reacted();
   return {};
 }

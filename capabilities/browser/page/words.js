@@ -248,6 +248,10 @@ function generates(root) {
 function hintOf(el) {
   const id = el.getAttribute('data-testid');
   if (id) return id;
+  if (FIELDS.has(el.tagName)) { // what its page shows over it
+    const up = el.parentElement;
+    if (up?.title && up.childElementCount === 1) return up.title;
+  }
   const img = el.tagName === 'IMG' || el.type === 'image' ? el : el.querySelector('img[src]');
   if (img && img.src && !img.src.startsWith('data:')) return img.src.split(/[?#]/)[0].split('/').pop();
   const use = el.querySelector('use');
@@ -256,5 +260,5 @@ function hintOf(el) {
   const icon = el.querySelector('[class*=icon],i[class]');
   return el.id || el.getAttribute('name') ||
     (icon && String(icon.className.baseVal ?? icon.className)) || String(el.className.baseVal ?? el.className) ||
-    getComputedStyle(el).backgroundImage.match(/([^"/?#]+)(?:[?#][^"]*)?"\)/)?.[1];
+    getComputedStyle(el).backgroundImage.match(/url\("(?!data:)[^"]*?([^"/?#]+)(?:[?#][^"]*)?"\)/)?.[1];
 }
