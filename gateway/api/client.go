@@ -20,6 +20,7 @@ type ClientAsk struct {
 	Back     string                   `json:"back,omitempty"`
 	As       capabilities.PrincipalID `json:"as"` // a name for it that is free
 	Families []ToolFamily             `json:"families"`
+	Passkey  bool                     `json:"passkey,omitempty"` // a passkey of the visitor's has to confirm that it is let in
 }
 
 // ToolFamily is a group of tools that a client can be let use.

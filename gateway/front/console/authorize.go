@@ -148,8 +148,14 @@ func (c *Console) showConsent(v *visit, problem error) {
 		"all of these, rarely used ones included")
 	p.Days = choose("a-days", "days", "For how long", "30", "1", "a day", "7", "a week", "30", "30 days", "365", "a year", "0",
 		"until it is revoked")
-	v.show(page{name: "authorize", title: "Let a client in", here: "/console/tokens", fault: problem, data: p})
+	v.show(page{
+		name: "authorize", title: "Let a client in", here: "/console/tokens", fault: problem,
+		remedy: v.remedy(problem, "POST /v1/clients", consentConfirm), modules: []string{"passkey"}, data: p,
+	})
 }
+
+// consentConfirm is where the page asks what the passkey of the person is asked.
+const consentConfirm = "/console/confirm/oauth"
 
 // leavingClient is the page from which the browser goes back to a client.
 type leavingClient struct{ Name, Place, Refused, As string }
@@ -173,20 +179,23 @@ func (c *Console) authorized(v *visit) {
 		v.goBack(done.Redirect, leavingClient{Place: done.Place})
 		return
 	}
-	days, err := strconv.Atoi(orElse(f.Get("days"), "30"))
-	if err != nil || days < 0 || days > 3650 {
-		c.showConsent(v, capabilities.Errorf(capabilities.CodeInvalidRequest, "days must be a number from 0 to 3650"))
-		return
-	}
-	in := api.AllowClient{
-		Request: f.Get("request"), Principal: capabilities.PrincipalID(strings.TrimSpace(f.Get("principal"))),
-		Lane: capabilities.LaneID(strings.TrimSpace(f.Get("lane"))), Face: f.Get("face"), TTLSeconds: int64(days) * 24 * 3600, Tools: f["tool"],
-	}
-	if err := v.ask(http.MethodPost, v1("clients"), in, &done); err != nil {
+	if err := v.sends("oauth", &done); err != nil {
 		c.showConsent(v, err)
 		return
 	}
-	v.goBack(done.Redirect, leavingClient{Place: done.Place, As: string(in.Principal)})
+	v.goBack(done.Redirect, leavingClient{Place: done.Place, As: strings.TrimSpace(f.Get("principal"))})
+}
+
+// oauthWanted is what a person lets a client do.
+func oauthWanted(f url.Values) (request, error) {
+	days, err := strconv.Atoi(orElse(f.Get("days"), "30"))
+	if err != nil || days < 0 || days > 3650 {
+		return request{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "days must be a number from 0 to 3650")
+	}
+	return request{v1("clients"), api.AllowClient{
+		Request: f.Get("request"), Principal: capabilities.PrincipalID(strings.TrimSpace(f.Get("principal"))),
+		Lane: capabilities.LaneID(strings.TrimSpace(f.Get("lane"))), Face: f.Get("face"), TTLSeconds: int64(days) * 24 * 3600, Tools: f["tool"],
+	}}, nil
 }
 
 // clientSteps shows how clients got on, on their way in.

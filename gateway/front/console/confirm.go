@@ -31,6 +31,7 @@ var requests = map[string]func(url.Values) (request, error){
 	"activate": activationWanted,
 	"resume":   resumeWanted,
 	"drift":    driftWanted,
+	"oauth":    oauthWanted,
 }
 
 // confirm is what a passkey is asked about one of them.
@@ -92,14 +93,15 @@ func (v *visit) remedy(problem error, route, options string) *remedy {
 		}
 	}
 	for _, f := range confirmed {
-		r.Said = append(r.Said, pair{f.label, v.r.PostForm.Get(f.name)})
+		r.Said = append(r.Said, pair{f.label, strings.Join(v.r.PostForm[f.name], ", ")})
 	}
 	return r
 }
 
 // confirmed are the fields of such forms that a person is shown again before they confirm.
 var confirmed = []struct{ name, label string }{
-	{"principal", "For"}, {"client", "Client"}, {"role", "Role"}, {"tools", "Tools"}, {"lane", "Lane"}, {"days", "Days"}, {"answer", "Answer"},
+	{"principal", "For"}, {"client", "Client"}, {"role", "Role"}, {"tools", "Tools"}, {"tool", "Tools"}, {"lane", "Lane"}, {"days", "Days"},
+	{"answer", "Answer"},
 	{"minutes", "Minutes"}, {"to", "Policy"}, {"which", "Events"}, {"reason", "Reason"},
 }
 

@@ -60,7 +60,7 @@ func (s *Server) clientAsked(c *visit, _ none) (api.ClientAsk, error) {
 		out.Refused, out.Back = a.About, a.Back(a.Fault, a.About)
 		return out, nil
 	}
-	out.Families = s.families(c, out.As, a.Scopes)
+	out.Families, out.Passkey = s.families(c, out.As, a.Scopes), s.confirmsClients(c)
 	return out, nil
 }
 

@@ -20,7 +20,20 @@ import (
 // confirmable is what a passkey confirms beside answers to questions.
 var confirmable = map[string]bool{
 	"POST /v1/tokens": true, "POST /v1/grants": true, "POST /v1/policy/activate": true, "POST /v1/providers": true, "POST /v1/resume": true,
-	"POST /v1/drift/resolve": true,
+	"POST /v1/drift/resolve": true, letsClientIn: true,
+}
+
+// letsClientIn is the route that a passkey confirms wherever its person has one.
+const letsClientIn = "POST /v1/clients"
+
+// confirmsClients reports whether the visitor lets clients in with a passkey: they are in the
+// console, and have one here. A token is no person, and confirms nothing.
+func (s *Server) confirmsClients(c *visit) bool {
+	if s.opts.Tokens.InConsole(c.who) != nil {
+		return false
+	}
+	has, _ := s.hasPasskey(c, passkey.Any)
+	return has
 }
 
 // elsewhere refuses what may come from a device that an agent has in its hands. The
@@ -169,7 +182,7 @@ func (s *Server) whatIsApproved(ids []string, in api.AnswerApproval) ([]byte, er
 func (s *Server) beginConfirmation(c *visit, in api.Confirm) (passkey.GetOptions, error) {
 	if !confirmable[in.Method+" "+in.Path] {
 		return passkey.GetOptions{}, capabilities.Errorf(capabilities.CodeInvalidRequest,
-			"a passkey confirms making tokens, giving grants, activating a policy, resolving drift and the end of a stop")
+			"a passkey confirms making tokens, letting clients in, giving grants, activating a policy, resolving drift, the end of a stop")
 	}
 	what, err := whatIsConfirmed(in.Method+" "+in.Path, in.Body)
 	if err != nil {

@@ -3,6 +3,7 @@ package rest
 import (
 	"net/http"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
@@ -66,16 +67,22 @@ var harmless = map[string]bool{
 }
 
 // fromElsewhere refuses what widens from a device that an agent has in its hands, unless it
-// can be confirmed by a passkey and is.
+// can be confirmed by a passkey and is. Letting a client in is confirmed so from anywhere.
 func (s *Server) fromElsewhere(c *visit, e *endpoint) error {
-	if e.method == http.MethodGet || e.action == "" || e.action == principal.ActCall || harmless[e.method+" "+e.path] ||
-		s.opts.Elsewhere == nil {
+	if e.method == http.MethodGet || e.action == "" || e.action == principal.ActCall || harmless[e.method+" "+e.path] {
 		return nil
 	}
 	if !confirmable[e.method+" "+e.path] {
+		if s.opts.Elsewhere == nil {
+			return nil
+		}
 		return s.opts.Elsewhere(c.r, "")
 	}
 	err := s.elsewhere(c)
+	if err == nil && e.method+" "+e.path == letsClientIn && s.confirmsClients(c) {
+		err = offersPasskey(capabilities.Errorf(capabilities.CodeForbidden, "You have a passkey here, and a client is let in with it.").
+			WithHint("Confirm with your passkey. Letting a client in begins with a link, which anybody may have sent you."))
+	}
 	if answer := c.r.Header.Get(front.PasskeyHeader); err != nil && answer != "" {
 		return s.confirmedRequest(c, e, []byte(answer))
 	}
