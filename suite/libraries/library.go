@@ -56,7 +56,7 @@ var ready = browser.Becomes(`!!window.ready`, true)
 // all are the libraries, by name.
 func all() []*library {
 	list := slices.Concat(choices(), dates(), masks(), editors(), components(), data(), lists(), overlays(), pictures(), routes(),
-		react(), uploads())
+		react(), uploads(), products())
 	slices.SortFunc(list, func(a, b *library) int { return strings.Compare(a.name, b.name) })
 	return list
 }
