@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/handrail-dev/handrail/agent/worker/intent"
 	"github.com/handrail-dev/handrail/agent/worker/memory"
@@ -31,7 +32,8 @@ type Memory interface {
 	// Find returns the facts with words of a text, the best first; for "", the newest.
 	Find(ctx context.Context, text string, limit int) ([]Fact, error)
 	// Keep remembers a text of the person; agreed says that they were asked.
-	Keep(ctx context.Context, key memory.Key, text, source string, agreed bool) (Fact, error)
+	// It expires then, if that is not zero.
+	Keep(ctx context.Context, key memory.Key, text, source string, agreed bool, expires time.Time) (Fact, error)
 	Forget(ctx context.Context, id string) error
 }
 
@@ -46,10 +48,11 @@ const (
 
 // Noted is what came of one wish.
 type Noted struct {
-	Status string `json:"status"`
-	Fact   string `json:"fact_id,omitempty"`
-	Text   string `json:"text,omitempty"`
-	Why    string `json:"why,omitempty"`
+	Status  string    `json:"status"`
+	Fact    string    `json:"fact_id,omitempty"`
+	Text    string    `json:"text,omitempty"`
+	Why     string    `json:"why,omitempty"`
+	Expires time.Time `json:"expires_at,omitzero"` // of one that is kept until then
 }
 
 // prefetch finds what is remembered that may matter to a message (S2-12).
@@ -145,7 +148,11 @@ func (e *Engine) grant(ctx context.Context, w memory.Wish, asks bool) (Noted, er
 			return Noted{Status: NotedDeclined, Text: w.Text, Why: "you did not want it kept"}, nil
 		}
 	}
-	kept, err := e.opts.Memory.Keep(ctx, memory.KeyOf(w.Text), w.Text, e.said(proposed), agreed)
+	key, expires := memory.KeyOf(w.Text), memory.Until(w.Text, e.opts.Now().Local())
+	if !expires.IsZero() {
+		key.Attribute += ", for a time" // what holds after that stays
+	}
+	kept, err := e.opts.Memory.Keep(ctx, key, w.Text, e.said(proposed), agreed, expires)
 	if c := capabilities.CodeOf(err); c == capabilities.CodeForbidden || c == capabilities.CodeAcknowledgementRequired {
 		return Noted{Status: NotedRefused, Why: err.Error()}, nil
 	}
@@ -153,7 +160,7 @@ func (e *Engine) grant(ctx context.Context, w memory.Wish, asks bool) (Noted, er
 		return Noted{}, fmt.Errorf("what you asked to remember: %w", err)
 	}
 	e.last = kept.ID
-	return Noted{Status: NotedKept, Fact: kept.ID, Text: kept.Text}, nil
+	return Noted{Status: NotedKept, Fact: kept.ID, Text: kept.Text, Expires: expires}, nil
 }
 
 func (e *Engine) forget(ctx context.Context, text string) (Noted, error) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/handrail-dev/handrail/agent/worker/memory"
 	"github.com/handrail-dev/handrail/agent/worker/router"
@@ -19,6 +20,8 @@ type notebook struct {
 	facts   []Fact
 	asked   []string
 	sources []string // of the facts, one each time that one is kept
+	expires []time.Time
+	keys    []memory.Key
 }
 
 func (n *notebook) Find(_ context.Context, text string, limit int) ([]Fact, error) {
@@ -37,12 +40,12 @@ func (n *notebook) Find(_ context.Context, text string, limit int) ([]Fact, erro
 	return found[:min(len(found), limit)], nil
 }
 
-func (n *notebook) Keep(_ context.Context, _ memory.Key, text, source string, agreed bool) (Fact, error) {
+func (n *notebook) Keep(_ context.Context, key memory.Key, text, source string, agreed bool, expires time.Time) (Fact, error) {
 	j := fact.Judge(text)
 	if j.Credential || j.Sensitivity == fact.High && !agreed {
 		return Fact{}, capabilities.Errorf(capabilities.CodeAcknowledgementRequired, "nobody agreed to %q", text)
 	}
-	n.sources = append(n.sources, source)
+	n.sources, n.expires, n.keys = append(n.sources, source), append(n.expires, expires), append(n.keys, key)
 	n.facts = append(n.facts, Fact{fmt.Sprint("fact_", len(n.facts)), text, j.Sensitivity})
 	return n.facts[len(n.facts)-1], nil
 }
@@ -256,5 +259,32 @@ func TestAFactNamesItsTurn(t *testing.T) {
 		if data, _ := json.Marshal(c.Stages); !strings.Contains(string(data), n.facts[i].ID) {
 			t.Errorf("the turn does not name %s: %s", n.facts[i].ID, data)
 		}
+	}
+}
+
+// TestAFactIsKeptToItsEnd: the engine keeps a fact until the day that it says, beside what holds
+// otherwise, and says so.
+func TestAFactIsKeptToItsEnd(t *testing.T) {
+	n := &notebook{}
+	e, _ := remembering(t, n, &gullible{}, nil)
+	for _, c := range []struct {
+		message string
+		days    int
+	}{{"Remember that my printer is the red one.", 0}, {"Remember that my printer is the blue one until tomorrow.", 2}} {
+		y, m, d := time.Now().Date()
+		out, err := e.Run(t.Context(), c.message)
+		if err != nil || len(out.Memory) != 1 || out.Memory[0].Status != NotedKept {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		want := time.Time{}
+		if c.days > 0 {
+			want = time.Date(y, m, d+c.days, 0, 0, 0, 0, time.Local)
+		}
+		if got := n.expires[len(n.expires)-1]; !got.Equal(want) && got.Sub(want) != 24*time.Hour || !out.Memory[0].Expires.Equal(got) {
+			t.Errorf("%s: until %s, told %s", c.message, got, out.Memory[0].Expires)
+		}
+	}
+	if n.keys[0] == n.keys[1] {
+		t.Errorf("the one takes the other's place: %+v", n.keys)
 	}
 }

@@ -48,10 +48,12 @@ type KeepFact struct {
 	Expires     time.Time `json:"expires_at,omitzero"`
 }
 
-// EditFact is other words for a fact.
+// EditFact is other words for a fact, another end, or both.
 type EditFact struct {
-	Text   string `json:"text"`
-	Agreed bool   `json:"agreed,omitempty"` // as of KeepFact
+	Text    string    `json:"text,omitempty"`      // default: its words stay
+	Agreed  bool      `json:"agreed,omitempty"`    // as of KeepFact; its own words were agreed to
+	Expires time.Time `json:"expires_at,omitzero"` // default: its end stays
+	Lasting bool      `json:"lasting,omitempty"`   // it has no end any more
 }
 
 // Forgotten is a fact that is kept no longer.

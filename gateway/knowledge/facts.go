@@ -174,6 +174,7 @@ type stored struct {
 	Confidence  float64          `json:"confidence,omitempty"`
 	Sensitivity fact.Sensitivity `json:"sensitivity,omitempty"`
 	Agreed      bool             `json:"agreed,omitempty"`
+	Expires     time.Time        `json:"expires_at,omitzero"`
 }
 
 // Put keeps a fact in place of the one of the same principal, subject and attribute, and returns
@@ -181,11 +182,14 @@ type stored struct {
 // too many, CodeForbidden for a credential, CodeAcknowledgementRequired for a private one that
 // nobody agreed to.
 func (k *Facts) Put(ctx context.Context, f Fact) (Fact, error) {
-	now := k.opts.Now()
-	if err := f.validate(now); err != nil {
+	f.Created = k.opts.Now().UTC()
+	return k.put(ctx, f)
+}
+
+func (k *Facts) put(ctx context.Context, f Fact) (Fact, error) {
+	if err := f.validate(k.opts.Now()); err != nil {
 		return Fact{}, err
 	}
-	f.Created = now.UTC()
 	err := k.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		var others int
 		if err := tx.QueryRow(`SELECT count(*) FROM knowledge_facts WHERE principal = $1 AND NOT (subject = $2 AND attribute = $3)`,
@@ -201,23 +205,48 @@ func (k *Facts) Put(ctx context.Context, f Fact) (Fact, error) {
 			ON CONFLICT (principal, subject, attribute) DO UPDATE SET text = excluded.text, source = excluded.source,
 				confidence = excluded.confidence, sensitivity = excluded.sensitivity, created_ms = excluded.created_ms, expires_ms = excluded.expires_ms
 			RETURNING id`,
-			newID(), string(f.Principal), f.Subject, f.Attribute, f.Text, f.Source, f.Confidence, string(f.Sensitivity), now.UnixMilli(),
+			newID(), string(f.Principal), f.Subject, f.Attribute, f.Text, f.Source, f.Confidence, string(f.Sensitivity), milli(f.Created),
 			milli(f.Expires)).Scan(&f.ID); err != nil {
 			return err
 		}
-		return k.opts.Record(tx, "knowledge.fact.stored", f.Principal, stored{f.ID, f.Source, f.Confidence, f.Sensitivity, f.Agreed})
+		return k.opts.Record(tx, "knowledge.fact.stored", f.Principal, stored{f.ID, f.Source, f.Confidence, f.Sensitivity, f.Agreed, f.Expires})
 	})
 	return f, err
 }
 
-// Edit replaces the words of a fact, as by wants them, and returns it; the errors of Put and Get.
-// Its source says so: the turn that it is from has other words.
-func (k *Facts) Edit(ctx context.Context, p, by capabilities.PrincipalID, id, text string, agreed bool) (Fact, error) {
+// Edit is what a person changes of a fact.
+type Edit struct {
+	Text    string    // other words; "": they stay
+	Agreed  bool      // the person agreed to those words
+	Expires time.Time // zero: its end stays
+	Lasting bool      // it has no end any more
+}
+
+// Edit replaces the words of a fact, as by wants them, or its end, and returns it; the errors of
+// Put and Get. Of other words its source says so: the turn that it is from has others.
+func (k *Facts) Edit(ctx context.Context, p, by capabilities.PrincipalID, id string, e Edit) (Fact, error) {
+	switch {
+	case e.Text == "" && e.Expires.IsZero() && !e.Lasting:
+		return Fact{}, capabilities.
+			Errorf(capabilities.CodeInvalidRequest, "a change has other words (text) or another end (expires_at, lasting)")
+	case e.Lasting && !e.Expires.IsZero():
+		return Fact{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "expires_at and lasting exclude each other")
+	}
 	f, err := k.Get(ctx, p, id)
 	if err != nil {
 		return Fact{}, err
 	}
-	f.Text, f.Agreed = text, agreed
+	if e.Lasting || !e.Expires.IsZero() {
+		f.Expires = e.Expires
+		if e.Text == f.Text {
+			e.Text = ""
+		}
+	}
+	if e.Text == "" {
+		f.Agreed = true // to the words that it has, when it was kept
+		return k.put(ctx, f)
+	}
+	f.Text, f.Agreed = e.Text, e.Agreed
 	_, first, edited := strings.Cut(f.Source, beforeEdit)
 	if !edited {
 		first = f.Source

@@ -151,15 +151,15 @@ func TestPrivateFactsAreAgreedTo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.Edit(t.Context(), "alice", "alice", kept.ID, "I moved to Leipzig", false); capabilities.CodeOf(err) != capabilities.CodeAcknowledgementRequired {
+	if _, err := k.Edit(t.Context(), "alice", "alice", kept.ID, knowledge.Edit{Text: "I moved to Leipzig"}); capabilities.CodeOf(err) != capabilities.CodeAcknowledgementRequired {
 		t.Errorf("edited without agreement: %v", err)
 	}
-	if f, err := k.Edit(t.Context(), "alice", "ada", kept.ID, "I prefer spaces", false); err != nil || f.ID != kept.ID || f.Text != "I prefer spaces" {
+	if f, err := k.Edit(t.Context(), "alice", "ada", kept.ID, knowledge.Edit{Text: "I prefer spaces"}); err != nil || f.ID != kept.ID || f.Text != "I prefer spaces" {
 		t.Errorf("%+v, %v", f, err)
 	}
 	// The turn that a fact is from does not have its new words, and its source says whose they are.
 	for _, by := range []capabilities.PrincipalID{"ada", "bob"} {
-		f, err := k.Edit(t.Context(), "alice", by, kept.ID, "I prefer both", false)
+		f, err := k.Edit(t.Context(), "alice", by, kept.ID, knowledge.Edit{Text: "I prefer both"})
 		if want := string(by) + ", who gave it other words; before: " + kept.Source; err != nil || f.Source != want {
 			t.Errorf("said by %q, want %q, %v", f.Source, want, err)
 		}
@@ -169,11 +169,54 @@ func TestPrivateFactsAreAgreedTo(t *testing.T) {
 	if long, err = k.Put(t.Context(), long); err != nil {
 		t.Fatal(err)
 	}
-	if f, err := k.Edit(t.Context(), "alice", "ada", long.ID, "I like short ones", false); err != nil || !strings.HasPrefix(f.Source, "ada, ") || len(f.Source) != 256 {
+	if f, err := k.Edit(t.Context(), "alice", "ada", long.ID, knowledge.Edit{Text: "I like short ones"}); err != nil || !strings.HasPrefix(f.Source, "ada, ") || len(f.Source) != 256 {
 		t.Errorf("a source at its bound: %+v, %v", f, err)
 	}
-	if _, err := k.Edit(t.Context(), "bob", "bob", kept.ID, "I prefer spaces", false); capabilities.CodeOf(err) != capabilities.CodeNotFound {
+	if _, err := k.Edit(t.Context(), "bob", "bob", kept.ID, knowledge.Edit{Text: "I prefer spaces"}); capabilities.CodeOf(err) != capabilities.CodeNotFound {
 		t.Errorf("edited by another: %v", err)
+	}
+}
+
+// TestAnEndIsChanged: a fact's end is set, kept with other words, and taken off, and its words need
+// no second agreement; it is gone after its end.
+func TestAnEndIsChanged(t *testing.T) {
+	now := time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)
+	var recorded []string
+	k := open(t, func() time.Time { return now }, func(_ string, body any) { recorded = append(recorded, fmt.Sprintf("%+v", body)) })
+	private := about("habit", "I am allergic to nuts")
+	private.Agreed = true
+	kept, err := k.Put(t.Context(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, edit := now.Add(time.Hour), func(e knowledge.Edit) (knowledge.Fact, error) {
+		return k.Edit(t.Context(), "alice", "alice", kept.ID, e)
+	}
+	for _, e := range []knowledge.Edit{{Expires: end}, {Expires: end, Text: kept.Text}} {
+		if f, err := edit(e); err != nil || !f.Expires.Equal(end) || f.Text != kept.Text || f.Source != kept.Source || !f.Created.Equal(kept.Created) {
+			t.Errorf("%+v, %v", f, err)
+		}
+	}
+	if !strings.Contains(recorded[len(recorded)-1], "2026-11-30 10:00") {
+		t.Errorf("recorded %s", recorded[len(recorded)-1])
+	}
+	if f, err := edit(knowledge.Edit{Text: "I am allergic to fish", Agreed: true}); err != nil || !f.Expires.Equal(end) {
+		t.Errorf("with other words: %+v, %v", f, err)
+	}
+	for _, e := range []knowledge.Edit{{}, {Agreed: true}, {Lasting: true, Expires: end}, {Expires: now}} {
+		if _, err := edit(e); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest {
+			t.Errorf("%+v: %v", e, err)
+		}
+	}
+	if f, err := edit(knowledge.Edit{Lasting: true}); err != nil || !f.Expires.IsZero() {
+		t.Errorf("it has an end: %+v, %v", f, err)
+	}
+	if _, err := edit(knowledge.Edit{Expires: end}); err != nil {
+		t.Error(err)
+	}
+	now = end
+	if _, err := k.Get(t.Context(), "alice", kept.ID); capabilities.CodeOf(err) != capabilities.CodeNotFound {
+		t.Errorf("after its end: %v", err)
 	}
 }
 

@@ -246,6 +246,20 @@ func TestMemoryIsShownEditedAndForgotten(t *testing.T) {
 	edit("my editor is Vim", "false")
 	d.await(`document.getElementById("outcome").innerText.includes("Saved") && document.getElementById("main").innerText.includes("allergic")`)
 	d.says("my editor is Vim")
+	// Its last day is set in the form, alone, also of a private one, and taken off.
+	ends := func(day, hasEnd string) {
+		t.Helper()
+		d.goTo("/console/memory?principal=robot&q=allergic")
+		must(t, d.run(`(() => { const a = document.querySelector("article"); a.querySelector("details").open = true; a.querySelector("input[name=expires]").value = "`+day+`"; a.querySelector("button[value=edit]").click(); })(); 1`, nil))
+		d.await(`document.getElementById("outcome").innerText.includes("Saved")`)
+		d.goTo("/console/memory?principal=robot&q=allergic")
+		if got := d.value(`[...document.querySelectorAll("article dt")].some(e => e.innerText === "Until") + " " + document.querySelector("input[name=expires]").value`); got != hasEnd+" "+day {
+			t.Errorf("with the last day %q: %s", day, got)
+		}
+	}
+	ends("2199-12-31", "true")
+	ends("", "false")
+	d.goTo("/console/memory?principal=robot")
 	exported := ""
 	must(t, d.run(`fetch(document.querySelector("a[download]").href).then(r => r.text())`, &exported))
 	if lines := strings.Split(strings.TrimSpace(exported), "\n"); len(lines) != 2 || !strings.Contains(exported, "my editor is Vim") || strings.Contains(exported, "printer") {

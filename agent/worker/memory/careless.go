@@ -49,8 +49,10 @@ var (
 	forgetting = capabilities.Pattern(`forg[eo]t|vergiss|vergess|oubli|olvid|perds|verlier`)
 )
 
-// careless reports whether words are nothing that anybody wants kept, however they ask.
+// careless reports whether words are nothing that anybody wants kept, however they ask. A plain end
+// is none of them: the fact is kept until then.
 func careless(plain string) bool {
+	plain = atStart().ReplaceAllString(atEnd().ReplaceAllString(plain, ""), " ")
 	return passing().MatchString(plain) || supposing().MatchString(plain) || supposed().MatchString(plain) ||
 		ofAgent().MatchString(plain) || pointing().MatchString(plain) || idiom().MatchString(plain)
 }

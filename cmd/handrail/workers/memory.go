@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -60,13 +62,16 @@ func newMemoryListCmd(whose *string) *cobra.Command {
 				fmt.Fprintln(out, "Nothing is remembered.")
 				return nil
 			}
-			t := terminal.NewTable(out, "FACT", "SINCE", "PRIVATE", "TEXT")
+			t := terminal.NewTable(out, "FACT", "SINCE", "UNTIL", "PRIVATE", "TEXT")
 			for _, f := range facts {
-				private := "-"
+				private, until := "-", "-"
+				if !f.Expires.IsZero() {
+					until = f.Expires.Local().Format("2006-01-02 15:04")
+				}
 				if f.Sensitivity == string(fact.High) {
 					private = "yes"
 				}
-				t.Row(f.ID, f.Created.Local().Format("2006-01-02"), private, capabilities.Printable(f.Text))
+				t.Row(f.ID, f.Created.Local().Format("2006-01-02"), until, private, capabilities.Printable(f.Text))
 			}
 			t.Flush()
 			return nil
@@ -107,19 +112,35 @@ func newMemoryShowCmd(whose *string) *cobra.Command {
 
 func newMemoryEditCmd(whose *string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "edit FACT TEXT",
-		Short: "Give a fact other words",
-		Long:  "Other words are kept under the same ID. Where they are private, --agree says that you want them kept.",
-		Args:  cobra.ExactArgs(2),
+		Use:   "edit FACT [TEXT]",
+		Short: "Give a fact other words, or another end",
+		Long: "Other words are kept under the same ID. Where they are private, --agree says that you want them kept.\n" +
+			"--expires says until when it is kept: the end of a day, a time, or how long from now; never takes the end off.",
+		Args: cobra.RangeArgs(1, 2),
 	}
 	agree := cmd.Flags().Bool("agree", false, "keep it although it is private")
+	expires := cmd.Flags().String("expires", "", "until when: 2026-12-31, '2026-12-31 15:04', 12h, 30d, or never")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		edit := api.EditFact{Agreed: *agree, Lasting: *expires == "never"}
+		if len(args) > 1 {
+			edit.Text = args[1]
+		}
+		if *expires != "" && !edit.Lasting {
+			var err error
+			if edit.Expires, err = endAt(*expires, time.Now()); err != nil {
+				return err
+			}
+		}
+		if edit.Text == "" && *expires == "" {
+			return capabilities.Errorf(capabilities.CodeInvalidRequest, "there is nothing to change").
+				WithHint("Give other words after the fact's ID, or --expires.")
+		}
 		c, err := callerFor(cmd, *whose)
 		if err != nil {
 			return err
 		}
 		err = c.Change(cmd, http.MethodPatch, remote.Query(remote.Path("memory", args[0]), "principal", *whose),
-			api.EditFact{Text: args[1], Agreed: *agree}, "%s is changed", args[0])
+			edit, "%s is changed", args[0])
 		var coded *capabilities.Error
 		if errors.As(err, &coded) && coded.Code == capabilities.CodeAcknowledgementRequired {
 			return coded.WithHint("If you want it kept, give --agree.")
@@ -127,6 +148,30 @@ func newMemoryEditCmd(whose *string) *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// endAt returns the time that a person means by a day (its end), a time, or a duration from now.
+func endAt(s string, now time.Time) (time.Time, error) {
+	if t, err := time.ParseInLocation("2006-01-02", s, now.Location()); err == nil {
+		return t.AddDate(0, 0, 1), nil
+	}
+	if t, err := time.ParseInLocation("2006-01-02 15:04", s, now.Location()); err == nil {
+		return t, nil
+	}
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t, nil
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil && n > 0 {
+			return now.AddDate(0, 0, int(n)), nil
+		}
+	}
+	if d, err := time.ParseDuration(s); err == nil && d > 0 {
+		return now.Add(d), nil
+	}
+	return time.Time{}, capabilities.
+		Errorf(capabilities.CodeInvalidRequest, "--expires %s is no day, time or duration", capabilities.Escape(s)).
+		WithHint("Give a day such as 2026-12-31, a time such as '2026-12-31 15:04', a duration such as 12h or 30d, or never.")
 }
 
 func newMemoryForgetCmd(whose *string) *cobra.Command {
@@ -186,8 +231,12 @@ func (m workerMemory) Find(ctx context.Context, text string, limit int) ([]worke
 	return facts, nil
 }
 
-func (m workerMemory) Keep(ctx context.Context, key memory.Key, text, source string, agreed bool) (worker.Fact, error) {
-	f, err := m.remote.KeepFact(ctx, api.KeepFact{Subject: key.Subject, Attribute: key.Attribute, Text: text, Source: source, Agreed: agreed})
+func (m workerMemory) Keep(ctx context.Context, key memory.Key, text, source string, agreed bool, expires time.Time) (worker.Fact,
+	error,
+) {
+	f, err := m.remote.KeepFact(ctx, api.KeepFact{
+		Subject: key.Subject, Attribute: key.Attribute, Text: text, Source: source, Agreed: agreed, Expires: expires,
+	})
 	return workerFact(f), m.remote.Told(err)
 }
 

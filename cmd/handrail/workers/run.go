@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -320,7 +321,7 @@ func writeOutcome(w, errs io.Writer, out worker.Outcome, spoken bool) {
 		text := capabilities.Printable(n.Text)
 		switch n.Status {
 		case worker.NotedKept:
-			fmt.Fprintf(w, "Remembered: %s\n", text)
+			fmt.Fprintf(w, "Remembered: %s%s\n", text, endWords(n.Expires))
 		case worker.NotedForgotten:
 			fmt.Fprintf(w, "Forgotten: %s\n", cmp.Or(text, n.Fact))
 		case worker.NotedUnknown:
@@ -329,6 +330,14 @@ func writeOutcome(w, errs io.Writer, out worker.Outcome, spoken bool) {
 			fmt.Fprintf(w, "Not kept: %s.\n", n.Why)
 		}
 	}
+}
+
+// endWords says until when a fact is kept.
+func endWords(end time.Time) string {
+	if end.IsZero() {
+		return ""
+	}
+	return " (kept until " + end.Local().Format("2006-01-02 15:04") + ")"
 }
 
 // notBegun says what of a message was left, a line for each.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
@@ -53,9 +54,9 @@ func (v *visit) showMemory(one string, problem error) {
 		problem = err
 	}
 	for _, f := range list.Facts {
-		card := factCard{visit: v, Fact: f, Words: f.Text}
+		card := factCard{visit: v, Fact: f, Words: f.Text, Ends: lastDay(f.Expires)}
 		if f.ID == v.r.PathValue("fact") && v.r.PostForm.Get("do") == "edit" { // it was refused
-			card.Words, card.Open = v.r.PostForm.Get("text"), true
+			card.Words, card.Ends, card.Open = v.r.PostForm.Get("text"), v.r.PostForm.Get("expires"), true
 		}
 		shown.Facts = append(shown.Facts, card)
 	}
@@ -95,7 +96,34 @@ type factCard struct {
 	*visit
 	api.Fact
 	Words string // in the form that changes it
+	Ends  string // the day in that form
 	Open  bool   // that form
+}
+
+// Until is the last day of one that has an end.
+func (f factCard) Until() string { return lastDay(f.Expires) }
+
+// lastDay is the last day, in UTC, on which something holds that expires; "" if it does not.
+func lastDay(end time.Time) string {
+	if end.IsZero() {
+		return ""
+	}
+	return end.UTC().Add(-time.Millisecond).Format(time.DateOnly)
+}
+
+// newEnd returns the end that a form asks for, by its last day and the one that it was given; one
+// that it left alone stays as it is to the minute.
+func newEnd(day, before string) (end time.Time, lasting bool, err error) {
+	switch day = strings.TrimSpace(day); day {
+	case before:
+		return time.Time{}, false, nil
+	case "":
+		return time.Time{}, true, nil
+	}
+	if end, err = time.Parse(time.DateOnly, day); err != nil {
+		return time.Time{}, false, capabilities.Errorf(capabilities.CodeInvalidRequest, "Last day is no day as 2026-12-31")
+	}
+	return end.AddDate(0, 0, 1), false, nil
 }
 
 // Private reports whether it is kept only because somebody agreed.
@@ -123,7 +151,9 @@ func (c *Console) changeFact(v *visit) {
 	switch f.Get("do") {
 	case "edit":
 		in := api.EditFact{Text: strings.TrimSpace(unixLines(f.Get("text"))), Agreed: f.Get("agreed") == "1"}
-		done, err = "changed", v.ask(http.MethodPatch, target, in, nil)
+		if in.Expires, in.Lasting, err = newEnd(f.Get("expires"), f.Get("expired")); err == nil {
+			done, err = "changed", v.ask(http.MethodPatch, target, in, nil)
+		}
 	case "forget":
 		done, err = "factgone", v.ask(http.MethodDelete, target, nil, nil)
 	default:

@@ -20,7 +20,7 @@ type Memory interface {
 	Get(ctx context.Context, p capabilities.PrincipalID, id string) (knowledge.Fact, error)
 	List(ctx context.Context, p capabilities.PrincipalID, limit int) ([]knowledge.Fact, error)
 	Search(ctx context.Context, p capabilities.PrincipalID, text string, limit int) ([]knowledge.Fact, error)
-	Edit(ctx context.Context, p, by capabilities.PrincipalID, id, text string, agreed bool) (knowledge.Fact, error)
+	Edit(ctx context.Context, p, by capabilities.PrincipalID, id string, e knowledge.Edit) (knowledge.Fact, error)
 	Forget(ctx context.Context, p capabilities.PrincipalID, id string) error
 	Owners(ctx context.Context) (map[capabilities.PrincipalID]int, error)
 }
@@ -44,7 +44,8 @@ func (s *Server) memoryTable() []*endpoint {
 		serveJSON(endpoint{method: get, path: "/v1/memory/{fact}", action: principal.ActMemory, summary: "One fact", query: []param{whose}},
 			s.fact),
 		serveJSON(endpoint{
-			method: patch, path: "/v1/memory/{fact}", action: principal.ActMemory, summary: "Give a fact other words", query: []param{whose},
+			method: patch, path: "/v1/memory/{fact}", action: principal.ActMemory,
+			summary: "Give a fact other words or another end", query: []param{whose},
 		}, s.editFact),
 		serveJSON(endpoint{
 			method: remove, path: "/v1/memory/{fact}", action: principal.ActMemory, summary: "Forget a fact: it is overwritten on the disk",
@@ -113,7 +114,7 @@ func (s *Server) editFact(c *visit, in api.EditFact) (api.Fact, error) {
 	if err != nil {
 		return api.Fact{}, err
 	}
-	f, err := s.opts.Memory.Edit(c.r.Context(), p, c.who.Principal, c.r.PathValue("fact"), in.Text, in.Agreed)
+	f, err := s.opts.Memory.Edit(c.r.Context(), p, c.who.Principal, c.r.PathValue("fact"), knowledge.Edit(in))
 	return front.ViewFact(&f), err
 }
 
