@@ -200,6 +200,9 @@ func TestATurnIsShownWithItsPackets(t *testing.T) {
 	if stages != recorded || len(strings.Fields(stages)) != len(one.Claim.Stages) {
 		t.Errorf("the stages %s have the packets %s", stages, recorded)
 	}
+	if got := d.value(`innerWidth >= 1024 && [...document.querySelectorAll("td[data-name=Stage] code")].filter(e => e.getClientRects().length > 1).map(e => e.innerText).join(" ")`); got != "" {
+		t.Errorf("names of stages break: %s", got)
+	}
 	d.shots("turn")
 	d.click(string(site.ToolEcho))
 	d.await(`location.pathname === "/console/calls/` + string(called.Call) + `"`)
