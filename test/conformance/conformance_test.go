@@ -106,20 +106,26 @@ func surface(t *testing.T) (f *fronttest.Front, token string) {
 // that nothing stands between the suite and the surface that could lose a stream.
 func open(t *testing.T, f *fronttest.Front, token string) string {
 	t.Helper()
-	target := strings.TrimPrefix(f.URL, "http://")
-	way := httptest.NewUnstartedServer(nil)
-	own := way.Listener.Addr().String()
-	way.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return way(t, f.URL, f.Server.ServeHTTP, token)
+}
+
+// way is such a way to whatever serves at an address.
+func way(t *testing.T, address string, serve http.HandlerFunc, token string) string {
+	t.Helper()
+	target := strings.TrimPrefix(address, "http://")
+	door := httptest.NewUnstartedServer(nil)
+	own := door.Listener.Addr().String()
+	door.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Host = strings.ReplaceAll(r.Host, own, target)
 		if origin := r.Header.Get("Origin"); origin != "" {
 			r.Header.Set("Origin", strings.ReplaceAll(origin, own, target))
 		}
 		r.Header.Set("Authorization", "Bearer "+token)
-		f.Server.ServeHTTP(w, r)
+		serve(w, r)
 	})
-	way.Start()
-	t.Cleanup(way.Close)
-	return way.URL
+	door.Start()
+	t.Cleanup(door.Close)
+	return door.URL
 }
 
 // leftOut is an entry of testdata/baseline.txt: what the suite expects of servers

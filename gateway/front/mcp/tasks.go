@@ -46,15 +46,28 @@ const (
 // taskState is a task as the extension has it (its schema: Task).
 type taskState struct {
 	sdk.ResultBase
-	ResultType string              `json:"resultType"` // "task" for a new one in place of a result
-	ID         string              `json:"taskId"`
-	Status     string              `json:"status"`
-	Message    string              `json:"statusMessage,omitempty"`
-	Created    time.Time           `json:"createdAt"`
-	Updated    time.Time           `json:"lastUpdatedAt"`
-	TTL        int64               `json:"ttlMs"`
-	Poll       int64               `json:"pollIntervalMs"`
-	Result     *sdk.CallToolResult `json:"result,omitempty"`
+	ResultType string      `json:"resultType"` // "task" for a new one in place of a result
+	ID         string      `json:"taskId"`
+	Status     string      `json:"status"`
+	Message    string      `json:"statusMessage,omitempty"`
+	Created    time.Time   `json:"createdAt"`
+	Updated    time.Time   `json:"lastUpdatedAt"`
+	TTL        int64       `json:"ttlMs"`
+	Poll       int64       `json:"pollIntervalMs"`
+	Result     *taskResult `json:"result,omitempty"`
+}
+
+// taskResult is the result of a call inside its task. It says that it is complete, as each result
+// of the revision does; the SDK says so only of what it sends itself.
+type taskResult struct{ *sdk.CallToolResult }
+
+// MarshalJSON returns the result as the SDK has it, with its type.
+func (r *taskResult) MarshalJSON() ([]byte, error) {
+	body, err := r.CallToolResult.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte(`{"resultType":"complete",`), body[1:]...), nil // content is always there
 }
 
 // taskAck acknowledges a request about a task.
@@ -305,8 +318,8 @@ func (v *view) getTask(ctx context.Context, session *sdk.ServerSession, p *taskP
 	if err != nil {
 		return nil, taskError(err)
 	}
-	out.Result = project(r, v.list.plain)
-	linkArtifacts(out.Result, r, links(session))
+	out.Result = &taskResult{project(r, v.list.plain)}
+	linkArtifacts(out.Result.CallToolResult, r, links(session))
 	return out, nil
 }
 
