@@ -212,7 +212,7 @@ func sentences(message string) (list []sentence) {
 			for end < len(plain) && (plain[end] == '.' || plain[end] == '!' || plain[end] == '?') {
 				end++
 			}
-			if end == len(plain) || plain[end] == ' ' || plain[end] == '\n' {
+			if end == len(plain) || plain[end] == '\n' || plain[end] == ' ' && !ordinal().MatchString(plain[max(0, i-3):]) {
 				cut(end, strings.Contains(plain[i:end], "?"))
 			}
 			i = end - 1

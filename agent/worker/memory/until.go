@@ -30,6 +30,8 @@ const (
 )
 
 var (
+	// ordinal is a German day before its month, whose point ends no sentence.
+	ordinal = capabilities.Pattern(`^\D{0,2}\d{1,2}\. (?:` + months + `)` + ends)
 	// atEnd is a plain end as the last words of a fact, atStart as the first.
 	atEnd = capabilities.Pattern(`(?i)(?:^|[\s,(])` + untilDay +
 		`(?:[\s,]+(?:please|bitte|por favor|thanks|danke|merci|gracias))?[\s.!…)]*$`)

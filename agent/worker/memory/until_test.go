@@ -99,6 +99,8 @@ func TestAPlainEndIsAskedFor(t *testing.T) {
 		"Remember that the office is closed until tomorrow.":         "the office is closed until tomorrow",
 		"Remember until Friday that the office is closed.":           "until Friday that the office is closed",
 		"Merk dir, dass das Büro zu bleibt bis morgen.":              "das Büro zu bleibt bis morgen",
+		"Merk dir, dass der Code gilt bis zum 31. Dezember.":         "der Code gilt bis zum 31. Dezember",
+		"Merk dir, dass der Code gilt bis 3. März 2027. Danke.":      "der Code gilt bis 3. März 2027",
 		"Souviens-toi que le bureau est fermé jusqu'à demain.":       "le bureau est fermé jusqu'à demain",
 		"Recuerda que la oficina está cerrada hasta mañana.":         "la oficina está cerrada hasta mañana",
 		"Remember that the office is closed until tonight.":          "",
