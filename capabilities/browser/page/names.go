@@ -13,8 +13,8 @@ import (
 // a page can hide by the name of a field or an image (HTML standard, named properties of
 // form and of Document). Each belongs to one of names.js's classes and is asked of
 // nothing but nodes, documents, ranges and windows' event targets.
-const taken = "activeElement addEventListener adoptedStyleSheets assignedSlot attributes baseURI body checkVisibility childElementCount " +
-	"childNodes children className clientHeight clientWidth " +
+const taken = "activeElement activeViewTransition addEventListener adoptedStyleSheets assignedSlot attributes baseURI body " +
+	"checkVisibility childElementCount childNodes children className clientHeight clientWidth " +
 	"cloneNode closest compareDocumentPosition contains contentType createRange createTreeWalker defaultView dispatchEvent documentElement " +
 	"editContext elementFromPoint execCommand " +
 	"firstChild firstElementChild focus getAnimations getAttribute getBoundingClientRect getClientRects getElementById getElementsByTagName " +
@@ -23,7 +23,8 @@ const taken = "activeElement addEventListener adoptedStyleSheets assignedSlot at
 	"offsetHeight offsetWidth outerHTML ownerDocument parentElement " +
 	"parentNode previousElementSibling querySelector querySelectorAll readyState removeEventListener scrollHeight scrollIntoView scrollLeft " +
 	"scrollTop scrollWidth scrollingElement shadowRoot " +
-	"styleSheets tabIndex tagName textContent title"
+	"styleSheets tabIndex tagName textContent title " +
+	"URL"
 
 var takenNames = capabilities.Pattern(`\.(` + strings.ReplaceAll(taken, " ", "|") + `)\b`)
 
