@@ -15,6 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/stop"
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/gateway/task"
+	"github.com/handrail-dev/handrail/gateway/turn"
 )
 
 // shared are the tables that gateways write which serve at once. Those of rooms that keep them in
@@ -24,7 +25,7 @@ func shared() map[string]bool {
 	all := map[string]bool{nodes.PlaceTable: true, "ledger_head": true, secretTable: true, "lane_taint": true, "principal_taint": true}
 	for _, tables := range [][]string{
 		principal.Tables, lane.Tables, consent.Tables, consent.QuestionTables, stop.Tables, rules.Tables, nodes.Tables, driftTables,
-		job.Tables, push.Tables, workerTables, task.Tables,
+		job.Tables, push.Tables, workerTables, task.Tables, turn.Tables,
 	} {
 		for _, t := range tables {
 			all[t] = true
@@ -33,7 +34,7 @@ func shared() map[string]bool {
 	for _, t := range []string{
 		"secret", "oauth_client", "site_generation",
 		"packet_store", "ledger_segment", "ledger_node_head", "calls", "calls_mark", "outcome", "outcome_digest_key", "artifact",
-		"governance_series", "governance_time", "governance_state", "policy_sets", "policy_drafts", "admin_calls", "invite", "turns",
+		"governance_series", "governance_time", "governance_state", "policy_sets", "policy_drafts", "admin_calls", "invite",
 		"worker_invite", "knowledge_facts",
 	} {
 		all[t] = false
@@ -62,6 +63,7 @@ func (g *Gateway) share() {
 	g.Store.Watch(g.Secrets.Load, secretTable)
 	g.Store.Watch(g.Jobs.Again, job.Tables...)
 	g.Store.Watch(g.Tasks.Again, task.Tables...)
+	g.Store.Watch(g.Turns.Again, turn.Tables...)
 	g.Store.Watch(g.Push.Load, push.Tables...)
 	g.Store.Watch(g.againWorkers, workerTables...)
 	g.Store.OnGone(g.Works.EndIn)

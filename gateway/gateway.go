@@ -251,7 +251,7 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 	if err := g.Drift.Load(ctx); err != nil {
 		return err
 	}
-	if g.Turns, err = turn.New(turn.Options{Store: g.Store, Record: g.recordAt}); err != nil {
+	if g.Turns, err = turn.New(turn.Options{Store: g.Store, Record: g.recordAt, Lease: g.opts.TurnLease}); err != nil {
 		return err
 	}
 	if g.Jobs, err = job.Open(job.Options{Store: g.Store, Key: seal, Record: g.recordBy, Spread: g.spreadAttends}); err != nil {

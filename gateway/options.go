@@ -96,6 +96,9 @@ type Options struct {
 	PushTransport http.RoundTripper
 	// MailRoots are whose certificates a mail server may have. Default: the system's.
 	MailRoots *x509.CertPool
+	// TurnLease is how long a worker's turn is said to run without a word of its worker. Default:
+	// that of turn.Options.
+	TurnLease time.Duration
 	// Clock is by which satellites' heartbeats are late. Default: the system's.
 	Clock func() time.Time
 	// Skills is a folder with skills beside those that are compiled in. Default: none.

@@ -14,7 +14,11 @@ import (
 // Record is the gateway's record of turns: this worker's claims, beside the calls that the gateway
 // saw itself.
 type Record interface {
+	// ClaimTurn records a turn that has ended.
 	ClaimTurn(ctx context.Context, c turn.Claim) error
+	// TellTurn says where a turn is that runs, and returns how soon the next word is due; 0: any time.
+	// CodeInvalidRequest: the gateway is one of before, which knows no turns that run.
+	TellTurn(ctx context.Context, c turn.Claim) (lease time.Duration, err error)
 }
 
 // newTurnID returns an ID for a turn that is recorded; "" where none is.
@@ -47,12 +51,44 @@ func (e *Engine) record(ctx context.Context, began time.Time) error {
 	if e.opts.Record == nil {
 		return nil
 	}
+	e.hush()
 	// A turn that was cancelled is recorded, too.
 	ctx, over := context.WithTimeout(context.WithoutCancel(ctx), maxRecording)
 	defer over()
-	return e.opts.Record.ClaimTurn(ctx, turn.Claim{
-		Turn: e.turnID, Session: e.opts.Session, Started: began, Ended: e.opts.Now(), Stages: e.stages,
-	})
+	c := e.claim(began)
+	c.Ended = e.opts.Now()
+	return e.opts.Record.ClaimTurn(ctx, c)
+}
+
+func (e *Engine) claim(began time.Time) turn.Claim {
+	return turn.Claim{Turn: e.turnID, Session: e.opts.Session, Started: began, Stages: e.stages[:len(e.stages):len(e.stages)]}
+}
+
+// announces has the gateway know the turn from now on.
+func (e *Engine) announces(ctx context.Context, began time.Time) {
+	if e.opts.Record == nil || e.deaf {
+		return
+	}
+	e.began, e.telling = began, tells(ctx, e.opts.Record)
+}
+
+// announce says where the turn is, once it is known.
+func (e *Engine) announce() {
+	if e.telling == nil || len(e.stages) > turn.MaxStages {
+		return
+	}
+	c := e.claim(e.began)
+	c.State = turn.Running
+	e.telling.say(c)
+}
+
+// hush ends what announces began.
+func (e *Engine) hush() {
+	if e.telling == nil {
+		return
+	}
+	e.deaf = !e.telling.end()
+	e.telling = nil
 }
 
 // stageOf is what may be recorded of an event.

@@ -153,7 +153,11 @@ type Engine struct {
 	talk   []Said        // the same for the harness, without results
 	stages []turn.Stage  // of the turn that runs, as they are recorded
 	turnID string        // of the turn that runs, by which it is recorded; "": it is not
-	last   string        // ID of the fact that was kept last
+	began  time.Time     // the turn that runs
+	deaf   bool          // the gateway is one of before, which knows no turns that run
+	// telling has the gateway know the turn that runs; nil: it does not.
+	telling *telling
+	last    string // ID of the fact that was kept last
 }
 
 // New makes an engine.
@@ -239,6 +243,8 @@ func (e *Engine) turn(ctx context.Context, found router.Found, along *pipeline.P
 	defer cancel()
 	p := Pipeline{Timestamp: e.opts.Now(), Session: e.opts.Session}
 	e.stages, e.turnID = nil, e.newTurnID()
+	defer e.hush()
+	e.announces(ctx, p.Timestamp)
 	e.tell(StageRouter, found)
 	p.Pipeline.Router.Intent, p.Pipeline.Router.Confidence = found.Intent, found.Confidence
 	if found.Ask != "" {
@@ -247,18 +253,22 @@ func (e *Engine) turn(ctx context.Context, found router.Found, along *pipeline.P
 		return Outcome{Intent: found.Intent, Ask: found.Ask, Unrecorded: e.record(ctx, p.Timestamp)}, nil
 	}
 
+	fails := func(err error) (Outcome, error) { // before the executor
+		e.end(&p)
+		return Outcome{Intent: found.Intent, Unrecorded: e.record(ctx, p.Timestamp)}, err
+	}
 	remembered, err := e.prefetch(ctx, found)
 	if err != nil {
-		return Outcome{Intent: found.Intent}, fmt.Errorf("what is remembered: %w", err)
+		return fails(fmt.Errorf("what is remembered: %w", err))
 	}
 	tools, err := e.opts.Gateway.Tools(ctx)
 	if err != nil {
-		return Outcome{Intent: found.Intent}, fmt.Errorf("the gateway's tools: %w", err)
+		return fails(fmt.Errorf("the gateway's tools: %w", err))
 	}
 	decision := gate.Decide(found.Route, asGated(tools)...)
 	if along != nil {
 		if decision, err = only(decision, along, tools); err != nil {
-			return Outcome{Intent: found.Intent}, err
+			return fails(err)
 		}
 	}
 	permitted := gate.Filter(decision, tools, toolID)
@@ -280,7 +290,7 @@ func (e *Engine) turn(ctx context.Context, found router.Found, along *pipeline.P
 	}
 	leases, err := e.permit(ctx, t, along)
 	if err != nil {
-		return Outcome{Intent: found.Intent}, fmt.Errorf("permissions: %w", err)
+		return fails(fmt.Errorf("permissions: %w", err))
 	}
 	defer func() { _ = e.revoke(ctx, leases) }() // again, if the turn did not come to its end
 	x := execution{engine: e, decision: decision, leases: leases, turn: t}
@@ -321,6 +331,9 @@ func (e *Engine) tell(s Stage, body any) { e.tellAt(e.opts.Now(), s, body) }
 func (e *Engine) tellAt(at time.Time, s Stage, body any) {
 	event := Event{s, at, body}
 	e.stages = append(e.stages, stageOf(event))
+	if s != StagePipeline {
+		e.announce()
+	}
 	e.opts.Tell(event)
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/handrail-dev/handrail/agent/worker/gate"
 	"github.com/handrail-dev/handrail/agent/worker/intent"
@@ -251,6 +252,8 @@ func (k *kept) ClaimTurn(_ context.Context, c turn.Claim) error {
 	k.claims = append(k.claims, c)
 	return nil
 }
+
+func (k *kept) TellTurn(context.Context, turn.Claim) (time.Duration, error) { return 0, nil }
 
 // TestTurnsAreClaimedWithoutWords: every stage of a turn goes to the gateway's record in order, and
 // no word of the person, an argument or a result with it (S2-42, S2-43).

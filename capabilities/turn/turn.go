@@ -30,6 +30,17 @@ const (
 	maxName   = 128 // bytes of a name
 )
 
+// State is where a turn is.
+type State string
+
+// The states. A worker says Running of a turn that goes on, and nothing of one that has ended. Lost
+// is its gateway's word: no worker said anything of a running turn for as long as its lease.
+const (
+	Running State = "running"
+	Lost    State = "lost"
+	Ended   State = "ended"
+)
+
 // idFormat is the form of a turn's ID.
 var idFormat = capabilities.Pattern(`^turn_[0-9a-f]{16}$`)
 
@@ -40,9 +51,10 @@ type Claim struct {
 	Turn    string    `json:"turn_id,omitempty"`
 	Session string    `json:"session_id"` // of the conversation
 	Lane    string    `json:"lane,omitempty"`
+	State   State     `json:"state,omitempty"`
 	Started time.Time `json:"started_at"`
-	Ended   time.Time `json:"ended_at"`
-	Stages  []Stage   `json:"stages"` // in order, the last one Pipeline
+	Ended   time.Time `json:"ended_at,omitzero"` // not set unless it has ended
+	Stages  []Stage   `json:"stages"`            // in order; of a turn that has ended, the last one is Pipeline
 }
 
 // Stage is one stage: the part of its name is set, and no other.
@@ -129,6 +141,42 @@ func (c *Claim) Summary() *Summarised {
 	return c.Stages[len(c.Stages)-1].Pipeline
 }
 
+// SoFar returns the summary of a turn; of one that has none, what its stages come to.
+func (c *Claim) SoFar() Summarised {
+	if s := c.Summary(); s != nil {
+		return *s
+	}
+	var s Summarised
+	for i := range c.Stages {
+		switch at := &c.Stages[i]; {
+		case at.Router != nil:
+			s.Intent, s.Confidence = at.Router.Intent, at.Router.Confidence
+		case at.Policy != nil:
+			s.Allowed, s.Required = at.Policy.Allowed, at.Policy.Required
+		case at.Call != nil && at.Call.CallID != "":
+			s.Calls = append(s.Calls, at.Call.CallID)
+		case at.Response != nil:
+			s.RoundTrips = at.Response.RoundTrips
+		case at.Cleanup != nil:
+			s.Revoked = at.Cleanup.Revoked
+		}
+	}
+	return s
+}
+
+// Took returns how long a turn took: one that runs until now, one that is lost until its last
+// stage.
+func (c *Claim) Took(now time.Time) time.Duration {
+	end := c.Ended
+	switch {
+	case c.State == Running:
+		end = now
+	case c.State == Lost && len(c.Stages) > 0:
+		end = c.Stages[len(c.Stages)-1].At
+	}
+	return max(0, end.Sub(c.Started)) // clocks differ
+}
+
 // Validate refuses with invalid_request a claim that is out of bounds.
 func (c *Claim) Validate() error {
 	if err := capabilities.ValidateName("session_id", c.Session, maxName); err != nil {
@@ -142,22 +190,39 @@ func (c *Claim) Validate() error {
 			return err
 		}
 	}
-	switch {
-	case c.Started.IsZero() || c.Ended.Before(c.Started):
-		return invalid("a turn ends after it began")
-	case len(c.Stages) == 0 || len(c.Stages) > MaxStages:
-		return invalid("a turn has 1 to %d stages", MaxStages)
-	case c.Summary() == nil:
-		return invalid("the last stage is %s", Pipeline)
+	if err := c.validateState(); err != nil {
+		return err
 	}
 	for i := range c.Stages {
 		s := &c.Stages[i]
 		if err := s.validate(); err != nil {
 			return err
 		}
-		if s.Stage == Pipeline && i != len(c.Stages)-1 {
+		if s.Stage == Pipeline && (i != len(c.Stages)-1 || c.State == Running) {
 			return invalid("%s is the last stage", Pipeline)
 		}
+	}
+	return nil
+}
+
+// validateState checks what differs between a turn that runs and one that has ended.
+func (c *Claim) validateState() error {
+	running := c.State == Running
+	switch {
+	case c.State != "" && c.State != Ended && !running:
+		return invalid("the state is %s, or %s", Running, Ended)
+	case running && c.Turn == "":
+		return invalid("a turn that runs has its turn_id")
+	case running && !c.Ended.IsZero():
+		return invalid("a turn that runs has no ended_at")
+	case c.Started.IsZero() || !running && c.Ended.Before(c.Started):
+		return invalid("a turn ends after it began")
+	case len(c.Stages) == 0 || len(c.Stages) > MaxStages:
+		return invalid("a turn has 1 to %d stages", MaxStages)
+	case !running && c.Summary() == nil:
+		return invalid("the last stage is %s", Pipeline)
+	case running && c.Summary() != nil:
+		return invalid("a turn that runs has no stage %s", Pipeline)
 	}
 	return nil
 }

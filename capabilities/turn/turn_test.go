@@ -49,10 +49,61 @@ func TestClaimsAreBounded(t *testing.T) {
 		"hidden words":    func(c *Claim) { c.Stages[2].Permission.By = "a\u202eb" },
 		"many tools":      func(c *Claim) { c.Stages[1].Policy.Allowed = make([]capabilities.ToolID, MaxTools+1) },
 		"many wishes":     func(c *Claim) { c.Stages[5].Memory = make([]Noted, MaxTools+1) },
+		"a state":         func(c *Claim) { c.State = "asleep" },
+		"lost":            func(c *Claim) { c.State = Lost }, // that is the gateway's word
+		"running":         func(c *Claim) { c.State, c.Turn = Running, "turn_0123456789abcdef" },
 		"many calls":      func(c *Claim) { c.Stages[7].Pipeline.Calls = make([]capabilities.CallID, MaxTools+1) },
 		"too many stages": func(c *Claim) { c.Stages = append(make([]Stage, MaxStages), c.Stages...) },
 	} {
 		c := whole()
+		spoil(&c)
+		if err := c.Validate(); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestATurnThatRuns: a claim of it has an ID, no end and no stage for the whole, and says what came
+// of it so far.
+func TestATurnThatRuns(t *testing.T) {
+	running := func() Claim {
+		c := whole()
+		c.State, c.Turn, c.Ended, c.Stages = Running, "turn_0123456789abcdef", time.Time{}, c.Stages[:4]
+		return c
+	}
+	c := running()
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if s := c.SoFar(); s.Intent != "file_task" || len(s.Calls) != 1 || len(s.Allowed) != 1 {
+		t.Errorf("%+v", s)
+	}
+	if data, _ := json.Marshal(c); strings.Contains(string(data), "ended_at") {
+		t.Errorf("%s", data)
+	}
+	c.Stages[3].At = at.Add(2 * time.Second)
+	lost, ended := c, whole()
+	lost.State = Lost
+	for _, one := range []struct {
+		c    Claim
+		took time.Duration
+	}{{c, time.Minute}, {lost, 2 * time.Second}, {ended, time.Second}} {
+		if got := one.c.Took(at.Add(time.Minute)); got != one.took {
+			t.Errorf("%s took %s", one.c.State, got)
+		}
+	}
+	if got := c.Took(at.Add(-time.Minute)); got != 0 {
+		t.Errorf("with another clock it took %s", got)
+	}
+	for name, spoil := range map[string]func(c *Claim){
+		"no ID":       func(c *Claim) { c.Turn = "" },
+		"an end":      func(c *Claim) { c.Ended = at },
+		"no stage":    func(c *Claim) { c.Stages = nil },
+		"no start":    func(c *Claim) { c.Started = time.Time{} },
+		"a pipeline":  func(c *Claim) { c.Stages = whole().Stages },
+		"one between": func(c *Claim) { c.Stages = append([]Stage{whole().Stages[7]}, c.Stages...) },
+	} {
+		c := running()
 		spoil(&c)
 		if err := c.Validate(); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest {
 			t.Errorf("%s: %v", name, err)
@@ -70,7 +121,7 @@ func FuzzClaim(f *testing.F) {
 		if json.Unmarshal(data, &c) != nil || c.Validate() != nil {
 			return
 		}
-		if _, err := json.Marshal(c); err != nil || c.Summary() == nil {
+		if _, err := json.Marshal(c); err != nil || (c.Summary() == nil) != (c.State == Running) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	})

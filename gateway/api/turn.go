@@ -13,6 +13,9 @@ type Turn struct {
 	Principal capabilities.PrincipalID `json:"principal"` // the worker's
 	Received  time.Time                `json:"received_at"`
 	First     uint64                   `json:"first_packet,omitempty"` // of its stages, whose packets follow each other
+	// LeaseMS is how soon its worker says the next of one that runs, or it is lost; in the answer to
+	// such a word alone.
+	LeaseMS int64 `json:"lease_ms,omitempty"`
 	turn.Claim
 }
 

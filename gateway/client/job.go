@@ -50,21 +50,28 @@ func (c *Client) CancelJob(ctx context.Context, id string) (api.Job, error) {
 // WatchJob calls fn with a job as it is, and after each change of it, until it has ended for good,
 // ctx ends or fn returns an error. io.EOF: the gateway ended before the job did.
 func (c *Client) WatchJob(ctx context.Context, id string, fn func(api.Job) error) error {
-	body, err := c.Open(ctx, http.MethodGet, Path("jobs", id, "events"), nil)
+	return watch(ctx, c, Path("jobs", id, "events"), "job", fn, func(one *api.Job) bool {
+		return one.State != api.JobQueued && one.State != api.JobRunning
+	})
+}
+
+// watch calls fn with each event of a name, until one is over. io.EOF: there was none.
+func watch[T any](ctx context.Context, c *Client, path, name string, fn func(T) error, over func(*T) bool) error {
+	body, err := c.Open(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return err
 	}
 	defer body.Close()
 	ended := false
 	err = readEvents(body, func(e Event) error {
-		var one api.Job
-		if e.Name != "job" {
+		var one T
+		if e.Name != name {
 			return nil
 		}
 		if err := json.Unmarshal(e.Data, &one); err != nil {
 			return err
 		}
-		ended = one.State != api.JobQueued && one.State != api.JobRunning
+		ended = over(&one)
 		return fn(one)
 	})
 	switch {

@@ -58,10 +58,10 @@ func TestTurnsAreTheirPrincipals(t *testing.T) {
 	if got := fmt.Sprint(*recorded); got != "[worker.stage anna ROUTER_OUTPUT worker.turn anna PIPELINE worker.stage ben ROUTER_OUTPUT worker.turn ben PIPELINE]" {
 		t.Errorf("recorded %s", got)
 	}
-	if list, err := turns.List(t.Context(), "anna", "s1", 10); err != nil || len(list) != 1 || list[0].Claim.Stages[0].Router.Intent != "file_task" {
+	if list, err := turns.List(t.Context(), turn.Query{Principal: "anna", Session: "s1", Limit: 10}); err != nil || len(list) != 1 || list[0].Claim.Stages[0].Router.Intent != "file_task" {
 		t.Errorf("%v %+v", err, list)
 	}
-	if list, err := turns.List(t.Context(), "", "", 10); err != nil || len(list) != 2 || list[0].ID != other.ID {
+	if list, err := turns.List(t.Context(), turn.Query{Limit: 10}); err != nil || len(list) != 2 || list[0].ID != other.ID {
 		t.Errorf("%v %+v", err, list)
 	}
 	if _, err := turns.Get(t.Context(), "ben", first.ID); capabilities.CodeOf(err) != capabilities.CodeNotFound {
@@ -86,7 +86,7 @@ func TestRowsGoAfterTheirTime(t *testing.T) {
 	if err := turns.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := turns.List(t.Context(), "", "", 10); err != nil || len(list) != 1 || list[0].Claim.Session != "s2" {
+	if list, err := turns.List(t.Context(), turn.Query{Limit: 10}); err != nil || len(list) != 1 || list[0].Claim.Session != "s2" {
 		t.Errorf("%v %+v", err, list)
 	}
 }
@@ -120,4 +120,90 @@ func TestAWorkerNamesItsTurn(t *testing.T) {
 			t.Errorf("%q is an ID", id)
 		}
 	}
+}
+
+const id = "turn_0123456789abcdef"
+
+// says is the word of a worker that a turn runs, with its first stages.
+func says(session string, stages ...claim.Stage) claim.Claim {
+	return claim.Claim{Turn: id, Session: session, State: claim.Running, Started: at, Stages: append(made("").Stages[:1:1], stages...)}
+}
+
+var call = claim.Stage{Stage: claim.ToolCall, At: at, Call: &claim.Called{Tool: "tool.fs.read", CallID: "c-1", Status: "ok"}}
+
+// TestATurnIsKnownFromItsBeginning: a turn that runs is kept with its stages, renewed by each word,
+// and recorded once it has ended. Without a word it is lost after its lease, and found again by the
+// next (S2-43).
+func TestATurnIsKnownFromItsBeginning(t *testing.T) {
+	now := at
+	turns, recorded := open(t, func() time.Time { return now })
+	put := func(p capabilities.PrincipalID, c claim.Claim, code capabilities.Code) turn.Turn {
+		t.Helper()
+		one, err := turns.Put(t.Context(), p, c)
+		if capabilities.CodeOf(err) != code {
+			t.Fatalf("%v, want %q", err, code)
+		}
+		return one
+	}
+	is := func(state claim.State, stages int) {
+		t.Helper()
+		one, err := turns.Get(t.Context(), "anna", id)
+		if err != nil || one.Claim.State != state || len(one.Claim.Stages) != stages {
+			t.Fatalf("%+v %v, want %s with %d stages", one, err, state, stages)
+		}
+		for _, s := range []claim.State{"", claim.Running, claim.Lost, claim.Ended} {
+			list, err := turns.List(t.Context(), turn.Query{State: s, Limit: 10})
+			if err != nil || (len(list) == 1) != (s == "" || s == state) || len(list) == 1 && list[0].Claim.State != state {
+				t.Fatalf("those in the state %q are %+v, %v", s, list, err)
+			}
+		}
+	}
+	moved := turns.Moved()
+	if one := put("anna", says("s1"), ""); one.ID != id || !one.Until.Equal(at.Add(turn.Lease)) {
+		t.Errorf("%+v", one)
+	}
+	<-moved
+	is(claim.Running, 1)
+	now = at.Add(40 * time.Second)
+	put("anna", says("s1", call), "")
+	moved = turns.Moved()
+	put("anna", says("s1"), "") // a word of before that was late renews, and takes nothing back
+	select {
+	case <-moved:
+		t.Error("a renewal is a change")
+	default:
+	}
+	is(claim.Running, 2)
+	now = now.Add(turn.Lease - 1)
+	is(claim.Running, 2)
+	now = now.Add(1)
+	is(claim.Lost, 2)
+	for _, c := range []struct {
+		p    capabilities.PrincipalID
+		word claim.Claim
+	}{{"ben", says("s1")}, {"anna", says("s2")}} {
+		put(c.p, c.word, capabilities.CodeConflict)
+	}
+	put("anna", says("s1", call), "") // it had slept
+	is(claim.Running, 2)
+	if len(*recorded) != 0 {
+		t.Errorf("recorded before its end: %q", *recorded)
+	}
+	ended := made("s1")
+	ended.Turn = id
+	for range 2 {
+		if one := put("anna", ended, ""); one.First != 1 || one.Claim.State != claim.Ended {
+			t.Errorf("%+v", one)
+		}
+		if one := put("anna", says("s1", call), ""); one.Claim.State != claim.Ended { // one that was late
+			t.Errorf("%+v", one)
+		}
+	}
+	now = now.Add(turn.Lease)
+	is(claim.Ended, 2)
+	if len(*recorded) != 2 {
+		t.Errorf("recorded %q", *recorded)
+	}
+	ended.Ended = at.Add(1)
+	put("anna", ended, capabilities.CodeConflict)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/knowledge"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/pairing"
 	"github.com/handrail-dev/handrail/test/site"
 )
@@ -56,7 +57,7 @@ func TestJobsAreQueuedAndCancelled(t *testing.T) {
 	d.await(`document.querySelectorAll("tbody tr").length === 2 && document.getElementById("live").innerText.includes("running")`)
 	d.shots("jobs")
 	d.goTo("/console/jobs/" + first.ID)
-	d.says("running", "read the secret plan", "No worker has finished a turn of it")
+	d.says("running", "read the secret plan", "No worker has begun a turn of it")
 	claimed, err := d.Gateway.Turns.Put(t.Context(), "robot", claimOf(first.ID, "call_1"))
 	must(t, err)
 	_, err = d.Gateway.Jobs.End(t.Context(), "robot", first.ID, api.JobWord{Claim: took.Claim, State: job.Done, Result: "the plan: lunch\nat noon", Calls: 1})
@@ -206,6 +207,33 @@ func TestATurnIsShownWithItsPackets(t *testing.T) {
 	d.shots("turn")
 	d.click(string(site.ToolEcho))
 	d.await(`location.pathname === "/console/calls/` + string(called.Call) + `"`)
+	d.quiet()
+}
+
+// A turn that runs stands in the list and has its page; once its lease is over both say that it is
+// lost (S2-43).
+func TestATurnThatRunsIsShown(t *testing.T) {
+	d := startSite(t)
+	d.enter(principal.RoleOperator)
+	c := claimOf("s1", "call_1")
+	c.Turn, c.State, c.Ended, c.Stages = "turn_0123456789abcdef", turn.Running, time.Time{}, c.Stages[:4]
+	c.Started = time.Now().Add(-90 * time.Second)
+	_, err := d.Gateway.Turns.Put(t.Context(), "robot", c)
+	must(t, err)
+	for _, page := range []string{"/console/turns", "/console/turns/" + c.Turn} {
+		d.goTo(page)
+		d.says("file_task", "80 % sure", "running", "robot")
+	}
+	d.says("Took so far", "tool.fs.read", "Nothing yet.")
+	must(t, d.Store.Write(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.Exec(`UPDATE turns SET until_ms = 1 WHERE id = $1`, c.Turn)
+		return err
+	}))
+	for _, page := range []string{"/console/turns", "/console/turns/" + c.Turn} {
+		d.goTo(page)
+		d.says("file_task", "lost", "robot")
+	}
+	d.says("Its worker said nothing any more")
 	d.quiet()
 }
 

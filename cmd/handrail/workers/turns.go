@@ -24,21 +24,22 @@ func NewTurnsCmd() *cobra.Command {
 		Short: "List what workers did: one line for each turn",
 		Long: "Lists the newest turns first: when, whose, what was wanted, how many calls; your own worker's or, for operators and admins, " +
 			"everybody's.\n" +
-			"A turn is what its worker says of itself; 'handrail calls' lists what the gateway saw.",
+			"A turn is what its worker says of itself; 'handrail calls' lists what the gateway saw.\n" +
+			"One is lost whose worker said nothing any more: it was killed, or its machine is away.",
 		Args: cobra.NoArgs,
 	}
 	listsNewest(cmd, "No worker has done anything yet.", (*remote.Gateway).Turns, func(out io.Writer, list []api.Turn) error {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "TURN\tWHEN\tWHOSE\tINTENT\tCALLS\tTOOK")
 		for _, t := range list {
-			s := t.Summary()
+			s := t.SoFar()
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", t.ID, t.Started.Local().
 				Format("2006-01-02 15:04:05"), terminal.Plain(string(t.Principal)), terminal.Plain(s.Intent), len(s.Calls),
-				tookWords(t.Ended.Sub(t.Started)))
+				turnWords(&t, time.Now()))
 		}
 		return w.Flush()
 	})
-	cmd.AddCommand(newTurnsShowCmd())
+	cmd.AddCommand(newTurnsShowCmd(), newTurnsWatchCmd())
 	return cmd
 }
 
@@ -62,9 +63,47 @@ func newTurnsShowCmd() *cobra.Command {
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, s := range t.Stages {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", s.At.Local().Format("15:04:05.000"), s.Stage, terminal.Plain(stageWords(s)))
+				fmt.Fprintf(w, stageLine, s.At.Local().Format("15:04:05.000"), s.Stage, terminal.Plain(stageWords(s)))
+			}
+			if t.Summary() == nil {
+				fmt.Fprintf(w, "\t%s\t%s\n", t.State, tookWords(t.Took(time.Now())))
 			}
 			return w.Flush()
+		},
+	}
+}
+
+const stageLine = "%s\t%s\t%s\n"
+
+func newTurnsWatchCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:               "watch TURN",
+		Short:             "Follow a turn, a line for each stage, until it has ended",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := remote.Find(cmd)
+			if err != nil {
+				return err
+			}
+			said, state := 0, turn.Ended
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 19, 0, 2, ' ', 0)
+			err = c.WatchTurn(cmd.Context(), args[0], func(t api.Turn) error {
+				state = t.State
+				if terminal.FlagsOf(cmd).JSON {
+					return terminal.PrintJSON(cmd.OutOrStdout(), t)
+				}
+				for _, s := range t.Stages[min(said, len(t.Stages)):] {
+					fmt.Fprintf(w, stageLine, s.At.Local().Format("15:04:05.000"), s.Stage, terminal.Plain(stageWords(s)))
+				}
+				said = len(t.Stages)
+				return w.Flush()
+			})
+			if err == nil && state == turn.Lost {
+				err = capabilities.Errorf(capabilities.CodeUnknownOutcome, "the turn is lost: its worker says nothing any more").
+					WithHint("Look at its calls, which the gateway recorded itself.")
+			}
+			return c.Told(err)
 		},
 	}
 }
@@ -115,6 +154,18 @@ func stageWords(s turn.Stage) string {
 	return ""
 }
 
+// turnWords is how long a turn took, and that it runs, or was lost.
+func turnWords(t *api.Turn, now time.Time) string {
+	took := tookWords(t.Took(now))
+	switch t.State {
+	case turn.Running:
+		return "runs for " + took
+	case turn.Lost:
+		return "lost after " + took
+	}
+	return took
+}
+
 // tookWords is how long a turn took: most take less than a second.
 func tookWords(d time.Duration) string {
 	if d < time.Second {
@@ -132,6 +183,11 @@ func orNothing(list []string) string {
 
 // workerRecord is the gateway's record of a worker of this process.
 type workerRecord struct{ remote *remote.Gateway }
+
+func (r workerRecord) TellTurn(ctx context.Context, c turn.Claim) (time.Duration, error) {
+	t, err := r.remote.ClaimTurn(ctx, c)
+	return time.Duration(t.LeaseMS) * time.Millisecond, err
+}
 
 func (r workerRecord) ClaimTurn(ctx context.Context, c turn.Claim) error {
 	_, err := r.remote.ClaimTurn(ctx, c)

@@ -32,12 +32,12 @@ const maxTurnsShown = 100
 func (c *Console) turnsPage(v *visit) {
 	var list api.TurnList
 	session := strings.TrimSpace(v.r.URL.Query().Get("session"))
-	err := v.get(v1("turns")+"?"+query("limit", strconv.Itoa(maxTurnsShown), "session", session), &list)
+	err := v.get(v1("turns")+"?"+query("limit", strconv.Itoa(maxTurnsShown), "session", session, "state", "all"), &list)
 	shown := turnsPage{workerPart: workerPart{v, "/console/turns"}, Session: session, More: len(list.Turns) == maxTurnsShown}
 	for i := range list.Turns {
 		shown.Turns = append(shown.Turns, turnRow{v, list.Turns[i]})
 	}
-	v.show(page{name: "turns", title: "Turns", here: "/console/jobs", live: "packet", fault: err, data: shown})
+	v.show(page{name: "turns", title: "Turns", here: "/console/jobs", live: "packet call", fault: err, data: shown})
 }
 
 // turnRow is one turn in a list.
@@ -47,31 +47,36 @@ type turnRow struct {
 }
 
 // Intent is what the router found, for people.
-func (t turnRow) Intent() string {
-	if s := t.Summary(); s != nil {
-		return s.Intent
-	}
-	return ""
-}
+func (t turnRow) Intent() string { s := t.SoFar(); return s.Intent }
 
 // Sure is how sure the router was.
 func (t turnRow) Sure() string {
-	if s := t.Summary(); s != nil {
-		return percent(s.Confidence)
+	s := t.SoFar()
+	if s.Intent == "" {
+		return ""
 	}
-	return ""
+	return percent(s.Confidence)
 }
 
 // Calls is how many calls of it the gateway saw, as the worker says.
-func (t turnRow) Calls() int {
-	if s := t.Summary(); s != nil {
-		return len(s.Calls)
+func (t turnRow) Calls() int { s := t.SoFar(); return len(s.Calls) }
+
+// Took is how long it took; of one that runs, so far.
+func (t turnRow) Took() string { return took(float64(t.Claim.Took(time.Now()).Microseconds()) / 1000) }
+
+// Open reports whether it has no end, because it runs or was lost.
+func (t turnRow) Open() bool { return t.State == turn.Running || t.State == turn.Lost }
+
+// Mood is the class of its state.
+func (t turnRow) Mood() string {
+	if t.State == turn.Running {
+		return "busy"
 	}
-	return 0
+	return "bad"
 }
 
-// Took is how long it took.
-func (t turnRow) Took() string { return took(float64(t.Ended.Sub(t.Started).Microseconds()) / 1000) }
+// Word is its state.
+func (t turnRow) Word() string { return string(t.State) }
 
 // OfSession leads to the job that it belongs to, or to the turns of the same conversation.
 func (t turnRow) OfSession() string {
@@ -132,7 +137,11 @@ func (c *Console) turnPage(v *visit) {
 		}
 		shown.Phases = append(shown.Phases, one)
 	}
-	v.show(page{name: "turn", title: "A turn", here: "/console/jobs", fault: err, data: shown})
+	live := ""
+	if shown.Turn.State == turn.Running {
+		live = "packet call"
+	}
+	v.show(page{name: "turn", title: "A turn", here: "/console/jobs", live: live, fault: err, data: shown})
 }
 
 // packetsOf returns the packets of a turn's stages by the stages' places.

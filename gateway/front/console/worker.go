@@ -190,7 +190,7 @@ func (v *visit) showJob(problem error) {
 		return
 	}
 	var turns api.TurnList
-	err := v.get(v1("turns")+"?"+url.Values{"session": {id}}.Encode(), &turns)
+	err := v.get(v1("turns")+"?"+url.Values{"session": {id}, "state": {"all"}}.Encode(), &turns)
 	if problem == nil {
 		problem = err
 	}
