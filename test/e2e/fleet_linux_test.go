@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/store/pgtest"
@@ -42,6 +44,7 @@ func TestGatewaysServeAtOnce(t *testing.T) {
 	for i := range all {
 		calls(i, "at first")
 	}
+	turnIsFollowedElsewhere(t, in("one/gateway"), all[2])
 	// A stop at one holds at all.
 	if out := all[1].does("stop", "--reason", "enough"); out == "" {
 		t.Error("nothing was said of the stop")
@@ -82,6 +85,44 @@ func TestGatewaysServeAtOnce(t *testing.T) {
 	run[2].signal(syscall.SIGTERM)
 	<-run[2].over
 	calls(1, "at the last one")
+}
+
+// turnIsFollowedElsewhere: whoever watches a turn at one gateway hears of the words that its worker
+// says at another.
+func turnIsFollowedElsewhere(t *testing.T, at string, elsewhere *person) {
+	t.Helper()
+	var place struct {
+		HTTP string `json:"http"`
+	}
+	text, err := os.ReadFile(filepath.Join(at, "gateway.json"))
+	must(t, err)
+	must(t, json.Unmarshal(text, &place))
+	token, err := os.ReadFile(filepath.Join(at, "agent.token"))
+	must(t, err)
+	const id = "turn_0123456789abcdef"
+	var heard struct {
+		State string `json:"state"`
+	}
+	stage := `{"stage":"ROUTER_OUTPUT","at":"2026-11-30T10:00:00Z","router":{"intent":"chat_only","confidence":1,"by":"prefix"}}`
+	says := func(more, last string) {
+		t.Helper()
+		c := newCaller(t, place.HTTP, strings.TrimSpace(string(token)))
+		code, answer, err := c.try(t.Context(), http.MethodPost, "/v1/turns", `{"turn_id":"`+id+`","session_id":"s","started_at":"2026-11-30T10:00:00Z"`+more+`,"stages":[`+stage+last+`]}`)
+		if err != nil || code != http.StatusOK {
+			t.Fatalf("%d %s %v", code, answer, err)
+		}
+	}
+	says(`,"state":"running"`, "")
+	watch := elsewhere.runs(&heard, "turns", "watch", id, "--json")
+	if heard.State != "running" {
+		t.Errorf("the turn is %q elsewhere", heard.State)
+	}
+	says(`,"ended_at":"2026-11-30T10:00:01Z"`, `,{"stage":"PIPELINE","at":"2026-11-30T10:00:01Z","pipeline":{"intent":"chat_only","confidence":1,"allowed":[],"permissions":[],"calls":[],"round_trips":0,"memory_writes":0,"permissions_revoked":0}}`)
+	select {
+	case <-watch.over:
+	case <-time.After(site.Within / 2): // well within its lease
+		t.Error("the watcher elsewhere did not hear of the end")
+	}
 }
 
 // fleet is several gateways of one site that serve at once, each a process, and a device, which
