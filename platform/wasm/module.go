@@ -58,6 +58,12 @@ func check(code []byte) error {
 			return errors.New("a section of it is cut off")
 		}
 		section := rest[1+n : 1+n+int(size)]
+		// The compiler takes room for as many as a section says it has, before it reads the first.
+		if kind >= sectionType && kind <= sectionData && kind != sectionStart {
+			if count, n := binary.Uvarint(section); n <= 0 || count > uint64(len(section)-n) {
+				return errors.New("a section of it says that it has more than it can have")
+			}
+		}
 		if kind == sectionTable {
 			if err := checkTables(section); err != nil {
 				return err
@@ -74,7 +80,12 @@ func check(code []byte) error {
 //	| count uvarint  | type | flags | least uvarint  | most uvarint, if |
 //	|                | u8   | u8    |                | flags has bit 0  |
 //	+----------------+------+-------+----------------+------------------+
-const sectionTable = 4
+const (
+	sectionType  = 1
+	sectionTable = 4
+	sectionStart = 8
+	sectionData  = 11
+)
 
 func checkTables(section []byte) error {
 	bad := errors.New("its section of tables cannot be read")

@@ -328,6 +328,7 @@ func FuzzModules(f *testing.F) {
 	f.Add(small{}.code())
 	f.Add(small{body: []byte{0x00}}.code())
 	f.Add(small{table: list([]byte{funcref, 0, 1}), begin: true}.code())
+	f.Add([]byte("\x00asm\x01\x00\x00\x00\x01\x04\x01`\x00\x00\x02\x13\xf3\xff\xff\xff\x01\x05+\x01\x00\x01\a\x01\x00\x06\x00\x01tart\x00\x00\x06mem\x04\x00")) // 500 million imports
 	e := New()
 	f.Cleanup(func() { _ = e.Close() })
 	f.Fuzz(func(t *testing.T, code []byte) {
