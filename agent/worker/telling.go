@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	tellAgain  = 20 * time.Second       // where the gateway does not say how soon
-	tellPause  = 200 * time.Millisecond // between two words: stages of one moment are one word
-	tellWithin = 5 * time.Second        // bounds one word
+	tellAgain  = 20 * time.Second // where the gateway does not say how soon
+	tellPause  = time.Second      // between two words: each is a commit, and stages of one second are one word
+	tellWithin = 5 * time.Second  // bounds one word
 )
 
 // telling has the gateway know a turn while it runs. The turn itself never waits for it: the queue
