@@ -21,8 +21,9 @@ const few, many = 8, 32
 
 // around returns what a worker needs for each further call of a turn beyond the call itself, in ms:
 // from the model's answer that asks for them to the worker's next question, with the check of each
-// permission, less the same calls made one after the other by a bare client. alone is such a call,
-// and check a check by that client.
+// permission, less the same calls made one after the other by a bare client: the median over the
+// rounds, since what a round is slowed by slows its turns and its client alike. alone is such a
+// call, and check a check by that client.
 func (s *site) around(rounds int) (more, alone, check float64, err error) {
 	token, err := os.ReadFile(filepath.Join(s.dir, "site", "gateway", "agent.token"))
 	if err != nil {
@@ -77,7 +78,7 @@ func (s *site) around(rounds int) (more, alone, check float64, err error) {
 		}
 		return float64(next.Load()-sent.Load()) / 1e6, nil
 	}
-	var short, long, bare, checks []float64
+	var mores, bare, checks []float64
 	for n := range int64(rounds) {
 		for _, kind := range []string{"turn", "bare"} {
 			for _, calls := range []int64{few, many} {
@@ -88,15 +89,13 @@ func (s *site) around(rounds int) (more, alone, check float64, err error) {
 				}
 			}
 		}
-		for _, m := range []struct {
-			calls int64
-			into  *[]float64
-		}{{few, &short}, {many, &long}} {
-			took, err := turn(n, m.calls)
-			if err != nil {
-				return 0, 0, 0, err
-			}
-			*m.into = append(*m.into, took)
+		short, err := turn(n, few)
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		long, err := turn(n, many)
+		if err != nil {
+			return 0, 0, 0, err
 		}
 		for _, m := range []struct {
 			path, shows string
@@ -108,9 +107,9 @@ func (s *site) around(rounds int) (more, alone, check float64, err error) {
 			}
 			*m.into = append(*m.into, took/many)
 		}
+		mores = append(mores, (long-short)/(many-few)-bare[len(bare)-1])
 	}
-	alone = figures.Median(bare)
-	return (figures.Median(long)-figures.Median(short))/(many-few) - alone, alone, figures.Median(checks), nil
+	return figures.Median(mores), figures.Median(bare), figures.Median(checks), nil
 }
 
 // requests asks path about each file of a round by a bare client, each answer with shows in it, and

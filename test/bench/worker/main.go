@@ -119,7 +119,7 @@ func run(out, program string, rounds int) error {
 	if err != nil {
 		return err
 	}
-	more, alone, check, err := s.around(rounds)
+	more, alone, check, err := s.around(3 * rounds)
 	if err != nil {
 		return err
 	}
