@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
@@ -45,7 +47,7 @@ func (c *Console) governanceView(v *visit) {
 // governanceReport is all for paper: everything on one page, with the range of the ledger that it
 // is made from (S1-59).
 func (c *Console) governanceReport(v *visit) {
-	v.governance("report", paperRows, slices.Concat(views, []string{"kpis", "compliance"}), 0)
+	v.governance("report", paperRows, []string{"coverage", "isolation", "drift", "privilege", "friction", "kpis", "compliance"}, 0)
 }
 
 // views are those that have rows.
@@ -162,6 +164,7 @@ func (v *visit) governance(name string, rows int, wanted []string, offset int) {
 	var friction api.Friction
 	var kpis api.KPIs
 	var profiles api.Profiles
+	var reads errgroup.Group // views are read on all cores
 	for view, into := range map[string]any{
 		"kpis": &kpis, "coverage": &coverage, "isolation": &isolation, "drift": &drift, "privilege": &privilege, "friction": &friction,
 		"changes": &g.Changes, "profiles": &profiles, "compliance": &g.Compliance,
@@ -179,10 +182,11 @@ func (v *visit) governance(name string, rows int, wanted []string, offset int) {
 		case "isolation", "drift":
 			address += "&" + query("sum", "1")
 		}
-		if err := v.get(address, into); err != nil {
-			v.show(page{name: "problem", title: "Governance", here: "/console/governance", fault: err})
-			return
-		}
+		reads.Go(func() error { return v.get(address, into) })
+	}
+	if err := reads.Wait(); err != nil {
+		v.show(page{name: "problem", title: "Governance", here: "/console/governance", fault: err})
+		return
 	}
 	for _, of := range []api.GovernanceSpan{ // changes are of a time of their own
 		kpis.GovernanceSpan, coverage.GovernanceSpan, isolation.GovernanceSpan, drift.GovernanceSpan, privilege.GovernanceSpan,
@@ -192,16 +196,17 @@ func (v *visit) governance(name string, rows int, wanted []string, offset int) {
 			g.Span = of
 		}
 	}
-	labels := v.labels()
+	labels, paper := v.labels(), name == "report"
 	g.Decisions = int(friction.Decisions)
 	for _, k := range kpis.All() {
 		g.KPIs = append(g.KPIs, shownKPI{k})
 	}
 	g.Coverage = tableOf(&g, "coverage", "those never used first", coverage.Rows, coverage.GovernanceRows, same)
-	g.Isolation = heatmapOf(&g, &isolation, labels)
+	g.Isolation = heatmapOf(&g, &isolation, labels, paper)
 	g.Drift = barsOf(&drift)
-	g.Drifted = tableOf(&g, "drift", "the worst first", drift.Rows, drift.GovernanceRows, driftedRows(&drift))
-	g.Privilege = tableOf(&g, "privilege", "the most calls first", privilege.Rows, privilege.GovernanceRows, usedRows(&privilege, labels))
+	g.Drifted = tableOf(&g, "drift", "the worst first", drift.Rows, drift.GovernanceRows, driftedRows(&drift, paper))
+	g.Privilege = tableOf(&g, "privilege", "the most calls first",
+		privilege.Rows, privilege.GovernanceRows, usedRows(&privilege, labels, paper))
 	g.Friction = tableOf(&g, "friction", "the most calls first", friction.Rows, friction.GovernanceRows,
 		func(r api.FrictionRow) frictionRow { return frictionRow{r} })
 	g.Categories = friction.Categories
@@ -234,7 +239,7 @@ func (v *visit) labels() map[capabilities.NodeID]string {
 type usedRow struct {
 	api.PrivilegeRow
 	Device string
-	Cells  []bar
+	Cells  strip
 }
 
 // Calls is what narrows the list of calls to those.
@@ -242,64 +247,28 @@ func (r usedRow) Calls() string {
 	return query("principal", string(r.Principal), "tool", string(r.Tool), "node", string(r.Node))
 }
 
-func usedRows(p *api.Privilege, labels map[capabilities.NodeID]string) func(api.PrivilegeRow) usedRow {
-	times, most := starts(p.GovernanceSpan), int64(1)
+func usedRows(p *api.Privilege, labels map[capabilities.NodeID]string, paper bool) func(api.PrivilegeRow) usedRow {
+	strips := stripsOf(p.GovernanceSpan, paper)
 	for _, r := range p.Rows {
-		most = max(most, r.Trend.Most())
+		strips.most = max(strips.most, r.Trend.Most())
 	}
 	return func(r api.PrivilegeRow) usedRow {
-		return usedRow{r, orElse(labels[r.Node], string(r.Node)), strip(times, p.Grain, r.Trend, most)}
+		return usedRow{r, orElse(labels[r.Node], string(r.Node)), strips.of(r.Trend)}
 	}
 }
 
 // driftedRow is one kind of events by time.
 type driftedRow struct {
 	api.DriftRow
-	Cells []bar
+	Cells strip
 }
 
-func driftedRows(d *api.DriftMonitor) func(api.DriftRow) driftedRow {
-	times, most := starts(d.GovernanceSpan), int64(1)
+func driftedRows(d *api.DriftMonitor, paper bool) func(api.DriftRow) driftedRow {
+	strips := stripsOf(d.GovernanceSpan, paper)
 	for _, r := range d.Rows {
-		most = max(most, r.Trend.Most())
+		strips.most = max(strips.most, r.Trend.Most())
 	}
-	return func(r api.DriftRow) driftedRow { return driftedRow{r, strip(times, d.Grain, r.Trend, most)} }
-}
-
-// stripHigh is how high a strip is, in its own units; it is 600 wide.
-const stripHigh = 60
-
-// strip is a row of numbers by time: the darker, the more. Those that follow each other and are as
-// dark are one bar.
-func strip(times []time.Time, grain string, n api.Trend, most int64) []bar {
-	wide := 600 / float64(max(1, len(times)))
-	heat := func(i int) int {
-		if i >= len(n) || n[i] <= 0 {
-			return 0
-		}
-		return min(4, 1+int(3*float64(n[i])/float64(most)))
-	}
-	var all []bar
-	for i, last := 0, 0; i < len(times); i = last {
-		sum := int64(0)
-		for last = i; last < len(times) && heat(last) == heat(i); last++ {
-			if last < len(n) {
-				sum += n[last]
-			}
-		}
-		if sum == 0 {
-			continue
-		}
-		text := fmt.Sprintf("%s: %d", stampOf(times[i], grain), sum)
-		if last > i+1 {
-			text = fmt.Sprintf("%s to %s: %d", stampOf(times[i], grain), stampOf(times[last-1], grain), sum)
-		}
-		all = append(all, bar{
-			fixed(float64(i) * wide), "0", fixed(max(1, float64(last-i)*wide-1)), strconv.Itoa(stripHigh),
-			"heat" + strconv.Itoa(heat(i)), text,
-		})
-	}
-	return all
+	return func(r api.DriftRow) driftedRow { return driftedRow{r, strips.of(r.Trend)} }
 }
 
 // frictionRow is what a rule denied, with the way to the rule.
@@ -534,23 +503,23 @@ type heatmap struct {
 type heatRow struct {
 	api.IsolationRow
 	Device string
-	Cells  []bar
+	Cells  strip
 }
 
 // Those is what narrows the list of calls to those of the pool.
 func (r heatRow) Those() string { return query("node", string(r.Node), "isolation", string(r.Class)) }
 
-func heatmapOf(g *governed, i *api.Isolation, labels map[capabilities.NodeID]string) heatmap {
+func heatmapOf(g *governed, i *api.Isolation, labels map[capabilities.NodeID]string, paper bool) heatmap {
 	out := heatmap{}
 	for _, r := range i.Unavailable {
 		out.Unavailable += int(r.Executions)
 	}
-	times, most := starts(i.GovernanceSpan), int64(1)
+	strips := stripsOf(i.GovernanceSpan, paper)
 	for _, r := range i.Rows {
-		most = max(most, r.Trend.Most())
+		strips.most = max(strips.most, r.Trend.Most())
 	}
 	out.table = tableOf(g, "isolation", "the most calls first", i.Rows, i.GovernanceRows, func(r api.IsolationRow) heatRow {
-		return heatRow{r, orElse(labels[r.Node], string(r.Node)), strip(times, i.Grain, r.Trend, most)}
+		return heatRow{r, orElse(labels[r.Node], string(r.Node)), strips.of(r.Trend)}
 	})
 	return out
 }

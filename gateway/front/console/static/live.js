@@ -15,8 +15,8 @@ const say = (text) => { byID("announce").textContent = text; };
 // What comes from our own server, made there of text and elements only.
 const parse = (text) => new DOMParser().parseFromString(trusted ? trusted.createHTML(text) : text, "text/html");
 
-// What the first paint left out, below the screen, is laid out right after it.
-requestAnimationFrame(() => setTimeout(() => { body.dataset.whole = ""; }));
+// What the first paint left out, below the screen, is laid out once that paint is on the screen.
+requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => { body.dataset.whole = ""; })));
 
 // For a moment after the questions changed nothing is taken for an answer.
 let settling = 0;
