@@ -73,7 +73,7 @@ var changing = map[int32]string{
 	unix.SYS_FINIT_MODULE: "finit_module", unix.SYS_DELETE_MODULE: "delete_module", unix.SYS_KEXEC_LOAD: "kexec_load",
 	unix.SYS_REBOOT: "reboot", unix.SYS_SWAPON: "swapon", unix.SYS_SWAPOFF: "swapoff", unix.SYS_ACCT: "acct",
 	unix.SYS_SETTIMEOFDAY: "settimeofday", unix.SYS_CLOCK_SETTIME: "clock_settime", unix.SYS_SETHOSTNAME: "sethostname",
-	unix.SYS_SETDOMAINNAME: "setdomainname",
+	unix.SYS_SETDOMAINNAME: "setdomainname", unix.SYS_BPF: "bpf", unix.SYS_PERF_EVENT_OPEN: "perf_event_open",
 }
 
 // traces tells of a look into a process that is there and that the program did not start. Into its

@@ -75,11 +75,15 @@ func TestRefusalsByNumberAreTold(t *testing.T) {
 		"a mount":                  {calls("mount", "b'none'", "b'/tmp'", "b'tmpfs'", "0", "0"), all, []string{capabilities.KeySystem + " mount"}},
 		"another root":             {calls("chroot", "b'/'"), all, []string{capabilities.KeySystem + " chroot"}},
 		"the machine's name":       {calls("sethostname", "b'x'", "1"), all, []string{capabilities.KeySystem + " sethostname"}},
-		"namespaces":               {calls("unshare", "0x10000000"), all, nil},
-		"datagrams, no network":    {opens("AF_INET", "SOCK_DGRAM"), all, []string{capabilities.KeyLookup + " an IPv4 socket for datagrams"}},
-		"IPv6, no network":         {opens("AF_INET6", "SOCK_DGRAM"), all, nil},
-		"a service, no network":    {opens("AF_UNIX", "SOCK_STREAM"), all, nil},
-		"a name":                   {[]string{python, "-c", "import socket\ntry: socket.getaddrinfo('none.example', 443)\nexcept OSError: pass"}, all, nil},
+		"a program of the kernel's": {calls("syscall", "321 if os.uname().machine == 'x86_64' else 280", "0", "None", "0"), all,
+			[]string{capabilities.KeySystem + " bpf"}},
+		"what the kernel counts": {calls("syscall", "298 if os.uname().machine == 'x86_64' else 241", "None", "0", "-1", "-1", "0"), all,
+			[]string{capabilities.KeySystem + " perf_event_open"}},
+		"namespaces":            {calls("unshare", "0x10000000"), all, nil},
+		"datagrams, no network": {opens("AF_INET", "SOCK_DGRAM"), all, []string{capabilities.KeyLookup + " an IPv4 socket for datagrams"}},
+		"IPv6, no network":      {opens("AF_INET6", "SOCK_DGRAM"), all, nil},
+		"a service, no network": {opens("AF_UNIX", "SOCK_STREAM"), all, nil},
+		"a name":                {[]string{python, "-c", "import socket\ntry: socket.getaddrinfo('none.example', 443)\nexcept OSError: pass"}, all, nil},
 	} {
 		for _, landlock := range []int{0, 4} {
 			var w told
@@ -96,6 +100,9 @@ func TestRefusalsByNumberAreTold(t *testing.T) {
 			}
 			_ = child.Stdin().Close()
 			_, _ = io.Copy(io.Discard, child.Stdout())
+			if slices.Contains(child.Walls(), sandbox.WallNoConnection) != door.Nowhere() {
+				t.Error(name, "stands behind", child.Walls())
+			}
 			if _, err := child.Wait(); err != nil || strings.Contains(child.Stderr(), "it has it") {
 				t.Fatal(name, err, child.Stderr())
 			}

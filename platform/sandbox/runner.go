@@ -86,7 +86,7 @@ func runner(in io.Reader, out io.Writer, class capabilities.IsolationClass, land
 		return fail(err)
 	}
 	debug.SetGCPercent(collect)
-	walls := required(o.Class, o.Door.IsValid())
+	walls := required(o.Class, o.Door.IsValid() && !o.Nowhere)
 	if apart {
 		walls = append(walls, WallNamespaces)
 	}

@@ -304,7 +304,7 @@ const (
 // changing the system. Those that nobody tries by the way are in tracing and changing, and told.
 var refusedCalls = []uint32{
 	unix.SYS_KCMP, unix.SYS_PIDFD_GETFD, unix.SYS_UNSHARE, unix.SYS_OPEN_TREE, unix.SYS_FSCONFIG, unix.SYS_NAME_TO_HANDLE_AT,
-	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_USERFAULTFD,
+	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_USERFAULTFD,
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 	unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_QUOTACTL, unix.SYS_SYSLOG, unix.SYS_VHANGUP, unix.SYS_MEMFD_SECRET,
 	// Memory, messages and semaphores that the account's other programs have.
