@@ -33,7 +33,7 @@ func shared() map[string]bool {
 	}
 	for _, t := range []string{
 		"secret", "oauth_client", "site_generation",
-		"packet_store", "ledger_segment", "ledger_node_head", "calls", "calls_mark", "outcome", "outcome_digest_key", "artifact",
+		"packet_store", "ledger_segment", "ledger_node_head", "ledger_tree", "calls", "calls_mark", "outcome", "outcome_digest_key", "artifact",
 		"governance_series", "governance_time", "governance_state", "policy_sets", "policy_drafts", "admin_calls", "invite",
 		"worker_invite", "knowledge_facts",
 	} {

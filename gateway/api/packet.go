@@ -34,3 +34,20 @@ type PacketList struct {
 type CompareLedger struct {
 	Log string `json:"log"` // as 'handrail node log --out' wrote it
 }
+
+// Checkpoint is the ledger as it stands, as a Merkle tree (RFC 6962) that the gateway signed.
+type Checkpoint struct {
+	Checkpoint string `json:"checkpoint"` // the signed note (C2SP tlog-checkpoint)
+	Key        string `json:"key"`        // that signed it, as witnesses take it
+	Size       uint64 `json:"size"`       // packets
+	Root       string `json:"root"`       // base64
+	// Consistency is base64 hashes by which an earlier checkpoint of the size asked about is the
+	// beginning of this one (RFC 6962 section 2.1.2).
+	Consistency []string `json:"consistency"`
+}
+
+// Proof says that a packet is in the ledger.
+type Proof struct {
+	Seq   uint64 `json:"seq"`
+	Proof string `json:"proof"` // C2SP tlog-proof; its extra line has the packet
+}

@@ -184,6 +184,9 @@ func (l *Ledger) sealNext(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("ledger: sealing at %d: %w", segment.Last, err)
 	}
 	copy(segment.Hash[:], hash)
+	if err := l.grow(ctx, segment.Last); err != nil && !errors.Is(err, errNoTree) {
+		return false, err
+	}
 	segment = chain.SignSegment(l.key, l.chain, segment)
 	return true, l.store.Write(ctx, func(tx *store.Tx) error {
 		_, err := tx.Exec("INSERT INTO ledger_segment ("+segmentColumns+", pruned) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0) "+
@@ -215,6 +218,10 @@ func (l *Ledger) Prune(ctx context.Context, before time.Time) (uint64, error) {
 		}
 		if err != nil {
 			return total, fmt.Errorf("ledger: %w", err)
+		}
+		// Proofs of later packets need the tree above these.
+		if err := l.grow(ctx, s.Last); err != nil && !errors.Is(err, errNoTree) {
+			return total, err
 		}
 		// The sum becomes the only witness: it must be good before it does.
 		if err := l.checkSegment(ctx, s); err != nil {

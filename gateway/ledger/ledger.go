@@ -60,7 +60,7 @@ CREATE TABLE ledger_node_head (
 	sig     BLOB NOT NULL
 );
 `, Postgres: packetsOnPostgres}, {Room: "ledger", Version: 2, SQL: `
-CREATE INDEX packet_store_parent ON packet_store (` + parentOf + `) WHERE ` + hasParent + `;`}}
+CREATE INDEX packet_store_parent ON packet_store (` + parentOf + `) WHERE ` + hasParent + `;`}, {Room: "ledger", Version: 3, SQL: treeTable, Postgres: treeOnPostgres}}
 
 // Options of Open.
 type Options struct {
@@ -98,6 +98,8 @@ type Ledger struct {
 	committed tail
 	signed    chain.Head    // the latest signature, in the store too
 	changed   chan struct{} // closed at the next commit; nil if nobody asked
+
+	growing sync.Mutex // one at a time makes the tree grow
 }
 
 // tail is where the chain ends.

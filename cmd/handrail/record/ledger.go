@@ -27,7 +27,8 @@ func NewLedgerCmd() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLedgerShowCmd(), newLedgerVerifyCmd(), newLedgerExportCmd(), newLedgerCompareCmd())
+	cmd.AddCommand(newLedgerShowCmd(), newLedgerVerifyCmd(), newLedgerExportCmd(), newLedgerCompareCmd(),
+		newLedgerCheckpointCmd(), newLedgerProveCmd())
 	return cmd
 }
 

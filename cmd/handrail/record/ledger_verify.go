@@ -24,6 +24,7 @@ import (
 	"github.com/handrail-dev/handrail/cmd/handrail/remote"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/tree"
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -35,12 +36,19 @@ func newLedgerVerifyCmd() *cobra.Command {
 		Long: "Checks an export (- is standard input) without the gateway: hashes, order, signatures, and the end. A file named\n" +
 			"store.db is the ledger of a stopped gateway. Without FILE it checks the ledger of the data directory.\n" +
 			"An export proves by itself only that it is whole; --key says whose it must be, and --heads, a node's\n" +
-			"journal/NODE/heads.json, that nothing that node has seen is missing.",
+			"journal/NODE/heads.json, that nothing that node has seen is missing. A file that 'handrail ledger prove' wrote\n" +
+			"is checked as the proof of one packet.",
 		Args: cobra.MaximumNArgs(1),
 	}
-	keys := cmd.Flags().StringArray("key", nil, "public key that must have signed the end, in hex (repeatable)")
+	keys := cmd.Flags().StringArray("key", nil, "public key that must have signed, in hex (repeatable)")
 	heads := cmd.Flags().StringArray("heads", nil, "file of signed heads that the ledger must contain (repeatable)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 && isProof(args[0]) {
+			if len(*heads) > 0 {
+				return terminal.UsageError("--heads are for an export; %s is the proof of one packet", args[0])
+			}
+			return verifyProof(cmd, args[0], *keys)
+		}
 		data, err := datadir.Of(cmd)
 		if err != nil {
 			return err
@@ -87,6 +95,18 @@ func printReport(w io.Writer, r ledger.Report) {
 	if !r.Pinned {
 		fmt.Fprintln(w, "  It is whole and agrees with itself. Whose it is, only --key can tell.")
 	}
+}
+
+// isProof reports whether a file begins as a proof does.
+func isProof(file string) bool {
+	f, err := os.Open(file)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	beginning := make([]byte, 64)
+	n, _ := io.ReadFull(f, beginning)
+	return tree.IsProof(beginning[:n])
 }
 
 // verification is one run of ledger verify.

@@ -123,7 +123,7 @@ func TestDocumentMatchesTheRoutes(t *testing.T) {
 		if op.Summary == "" {
 			t.Errorf("%s has no summary", name)
 		}
-		values := map[string]string{"node": "n2", "lane": "l1", "invite": made.Invite, "token": made.Token, "approval": waits, "task": "t-1", "grant": given.ID, "tool": "tool.node.list", "set": "active", "secret": "mail", "call": "c1", "request": "q1", "user": "zoe", "passkey": "p", "session": "s", "recording": "r", "with": "mouse", "source": "screen", "subscription": "p", "artifact": string(file), "drift": "drift_1", "runner": "0123456789abcdef"}
+		values := map[string]string{"packet": "1", "node": "n2", "lane": "l1", "invite": made.Invite, "token": made.Token, "approval": waits, "task": "t-1", "grant": given.ID, "tool": "tool.node.list", "set": "active", "secret": "mail", "call": "c1", "request": "q1", "user": "zoe", "passkey": "p", "session": "s", "recording": "r", "with": "mouse", "source": "screen", "subscription": "p", "artifact": string(file), "drift": "drift_1", "runner": "0123456789abcdef"}
 		switch path {
 		case "/v1/nodes/{node}/deny":
 			values["node"] = "n3"

@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -50,6 +51,35 @@ func (s *Server) packets(c *visit, _ none) (api.PacketList, error) {
 }
 
 func (s *Server) head(*visit, none) (chain.Head, error) { return s.opts.Ledger.Head(), nil }
+
+func (s *Server) checkpoint(c *visit, _ none) (api.Checkpoint, error) {
+	since, err := c.number("since", 0, math.MaxInt64)
+	if err != nil {
+		return api.Checkpoint{}, err
+	}
+	made, err := s.opts.Ledger.Checkpoint(c.r.Context(), since)
+	if err != nil {
+		return api.Checkpoint{}, err
+	}
+	out := api.Checkpoint{Checkpoint: made.Text, Key: made.Key, Size: made.Size, Root: made.Root.String(), Consistency: []string{}}
+	for _, h := range made.Consistency {
+		out.Consistency = append(out.Consistency, h.String())
+	}
+	return out, nil
+}
+
+func (s *Server) proof(c *visit, _ none) (api.Proof, error) {
+	text := c.r.PathValue("packet")
+	seq, err := strconv.ParseUint(text, 10, 63)
+	if err != nil || seq == 0 {
+		return api.Proof{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "%q is no packet's sequence number", text)
+	}
+	proof, err := s.opts.Ledger.Prove(c.r.Context(), seq)
+	if err != nil {
+		return api.Proof{}, err
+	}
+	return api.Proof{Seq: seq, Proof: proof.String()}, nil
+}
 
 // export streams the whole ledger. A failure midway breaks the connection off,
 // so that a cut export does not look like a whole one.

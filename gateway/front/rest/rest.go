@@ -22,6 +22,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/tree"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/registry"
@@ -52,6 +53,8 @@ type Ledger interface {
 	Tip() (seq uint64, hash chain.Hash)
 	Changed() <-chan struct{}
 	Export(ctx context.Context, w io.Writer) error
+	Checkpoint(ctx context.Context, since uint64) (ledger.Checkpoint, error)
+	Prove(ctx context.Context, seq uint64) (*tree.Proof, error)
 }
 
 // Tools is all tools there are; gateway/registry implements it.

@@ -252,6 +252,15 @@ func (s *Server) table() []*endpoint {
 			method: get, path: "/v1/ledger/head", action: principal.ActReadLedger, summary: "The latest signed head, to keep for a later check",
 		}, s.head),
 		serveJSON(endpoint{
+			method: get, path: "/v1/ledger/checkpoint", action: principal.ActReadLedger,
+			summary: "The ledger as a signed checkpoint of a Merkle tree, which witnesses take",
+			query:   []param{{"since", "the size of an earlier checkpoint, to prove that this one continues it", "integer"}},
+		}, s.checkpoint),
+		serveJSON(endpoint{
+			method: get, path: "/v1/ledger/packets/{packet}/proof", action: principal.ActReadLedger,
+			summary: "A proof that one packet is in the ledger, for anybody who has the key",
+		}, s.proof),
+		serveJSON(endpoint{
 			method: get, path: "/v1/ledger/verify", action: principal.ActReadLedger,
 			summary: "Check the whole ledger as an offline verifier would; one at a time",
 		}, s.verify),
