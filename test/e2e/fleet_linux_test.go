@@ -70,10 +70,12 @@ func TestGatewaysServeAtOnce(t *testing.T) {
 	for i := range all {
 		calls(i, "after the rule")
 	}
+	first.does("ledger", "checkpoint", "--out", in("checkpoint"))
 	run[0].signal(syscall.SIGKILL)
 	for _, i := range []int{1, 2} {
 		calls(i, "after a kill")
 	}
+	all[1].does("ledger", "checkpoint", "--since", in("checkpoint"))
 	out := all[2].does("ledger", "verify")
 	if !strings.Contains(out, "verifies") {
 		t.Errorf("%s", out)
