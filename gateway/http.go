@@ -86,6 +86,9 @@ func (g *Gateway) origins() (all []string) {
 		return nil
 	}
 	hosts := []string{"localhost", at.Addr().Unmap().String()}
+	if g.Front.Localhost() { // by the other loopback address, too
+		hosts = append(hosts, netip.IPv6Loopback().String())
+	}
 	if at.Addr().IsUnspecified() {
 		hosts = hosts[:1]
 		for _, a := range ownNetwork().own {

@@ -58,6 +58,7 @@ type upOptions struct {
 	shared      bool   // conversations started it, and nobody reads along
 	bare        string // why Chrome runs without its sandbox, and who accepted that; empty: it does not
 	verbose     bool
+	noOpen      bool    // no browser is opened
 	skills      *string // folder of skills; nil within 'handrail ci'
 
 	uploads      bool // nobody is asked before a file goes to a page
@@ -81,6 +82,7 @@ func newUpCmd() *cobra.Command {
 	cmd.Flags().StringVar(&o.quic, "quic", localQUIC, "address that nodes connect to, by UDP or else TCP")
 	cmd.Flags().BoolVar(&o.once, "once", false, "end after the first task")
 	cmd.Flags().BoolVar(&o.plain, "no-task", false, "do not perform a first task")
+	cmd.Flags().BoolVar(&o.noOpen, "no-open", false, "do not open the console in a browser at the first start")
 	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "log every call and connection to standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		data, err := datadir.Of(cmd)
@@ -141,6 +143,7 @@ func up(cmd *cobra.Command, data datadir.Dir, o upOptions) error {
 			return err
 		}
 	}
+	greets := o.greets(data, say)
 	g, err := openGateway(ctx, data, options)
 	if err != nil {
 		return err
@@ -162,7 +165,7 @@ func up(cmd *cobra.Command, data datadir.Dir, o upOptions) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		context.AfterFunc(gatewayCtx, cancel)
-		return upNode(ctx, data, o, g, running, page, say, log)
+		return upNode(ctx, data, o, g, running, page, greets, say, log)
 	}()
 	stopGateway()
 	return errors.Join(nodeErr, serving.Wait())
@@ -257,8 +260,8 @@ func upOrigins(path string, origins []string, say sayer) error {
 
 // upNode pairs the local node if needed, runs it, performs the first task and
 // stays until ctx ends.
-func upNode(ctx context.Context, data datadir.Dir, o upOptions, g *gateway.Gateway, running datadir.Running, page *demoPage, say sayer,
-	log logger) error {
+func upNode(ctx context.Context, data datadir.Dir, o upOptions, g *gateway.Gateway, running datadir.Running, page *demoPage, greets bool,
+	say sayer, log logger) error {
 	id, err := joinLocal(ctx, data, g.Site(), func(id capabilities.NodeID) bool {
 		v, err := g.Nodes.View(id)
 		return err == nil && v.State == pairing.StateApproved
@@ -327,6 +330,12 @@ func upNode(ctx context.Context, data datadir.Dir, o upOptions, g *gateway.Gatew
 		return errors.Join(taskErr, <-done)
 	}
 	say.clients(data, running, datadir.ReachOf(running, g.HTTPAddr(), g.QUICAddr(), net.InterfaceAddrs))
+	if greets && ctx.Err() == nil {
+		if err := greet(ctx, data, g, running, say); err != nil {
+			stop()
+			return errors.Join(err, <-done)
+		}
+	}
 	select {
 	case err := <-done:
 		if capabilities.CodeOf(err) != capabilities.CodeNodeRevoked {

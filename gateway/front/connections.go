@@ -81,6 +81,26 @@ func (c *connections) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.take(raw), nil
+}
+
+// otherDoor is a second listener of the server, whose connections have the same room.
+type otherDoor struct {
+	net.Listener
+	of *connections
+}
+
+// Accept takes a connection in as the first listener does.
+func (d otherDoor) Accept() (net.Conn, error) {
+	raw, err := d.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return d.of.take(raw), nil
+}
+
+// take takes a connection in, and another out if that is needed.
+func (c *connections) take(raw net.Conn) net.Conn {
 	conn, share := &connection{Conn: raw, of: c, holder: clientKey(raw.RemoteAddr().String())}, c.share
 	if from, err := netip.ParseAddrPort(raw.RemoteAddr().String()); err == nil {
 		switch at := canonical(from.Addr()); {
@@ -96,7 +116,7 @@ func (c *connections) Accept() (net.Conn, error) {
 	if out != nil {
 		_ = out.Close()
 	}
-	return conn, nil
+	return conn
 }
 
 // enterLocked puts conn into its room, and returns the one that has to leave for it.

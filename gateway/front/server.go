@@ -88,6 +88,8 @@ type Server struct {
 	attempts failures // at what can be guessed
 	refused  failures // bounds the log only
 	listener net.Listener
+	twin     net.Listener  // at [::1], beside one at 127.0.0.1; nil: none
+	taken    bool          // by another program
 	bodyTime time.Duration // how long a client may take to send a body
 	idle     time.Duration // how long who has shown no token may say nothing
 	draining chan struct{}
@@ -234,7 +236,40 @@ func (s *Server) Listen() error {
 		s.opts.Log.Info("front.plain", "addr", l.Addr().String(), "proxies", s.opts.Proxies)
 	}
 	s.listener = l
+	s.listenAsLocalhost()
 	return nil
+}
+
+// listenAsLocalhost serves [::1] beside 127.0.0.1. Browsers ask there first for the name localhost,
+// and whoever else listened there would get what people send to it: their codes and sessions.
+func (s *Server) listenAsLocalhost() {
+	at, err := netip.ParseAddrPort(s.listener.Addr().String())
+	if err != nil || s.opts.Certificate != nil || at.Addr().Unmap() != netip.AddrFrom4([4]byte{127, 0, 0, 1}) {
+		return
+	}
+	place := netip.AddrPortFrom(netip.IPv6Loopback(), at.Port()).String()
+	if s.twin, err = net.Listen("tcp6", place); err == nil {
+		return
+	}
+	s.twin = nil
+	if conn, err := net.DialTimeout("tcp6", place, localhostTime); err == nil { // else there is no such address here
+		_ = conn.Close()
+		s.taken = true
+		s.opts.Log.Warn("front.localhost_taken", "addr", place)
+	}
+}
+
+// localhostTime is how long another program at this machine's own address may take to answer.
+const localhostTime = time.Second
+
+// Localhost reports whether the name localhost leads to this server, at the port of Addr, and to no
+// other program.
+func (s *Server) Localhost() bool {
+	if s.listener == nil {
+		return false
+	}
+	at, err := netip.ParseAddrPort(s.listener.Addr().String())
+	return err == nil && at.Addr().Unmap() == netip.AddrFrom4([4]byte{127, 0, 0, 1}) && !s.taken
 }
 
 func loopback(a net.Addr) bool {
@@ -254,6 +289,9 @@ func (s *Server) Addr() net.Addr {
 func (s *Server) Close() error {
 	if s.listener == nil {
 		return nil
+	}
+	if s.twin != nil {
+		_ = s.twin.Close()
 	}
 	if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("front: %w", err)
@@ -281,7 +319,8 @@ func (s *Server) Run(ctx context.Context) error {
 		s.beside(server)
 	}
 	listener := listen(s.listener, s.opts.Connections, s.idle, s.trusted)
-	done := make(chan error, 1)
+	done := make(chan error, 2)
+	serving := 1
 	go func() {
 		if s.opts.Certificate != nil {
 			done <- server.ServeTLS(listener, "", "")
@@ -289,6 +328,10 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		done <- server.Serve(listener)
 	}()
+	if s.twin != nil {
+		serving++
+		go func() { done <- server.Serve(otherDoor{s.twin, listener}) }()
+	}
 	select {
 	case err := <-done:
 		return fmt.Errorf("front: %w", err)
@@ -300,6 +343,8 @@ func (s *Server) Run(ctx context.Context) error {
 	if server.Shutdown(grace) != nil {
 		_ = server.Close()
 	}
-	<-done
+	for range serving {
+		<-done
+	}
 	return nil
 }

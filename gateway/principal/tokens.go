@@ -147,6 +147,7 @@ type Tokens struct {
 	watchers map[int]func(tokenID string)
 	nextID   int
 	logins   map[[sha256.Size]byte]login // by the hash of their code
+	number   *number                     // that a terminal shows; nil: none
 	users    map[capabilities.PrincipalID]*user
 
 	hasher  *hasher

@@ -34,6 +34,7 @@ var rooms = []room{
 		why: "what connects a client is given its gateway and its folder; what it found the command line words"},
 	{dir: "cmd/handrail/bridge", may: []string{"capabilities", "capabilities/command", "gateway/client"}, why: "what relays MCP is given its gateway and its ends"},
 	{dir: "cmd/handrail/ci", std: true, why: "what keeps processes together does not know what they do"},
+	{dir: "cmd/handrail/firstrun", std: true, why: "what opens a browser knows no secret that it could hand on"},
 	{dir: "cmd/handrail/standalone", why: "what shares a gateway is given a command that starts one and a question that says whether it is up"},
 	{dir: "cmd/handrail/board", may: []string{"capabilities", "gateway/api", "gateway/client"}, why: "what draws on a terminal is given its gateway and the program's words"},
 	{dir: "cmd/handrail/terminal", may: []string{"capabilities", "capabilities/command", "gateway/route"}, tests: []string{"gateway/route"},

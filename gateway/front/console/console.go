@@ -36,6 +36,8 @@ type API interface {
 // Sessions opens and ends sessions; gateway/principal implements it.
 type Sessions interface {
 	Redeem(ctx context.Context, code string) (principal.Token, principal.Secret, error)
+	NumberWaits() bool
+	RedeemNumber(ctx context.Context, typed string) (principal.Token, principal.Secret, error)
 	SignIn(ctx context.Context, name string, p principal.Password) (principal.Token, principal.Secret, error)
 	EndSession(context.Context, principal.Identity) error
 	ExtendSession(context.Context, principal.Identity) (principal.Token, error)
@@ -156,6 +158,7 @@ func (c *Console) Mount(f *front.Server) {
 	f.Handle("GET /console/worker.js", front.Open, http.HandlerFunc(c.serveWorker))
 	f.Handle("GET /console/login", front.Open, http.HandlerFunc(c.loginPage))
 	f.Handle("POST /console/login", front.Open, http.HandlerFunc(c.login))
+	f.Handle("POST /console/login/number", front.Open, http.HandlerFunc(c.loginNumber))
 	f.Handle("POST /console/login/password", front.Open, http.HandlerFunc(c.loginPassword))
 	f.Handle("POST /console/login/passkey/options", front.Open, http.HandlerFunc(c.askPasskey))
 	f.Handle("POST /console/login/passkey", front.Open, http.HandlerFunc(c.loginPasskey))

@@ -3,6 +3,7 @@ package console
 import (
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -24,7 +25,7 @@ func (c *Console) showLogin(w http.ResponseWriter, r *http.Request, problem erro
 	}
 	c.write(w, r, status, "login", signIn{
 		con: c, Title: "Sign in", Modules: []string{"login", "passkey"}, Fault: faultOf(problem), Some: c.somePasskey(r),
-		NoPasskeys: noPasskeys(r), Elsewhere: c.elsewhere(),
+		NoPasskeys: noPasskeys(r), Elsewhere: c.elsewhere(), Number: fromHere(r) && c.opts.Sessions.NumberWaits(),
 	})
 }
 
@@ -37,6 +38,7 @@ type signIn struct {
 	Some       bool   // there is a passkey to press a button for
 	NoPasskeys string // why no browser keeps one here; empty: one can
 	Elsewhere  string // the OpenID provider at which people sign in; empty: there is none
+	Number     bool   // the terminal that started the gateway shows one
 }
 
 // Asset is the address of a file of the pages.
@@ -107,6 +109,36 @@ func (c *Console) loginPassword(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.enter(w, r, session, secret)
+}
+
+// loginNumber takes the number that the terminal shows which started the gateway. It is short, and
+// so it opens nothing to whoever calls from another machine.
+func (c *Console) loginNumber(w http.ResponseWriter, r *http.Request) {
+	if err := c.front.Attempt(r); err != nil {
+		c.showLogin(w, r, err)
+		return
+	}
+	if !c.entering(w, r) {
+		return
+	}
+	if !fromHere(r) {
+		c.showLogin(w, r, c.front.Failed(r, capabilities.Errorf(capabilities.CodeForbidden,
+			"a number counts in a browser of the gateway's own machine, at the address localhost")))
+		return
+	}
+	session, secret, err := c.opts.Sessions.RedeemNumber(r.Context(), r.PostForm.Get("number"))
+	if err != nil {
+		c.showLogin(w, r, c.front.Failed(r, err))
+		return
+	}
+	c.enter(w, r, session, secret)
+}
+
+// fromHere reports whether a request came from the gateway's own machine, by an address that leads
+// nowhere else.
+func fromHere(r *http.Request) bool {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && peer.Addr().Unmap().IsLoopback() && front.Told(r) && onThisMachine(front.Origin(r))
 }
 
 // askPasskey is what any passkey is asked for signing in.
