@@ -197,6 +197,9 @@ type Invocation struct {
 	// ever delivered.
 	Pasting func(where func() Place) error
 	Looking func() error
+	// Trace is where the call stands in a trace, a W3C traceparent, for programs of other makers that
+	// carry it out; empty: in none.
+	Trace string
 	// Spool takes the call's artifacts; nil where the node keeps none. CreateArtifact
 	// is how handlers use it.
 	Spool ArtifactSpool

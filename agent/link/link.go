@@ -332,7 +332,7 @@ func (l *Link) hello(ctx context.Context, conn *quic.Conn) (*session, error) {
 	l.opts.OnKey(l.id.Key)
 	h := l.opts.Hello()
 	h.Version, h.MinVersion, h.Node = wire.Version, wire.MinVersion, l.id.Node
-	h.Steps, h.TakesDone, h.Elicits, h.AsksHosts, h.Asks = true, true, true, true, l.opts.OnQuestions != nil
+	h.Steps, h.TakesDone, h.Elicits, h.AsksHosts, h.Traces, h.Asks = true, true, true, true, true, l.opts.OnQuestions != nil
 	h.Addrs = deviceAddrs()
 	h.Generation, h.GenerationProof = l.id.Mark.Generation, l.id.Mark.Proof
 	stopped := l.opts.Stop()

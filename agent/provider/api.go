@@ -127,6 +127,9 @@ func (a *api) call(ctx context.Context, c call) (capabilities.Output, error) {
 	if err != nil {
 		return capabilities.Output{}, err
 	}
+	if c.inv.Trace != "" && r.Header.Get(headerTrace) == "" {
+		r.Header.Set(headerTrace, c.inv.Trace)
+	}
 	resp, err := a.of(&c.inv, r).Do(r)
 	if err == nil {
 		defer resp.Body.Close()

@@ -26,6 +26,7 @@ type asker struct {
 	ctx    context.Context //lint:ignore containedctx the question of a call ends with it
 	elicit func(ctx context.Context, form json.RawMessage) (capabilities.Elicited, json.RawMessage, error)
 	reach  func(ctx context.Context, target string) (context.Context, error)
+	trace  string                 // where it stands in a trace; empty: in none
 	on     *onward                // where a redirect leads it; nil: nowhere
 	led    atomic.Pointer[string] // where a redirect led it that was not followed
 	// samples says that the server wanted a model's answer for it, tooLong that it answered with
@@ -37,7 +38,7 @@ type askerKey struct{}
 
 // asks notes that a call runs; what the server asks with its answer is known by the context.
 func (l *live) asks(ctx context.Context, c call) (_ context.Context, one *asker, over func()) {
-	one = &asker{ctx: ctx, elicit: c.inv.Elicit, reach: c.inv.Reach}
+	one = &asker{ctx: ctx, elicit: c.inv.Elicit, reach: c.inv.Reach, trace: c.inv.Trace}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls[c.id] = one

@@ -483,6 +483,13 @@ func remoteOf(t *mcp.Tool, secret *credentials) (tools.RemoteTool, int, error) {
 	return one, size, nil
 }
 
+// metaTrace is the field of MCP's _meta, and headerTrace the header, that says where a request
+// stands in a trace: https://www.w3.org/TR/trace-context/#traceparent-header
+const (
+	metaTrace   = "traceparent"
+	headerTrace = "Traceparent"
+)
+
 func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) {
 	l, err := s.connected(ctx)
 	if err != nil {
@@ -511,6 +518,9 @@ func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) 
 		one.on = newOnward(s.way, one.reach, at, maxMessage, urlTime)
 	}
 	params := &mcp.CallToolParams{Name: c.upstream, Arguments: c.args}
+	if c.inv.Trace != "" { // SEP-414
+		params.Meta = mcp.Meta{metaTrace: c.inv.Trace}
+	}
 	params.SetProgressToken(token)
 	type answer struct {
 		result *mcp.CallToolResult

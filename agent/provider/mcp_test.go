@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -181,6 +182,48 @@ func TestAnMCPServersToolIsCalled(t *testing.T) {
 	_, err = h.Handle(context.Background(), invocation("tyrum.remote.echo", `{}`))
 	if capabilities.CodeOf(err) != capabilities.CodeExecutionFailed {
 		t.Errorf("what the server refuses: %v", err)
+	}
+}
+
+// A server is told where the call stands in a trace: by MCP's _meta, and by the header where there
+// is one. Without a trace it is told nothing.
+func TestAServerIsToldTheTrace(t *testing.T) {
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	var header, meta atomic.Value
+	make := func() *mcp.Server {
+		s := mcp.NewServer(&mcp.Implementation{Name: "echo", Version: "1.2.3"}, nil)
+		mcp.AddTool(s, &mcp.Tool{Name: "echo", Description: "Echoes."}, func(_ context.Context, r *mcp.CallToolRequest, in asked) (*mcp.CallToolResult, any, error) {
+			meta.Store(fmt.Sprint(r.Params.Meta[metaTrace]))
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.Text}}}, nil, nil
+		})
+		return s
+	}
+	inner := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return make() }, &mcp.StreamableHTTPOptions{Stateless: true})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if bytes.Contains(body, []byte(`"tools/call"`)) {
+			header.Store(r.Header.Get(headerTrace))
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		inner.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	for name, record := range map[string]tools.Provider{"stdio": echoRecord(), "http": {Name: "remote", Kind: tools.KindMCP, URL: server.URL}} {
+		h := hostOf(t, &inside{make: make}, record)
+		approve(t, h, "remote")
+		for want, inMeta := range map[string]string{parent: parent, "": "<nil>"} {
+			inv := invocation("tyrum.remote.echo", `{"text":"hello"}`)
+			inv.Trace = want
+			if out, err := h.Handle(context.Background(), inv); err != nil || textOf(out) != "hello" {
+				t.Fatalf("%s: %+v %v", name, out, err)
+			}
+			if got := meta.Load(); got != inMeta {
+				t.Errorf("%s: _meta says %v, want %s", name, got, inMeta)
+			}
+			if got := header.Load(); name == "http" && got != want {
+				t.Errorf("%s: the header says %v, want %q", name, got, want)
+			}
+		}
 	}
 }
 

@@ -78,6 +78,10 @@ func (h heard401) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		by = one.on.by
 	}
+	if one != nil && one.trace != "" && !away {
+		r = r.Clone(r.Context())
+		r.Header.Set(headerTrace, one.trace)
+	}
 	resp, err := by.RoundTrip(r)
 	if err != nil {
 		return resp, err

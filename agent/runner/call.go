@@ -205,7 +205,7 @@ func (a *admitted) finished(answer *wire.Answer) {
 func (s *started) invocation() capabilities.Invocation {
 	return capabilities.Invocation{
 		Call: s.t.Call, Capability: s.t.Capability, Lane: s.t.Lane, Principal: policy.PrincipalIn(s.t.Envelope),
-		Args: s.t.Args, Grants: s.t.Grants,
+		Args: s.t.Args, Grants: s.t.Grants, Trace: s.t.Trace,
 		Progress: func(p capabilities.Progress) {
 			wp := wire.Progress{Done: p.Done, Total: p.Total, Message: s.seen.Text(p.Message), Data: p.Data}
 			if s.masks() {

@@ -47,6 +47,9 @@ type Ticket struct {
 	// AsksHosts: a person may be asked about hosts that the call was not granted, and the gateway's
 	// direction stays open for that, too. Only for nodes whose hello says AsksHosts.
 	AsksHosts bool `cbor:"26,keyasint,omitempty"`
+	// Trace is where the call stands in a trace, a W3C traceparent, for the tools of other programs
+	// that the node hosts. Only for nodes whose hello says Traces.
+	Trace string `cbor:"27,keyasint,omitempty"`
 }
 
 // Progress is how far a running call is.
@@ -173,6 +176,9 @@ func (*JournalAsk) Kind() Kind { return KindJournalAsk }
 // Kind is KindJournalState.
 func (*JournalState) Kind() Kind { return KindJournalState }
 
+// traceLength is that of a traceparent of version 00, in bytes.
+const traceLength = 55
+
 func (t *Ticket) check() error {
 	switch {
 	case t.Call == "":
@@ -189,6 +195,8 @@ func (t *Ticket) check() error {
 		return fmt.Errorf("args must be 1 to %d bytes", MaxArgs)
 	case len(t.Envelope) > MaxEnvelope:
 		return fmt.Errorf("envelope is larger than %d bytes", MaxEnvelope)
+	case t.Trace != "" && len(t.Trace) != traceLength:
+		return errors.New("trace is no traceparent")
 	case len(t.Grants) > maxGrants:
 		return fmt.Errorf("more than %d grants", maxGrants)
 	}

@@ -51,6 +51,7 @@ type Hello struct {
 	// Recall names what the node's journal reaches back to without a gap, at most maxRecall bytes. The
 	// node says another one when records may have been lost. "": it does not say.
 	Recall string `cbor:"24,keyasint,omitempty"`
+	Traces bool   `cbor:"25,keyasint,omitempty"` // takes tickets with Trace
 }
 
 // HelloAck makes the connection usable.

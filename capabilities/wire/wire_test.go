@@ -57,6 +57,7 @@ func samples() []Message {
 		&Elicit{Number: 1, Form: []byte(`{"message":"Who?","fields":[]}`), Key: bytes.Repeat([]byte{5}, 32)},
 		&Elicited{Number: 1, Action: capabilities.ElicitAccept, Sealed: []byte{1, 2, 3}}, &Elicited{Number: 2, Action: capabilities.ElicitCancel},
 		&Ticket{Call: "c5", Tool: "tool.x.y", Capability: "tyrum.x.y", Node: "n1", Args: args, ArgsDigest: sha256.Sum256(args), Sequence: 9, Elicits: true, AsksHosts: true},
+		&Ticket{Call: "c6", Tool: "tool.x.y", Capability: "tyrum.x.y", Node: "n1", Args: args, ArgsDigest: sha256.Sum256(args), Sequence: 10, Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
 		&HostAsk{Number: 13, Target: "asked.example:443"}, &HostAnswer{Number: 13, Envelope: []byte(`{"v":1}`)}, &HostAnswer{Number: 1, Code: capabilities.CodeConsentDenied},
 		&Progress{Done: 0.5, Total: 1, Message: "half"},
 		&answer,

@@ -47,6 +47,7 @@ func (t Token) Reveal() string { return t.text }
 type Client struct {
 	base  *url.URL
 	token Token
+	trace string // traceparent of each request; empty: none
 	http  *http.Client
 }
 
@@ -188,6 +189,14 @@ func (c *Client) Open(ctx context.Context, method, path string, in any) (io.Read
 	return nil, DecodeError(resp)
 }
 
+// Within returns the same client, whose requests say by a W3C traceparent where they stand in a
+// trace; empty: in none.
+func (c *Client) Within(traceparent string) *Client {
+	other := *c
+	other.trace = traceparent
+	return &other
+}
+
 // Send adds the token and sends a request to this gateway, whose address it must
 // begin with. Errors and answers are as they come.
 func (c *Client) Send(req *http.Request) (*http.Response, error) {
@@ -195,6 +204,9 @@ func (c *Client) Send(req *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("%s is not the gateway %s that the token is for", req.URL.Host, c.base.Host)
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token.text)
+	if c.trace != "" {
+		req.Header.Set("Traceparent", c.trace)
+	}
 	return c.http.Do(req)
 }
 

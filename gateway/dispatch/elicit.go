@@ -20,6 +20,7 @@ import (
 func (d *Dispatcher) converse(ctx context.Context, c *committed, clock *capabilities.Timeout,
 	progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 	o, t := c.Of(), d.ticket(c)
+	t.Trace = o.traced.onward().String()
 	var stood atomic.Int64
 	var elicit func(context.Context, *wire.Elicit) *wire.Elicited
 	if o.desc.Elicits {

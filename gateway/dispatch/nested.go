@@ -159,7 +159,7 @@ func (c *composition) close() { c.nest.ends.close() }
 func (c *composition) call(ctx context.Context, n registry.Nested) (result capabilities.Result) {
 	d, p := c.d, c.o
 	r := Request{Caller: p.req.Caller, Tool: n.Tool, Args: n.Args, Surface: p.req.Surface, Token: p.req.Token, Opened: n.Opened,
-		inside: c.nest, Trace: p.traced.place.Context}
+		inside: c.nest, Trace: p.traced.onward()}
 	if n.Lane != "" { // its leases are not its parent's; the nodes that those are attached to are
 		r.Lane = n.Lane
 	}

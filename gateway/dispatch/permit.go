@@ -147,7 +147,7 @@ func (v *decided) asked() Asked {
 	return Asked{
 		Caller: v.req.Caller, Tool: v.req.Tool, RequestID: v.req.RequestID, Surface: v.req.Surface,
 		Args: v.req.Args, Canonical: v.args.Canonical, Target: v.args.NodeID, Manifest: v.engine.Profile(v.req.Tool).ManifestHash,
-		Handle: v.req.Keep > 0, Trace: v.traced.place.Context,
+		Handle: v.req.Keep > 0, Trace: v.traced.onward(),
 	}
 }
 

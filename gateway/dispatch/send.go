@@ -63,7 +63,9 @@ func (d *Dispatcher) transport(ctx context.Context, c *committed, clock *capabil
 	case (o.desc.Elicits || o.asksHosts()) && d.opts.Consent != nil:
 		return d.converse(ctx, c, clock, progress)
 	}
-	return d.opts.Nodes.Dispatch(ctx, o.node.ID, d.ticket(c), progress)
+	t := d.ticket(c)
+	t.Trace = o.traced.onward().String()
+	return d.opts.Nodes.Dispatch(ctx, o.node.ID, t, progress)
 }
 
 // ticket makes the order to the node, but for its sequence.

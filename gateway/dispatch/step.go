@@ -83,7 +83,7 @@ func (s *steps) voided() bool {
 // order carries one step through the hops, up to its ticket.
 func (s *steps) order(ctx context.Context, m *wire.Step) *wire.StepOrder {
 	p := s.parent
-	r := Request{Caller: p.req.Caller, Tool: m.Tool, Args: m.Args, Surface: p.req.Surface, Token: p.req.Token, Trace: p.traced.place.Context}
+	r := Request{Caller: p.req.Caller, Tool: m.Tool, Args: m.Args, Surface: p.req.Surface, Token: p.req.Token, Trace: p.traced.onward()}
 	t := newTrail(&r, time.Now())
 	t.parent, t.own, t.request.Step = p.id, true, m.Number
 	if err := s.d.turnedAway(r.Principal, r.Tool, t.began); err != nil {

@@ -30,6 +30,15 @@ func (d *Dispatcher) enters(t *trail) {
 	}
 }
 
+// onward is where calls, and the tools of other programs, stand that this call leads to: below it,
+// or below its caller where nobody is told of it; zero: in no trace.
+func (t *traced) onward() trace.Context {
+	if t.place.Exists() {
+		return t.place.Context
+	}
+	return t.caller
+}
+
 // traces tells how a call ended; repeats is the call whose outcome it got, if it is another's.
 func (d *Dispatcher) traces(t *trail, r *capabilities.Result, repeats capabilities.CallID) {
 	if d.opts.Traces == nil || !t.traced.place.Exists() {

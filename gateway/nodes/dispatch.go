@@ -67,6 +67,9 @@ func (n *Nodes) start(ctx context.Context, s *session, t *wire.Ticket) (*exchang
 
 // begin opens the stream of a ticket, and fills in what the ticket has of the connection.
 func (n *Nodes) begin(ctx context.Context, s *session, t *wire.Ticket) (*exchange, error) {
+	if !s.traces {
+		t.Trace = "" // an older node would refuse it
+	}
 	if s.far != nil {
 		c, grant, err := n.openFar(ctx, s, farAsk{Call: t.Call})
 		if err == nil {

@@ -50,6 +50,7 @@ type said struct {
 	Steps       bool                     `json:"steps,omitempty"`
 	Elicits     bool                     `json:"elicits,omitempty"`
 	AsksHosts   bool                     `json:"asks_hosts,omitempty"`
+	Traces      bool                     `json:"traces,omitempty"`
 	Recall      string                   `json:"recall,omitempty"`
 	Addrs       []netip.Addr             `json:"addrs,omitempty"`
 	Transport   tunnel.Transport         `json:"transport,omitempty"`
@@ -79,7 +80,7 @@ func (n *Nodes) takePlace(ctx context.Context, s *session, hello *wire.Hello) er
 	}
 	text, err := json.Marshal(said{
 		StopEpoch: hello.StopEpoch, Stopped: hello.Stopped, SiteEpoch: hello.SiteEpoch, SiteStopped: hello.SiteStopped, Steps: s.steps,
-		Elicits: s.elicits, AsksHosts: s.asksHosts, Recall: s.recall, Transport: s.over(),
+		Elicits: s.elicits, AsksHosts: s.asksHosts, Traces: s.traces, Recall: s.recall, Transport: s.over(),
 		Peer: tunnel.PeerOf(s.conn.RemoteAddr()),
 	})
 	if err != nil {
@@ -136,7 +137,7 @@ func (n *Nodes) savePlace(ctx context.Context, s *session) error {
 	}
 	now := said{
 		Known: p.readiness != nil, StopEpoch: p.stopEpoch, Stopped: p.stopped, SiteEpoch: p.site.epoch, SiteStopped: p.site.on, Skew: p.skew,
-		Steps: s.steps, Elicits: s.elicits, AsksHosts: s.asksHosts, Recall: s.recall, Transport: s.over(),
+		Steps: s.steps, Elicits: s.elicits, AsksHosts: s.asksHosts, Traces: s.traces, Recall: s.recall, Transport: s.over(),
 		Peer: tunnel.PeerOf(s.conn.RemoteAddr()),
 	}
 	for _, r := range p.readiness {
@@ -224,7 +225,7 @@ func (n *Nodes) AgainPlaces(ctx context.Context) error {
 
 func (s *said) far(at, member string, epoch int64, node capabilities.NodeID) *session {
 	f := &session{
-		node: node, epoch: uint64(epoch), steps: s.Steps, elicits: s.Elicits, asksHosts: s.AsksHosts, recall: s.Recall,
+		node: node, epoch: uint64(epoch), steps: s.Steps, elicits: s.Elicits, asksHosts: s.AsksHosts, traces: s.Traces, recall: s.Recall,
 		far: &farPlace{member, at, epoch, s.Transport, s.Peer},
 	}
 	f.stopEpoch.Store(s.StopEpoch)

@@ -49,6 +49,7 @@ type session struct {
 	steps     bool                         // the node asks for each step of a call
 	elicits   bool                         // the node takes tickets whose calls ask people
 	asksHosts bool                         // and those whose calls ask about hosts
+	traces    bool                         // and those that say where they stand in a trace
 	addrs     atomic.Pointer[[]netip.Addr] // its device's, as it says; shared, never changed
 	takesDone bool                         // the node takes a person's word on secrets
 	asks      bool                         // the node asks the person at its device
@@ -204,7 +205,7 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 	s := &session{
 		node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.floor(), frames: newFrames(), steps: hello.Steps,
 		elicits: hello.Elicits, asksHosts: hello.AsksHosts, takesDone: hello.TakesDone, asks: hello.Asks,
-		recall: hello.Recall,
+		recall: hello.Recall, traces: hello.Traces,
 	}
 	s.placed(hello.Addrs)
 	if err := n.takePlace(conn.Context(), s, hello); err != nil {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -124,7 +125,20 @@ func ReadToken(path string) (string, error) {
 
 // At returns the gateway at an address that is known already.
 func At(base *url.URL, token string, pin client.Pin) *Gateway {
-	return &Gateway{Client: client.At(base, client.NewToken(token), pin), Base: base, Token: token, Pin: pin}
+	c := client.At(base, client.NewToken(token), pin).Within(traceParent(os.Getenv("TRACEPARENT")))
+	return &Gateway{Client: c, Base: base, Token: token, Pin: pin}
+}
+
+// parent is a traceparent of version 00, of a trace and a span that are there.
+var parent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// traceParent returns where the command stands in its caller's trace, as the environment says it by
+// OpenTelemetry's convention; empty if it does not say it as the standard has it.
+func traceParent(text string) string {
+	if !parent.MatchString(text) {
+		return ""
+	}
+	return text
 }
 
 // Path joins segments into a path below /v1, each escaped.
