@@ -101,6 +101,8 @@ type Options struct {
 	TurnLease time.Duration
 	// Clock is by which satellites' heartbeats are late. Default: the system's.
 	Clock func() time.Time
+	// LocalClients are the MCP clients on this machine, which the console connects. Default: none.
+	LocalClients rest.LocalClients
 	// Skills is a folder with skills beside those that are compiled in. Default: none.
 	Skills string
 	// Traces is the collector that is told how calls went. Default: nobody is.

@@ -34,7 +34,8 @@ func (g *Gateway) mountREST() error {
 		Consent:  g.asked, Tasks: g.Tasks, Artifacts: g.files, Running: g.Dispatcher, Kept: g.Dispatcher, Drift: drifts{g.Drift, g},
 		Memory: g.Knowledge, Turns: g.Turns, Jobs: g.Jobs, SubAgents: subAgents{g.SubAgents, g}, Workers: workers{g.Workers, g},
 		Governance: g.Governance, NodeLogs: g.opts.NodeLogs, Secrets: secrets{g.Secrets, g},
-		Passkeys: keys, Live: g.Live, Push: g.Push, Elsewhere: g.elsewhere, Sees: g.sees, Brake: brake{g}, Drain: g.drains(),
+		LocalClients: g.opts.LocalClients,
+		Passkeys:     keys, Live: g.Live, Push: g.Push, Elsewhere: g.elsewhere, Sees: g.sees, Brake: brake{g}, Drain: g.drains(),
 		Policy: g.Rulebook.Engine,
 		Rules:  rulebook{g}, Works: g.Works, Site: g.describe, Metrics: g.metrics, Log: g.log,
 	})

@@ -142,6 +142,9 @@ func up(cmd *cobra.Command, data datadir.Dir, o upOptions) error {
 		if err := errors.Join(o.door.into(&options), o.bus.into(&options)); err != nil {
 			return err
 		}
+		if !o.shared {
+			options.LocalClients = ownClients{data}
+		}
 	}
 	greets := o.greets(data, say)
 	g, err := openGateway(ctx, data, options)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -20,13 +21,57 @@ const (
 
 // connectable fills in the clients that can be connected.
 func (p *tokensPage) connectable() {
-	p.Clients, p.MCP = mcpclient.All(), front.Origin(p.r)+"/mcp"
+	p.Clients, p.MCP, p.Here = mcpclient.All(), front.Origin(p.r)+"/mcp", p.clientsHere()
 	var options []string
 	for _, c := range p.Clients {
 		options = append(options, c.Name, c.Title)
 	}
 	p.Client = choose("c-client", "client", "Client", "claude-code", options...)
 	p.Way = choose("c-way", "way", "How it calls", byAddress, byAddress, "this address", byProgram, "the program handrail mcp")
+}
+
+// localClient is an MCP client on the gateway's machine, of the visitor's.
+type localClient struct {
+	*visit
+	api.LocalClient
+}
+
+// clientsHere are those, if the visitor may connect them.
+func (v *visit) clientsHere() (all []localClient) {
+	var list api.LocalClientList
+	if !v.Offers("POST /v1/clients/here/{client}") || v.get(v1("clients", "here"), &list) != nil {
+		return nil
+	}
+	for _, c := range list.Clients {
+		all = append(all, localClient{v, c})
+	}
+	return all
+}
+
+// Word is how it stands.
+func (c localClient) Word() string {
+	if c.Connected {
+		return "connected as " + string(c.Principal)
+	}
+	return "not connected"
+}
+
+// Mood is the class of its word.
+func (c localClient) Mood() string {
+	if c.Connected {
+		return "good"
+	}
+	return "no"
+}
+
+// connectHere connects a client of the gateway's machine, and says what was done.
+func (c *Console) connectHere(v *visit) {
+	var made api.LocalConnection
+	if err := v.ask(http.MethodPost, v1("clients", "here", v.r.PathValue("client")), nil, &made); err != nil {
+		v.showTokens(err, tokensPage{})
+		return
+	}
+	v.showTokens(nil, tokensPage{Joined: &made})
 }
 
 // clientWanted is the token of a client that is connected.

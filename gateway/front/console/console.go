@@ -242,6 +242,10 @@ func (c *Console) Mount(f *front.Server) {
 		"POST /console/tokens/{token}":         c.revokeToken,
 		"GET /console/connect":                 func(v *visit) { v.seeOther("/console/tokens", "") }, // somebody reloads what is shown once
 		"POST /console/connect":                c.connected,
+		"GET /console/connect/{client}":        func(v *visit) { v.seeOther("/console/tokens", "") }, // likewise
+		"POST /console/connect/{client}":       c.connectHere,
+		"GET /console/try":                     func(v *visit) { v.seeOther("/console/", "") },
+		"POST /console/try":                    c.try,
 		"GET " + consentPath:                   c.authorize,
 		"POST " + consentPath:                  c.authorized,
 		"GET /console/clients":                 c.clientSteps,

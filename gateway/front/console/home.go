@@ -1,6 +1,9 @@
 package console
 
 import (
+	"bytes"
+	"encoding/json"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -28,6 +31,7 @@ type homePage struct {
 	Unwell    []ailment
 	Devices   []homeDevice
 	Steps     []homeStep // of setting up; none: all is set up, or it is not the visitor's to do
+	Tried     *tried     // what a first call returned; nil: none was made just now
 }
 
 // ailment is something that is not as it should be, and the page that tells more.
@@ -43,13 +47,19 @@ type homeDevice struct {
 type canDo struct {
 	Does    string
 	Ready   bool
-	Because string // where it is not
+	Because string  // where it is not
+	Rules   []ruled // what policy says of its tools that are ready; none: the visitor may not ask
 }
+
+// ruled is what policy says of some tools of a family.
+type ruled struct{ Word, Mood string }
 
 // homeStep is one step of setting up.
 type homeStep struct {
 	Name, Says, Address, Link string
 	Done                      bool
+	Tries                     bool          // a button makes a first call
+	Clients                   []localClient // buttons connect these
 }
 
 // Word is how it stands.
@@ -68,8 +78,10 @@ func (s homeStep) Mood() string {
 	return "busy"
 }
 
-func (c *Console) home(v *visit) {
-	p := homePage{visit: v}
+func (c *Console) home(v *visit) { c.showHome(v, nil, nil) }
+
+func (c *Console) showHome(v *visit, problem error, tried *tried) {
+	p := homePage{visit: v, Tried: tried}
 	var waits api.ApprovalList
 	if err := v.get(v1("approvals"), &waits); err != nil {
 		v.show(page{name: "problem", title: "Home", here: "/console/", fault: err})
@@ -94,11 +106,14 @@ func (c *Console) home(v *visit) {
 		if d.State != string(pairing.StateApproved) || !d.Connected || len(p.Devices) == maxHomeDevices {
 			continue
 		}
-		if can := d.offered(); len(can) > 0 {
+		if can := d.offered(v.ruledOn(d.ID)); len(can) > 0 {
 			p.Devices = append(p.Devices, homeDevice{d, can})
 		}
 	}
 	p.Steps = v.steps(known.Nodes)
+	if problem != nil {
+		err = problem
+	}
 	v.show(page{name: "home", title: "Home", here: "/console/", live: "approval call node", fault: err, data: p})
 }
 
@@ -154,9 +169,44 @@ func (v *visit) unwellDrift() (list []ailment) {
 	return list
 }
 
-// offered says what agents can do by a device, family by family: the ready ones first.
-func (d device) offered() (list []canDo) {
-	at := map[string]int{}
+// ruledOn says what policy says of an agent's calls on a device, tool by tool; nil: the visitor may
+// not ask it.
+func (v *visit) ruledOn(node capabilities.NodeID) map[capabilities.ToolID]string {
+	var says api.NodePolicy
+	if !v.Offers("GET /v1/nodes/{node}/policy") || v.get(v1("nodes", string(node), "policy"), &says) != nil {
+		return nil
+	}
+	rules := map[capabilities.ToolID]string{}
+	for _, t := range says.Tools {
+		rules[t.Tool] = t.Effect
+	}
+	return rules
+}
+
+// rulings are what policy can say, the most lenient first.
+var rulings = []struct{ effect, word, mood string }{
+	{"allow", "without asking", "good"}, {"ask", "with a person's yes", "busy"}, {"deny", "refused by policy", "no"},
+}
+
+// inWords says how many tools policy rules in which way.
+func inWords(counts map[string]int) (list []ruled) {
+	for _, r := range rulings {
+		n := counts[r.effect]
+		switch {
+		case n == 0:
+		case len(counts) == 1:
+			list = append(list, ruled{r.word, r.mood})
+		default:
+			list = append(list, ruled{count(n, "tool ", "tools ") + r.word, r.mood})
+		}
+	}
+	return list
+}
+
+// offered says what agents can do by a device, family by family: the ready ones first. rules are
+// what policy says of each tool.
+func (d device) offered(rules map[capabilities.ToolID]string) (list []canDo) {
+	at, counts := map[string]int{}, map[string]map[string]int{}
 	for _, c := range d.Capabilities {
 		name := c.Tool.Family()
 		does := familyWords[name]
@@ -171,7 +221,16 @@ func (d device) offered() (list []canDo) {
 		}
 		if c.Available {
 			list[i].Ready, list[i].Because = true, ""
+			if effect := rules[c.Tool]; effect != "" {
+				if counts[name] == nil {
+					counts[name] = map[string]int{}
+				}
+				counts[name][effect]++
+			}
 		}
+	}
+	for name, i := range at {
+		list[i].Rules = inWords(counts[name])
 	}
 	slices.SortStableFunc(list, func(a, b canDo) int {
 		switch {
@@ -191,39 +250,90 @@ func (v *visit) steps(devices []device) []homeStep {
 	a := accountPage{visit: v}
 	if v.who.Role != principal.RoleViewer && passkeysAt(v.r) == nil && v.get(v1("account"), &a.Account) == nil {
 		list = append(list, homeStep{
-			"Add a passkey", "With one you sign in without a link, and can allow things from this device while an agent has its mouse.",
-			"/console/account#passkeys", "Add a passkey", len(a.Passkeys) > 0,
+			Name:    "Add a passkey",
+			Says:    "With one you sign in without a link, and can allow things from this device while an agent has its mouse.",
+			Address: "/console/account#passkeys", Link: "Add a passkey", Done: len(a.Passkeys) > 0,
 		})
 	}
 	if v.Offers("POST /v1/invites") {
 		list = append(list, homeStep{
-			"Pair a device", "A device offers its browser, desktop, files and sensors, as far as you allow it.",
-			"/console/nodes", "Pair a device",
-			slices.ContainsFunc(devices, func(d device) bool { return d.State == string(pairing.StateApproved) }),
+			Name: "Pair a device", Says: "A device offers its browser, desktop, files and sensors, as far as you allow it.",
+			Address: "/console/nodes", Link: "Pair a device",
+			Done: slices.ContainsFunc(devices, func(d device) bool { return d.State == string(pairing.StateApproved) }),
 		})
 	}
 	var tokens api.TokenList
 	if v.Offers("POST /v1/tokens") && v.get(v1("tokens"), &tokens) == nil {
 		client, called := v.clients(tokens.Tokens)
+		here, link := v.connectableHere(), "Connect a client"
+		if len(here) > 0 {
+			link = "Another client"
+		}
 		list = append(list, homeStep{
-			"Connect a client", "Claude, an editor, or any program that speaks MCP gets an address and a token of its own.",
-			"/console/tokens#connect", "Connect a client", client != "",
+			Name: "Connect a client", Says: "Claude, an editor, or any program that speaks MCP gets an address and a token of its own.",
+			Address: "/console/tokens#connect", Link: link, Done: client != "", Clients: here,
 		}, homeStep{
-			"Try it", "Ask your client: “Open example.com in the browser and tell me its heading.” The call appears here while it runs.",
-			"/console/calls", "See the calls", called,
+			Name: "Try it", Says: "The button makes a harmless call and shows what came back. Then ask your client: " +
+				"“Open example.com in the browser and tell me its heading.” The call appears here while it runs.",
+			Address: "/console/calls", Link: "See the calls", Done: called, Tries: v.Offers("POST /v1/calls"),
 		})
 	}
 	var push api.Push
 	if v.get(v1("account", "push"), &push) == nil && push.Key != "" {
+		says := "Sign in there, add this page to the home screen, and switch notices on: questions then reach you anywhere."
+		if v.hereOnly() {
+			says = "This gateway listens to its own machine alone. Start it with --http :7480 --tls-generated, and sign in on the phone by " +
+				"handrail login --qr. Notices need an address with a certificate of an authority."
+		}
 		list = append(list, homeStep{
-			"Be told on your phone", "Sign in there, add this page to the home screen, and switch notices on: questions then reach you anywhere.",
-			"/console/account#notices", "Switch on notices", len(push.Subscriptions) > 0,
+			Name: "Be told on your phone", Says: says, Address: "/console/account#notices", Link: "Switch on notices",
+			Done: len(push.Subscriptions) > 0,
 		})
 	}
 	if !slices.ContainsFunc(list, func(s homeStep) bool { return !s.Done }) {
 		return nil
 	}
 	return list
+}
+
+// hereOnly reports whether no other device reaches the gateway.
+func (v *visit) hereOnly() bool {
+	var site api.Status
+	return v.get(v1("status"), &site) == nil && onThisMachine(site.MCPURL)
+}
+
+// connectableHere are the clients on the gateway's machine that the visitor can connect by a button
+// and has not.
+func (v *visit) connectableHere() []localClient {
+	return slices.DeleteFunc(v.clientsHere(), func(c localClient) bool { return c.Connected })
+}
+
+// tried is a first call and what it returned.
+type tried struct {
+	Tool, Call, Text string
+}
+
+// firstTool is the tool of a first call: it changes nothing, needs no device, and says something
+// that the visitor can check.
+const firstTool = capabilities.ToolID("tool.node.list")
+
+// try makes a first call in the visitor's name, and shows its result.
+func (c *Console) try(v *visit) {
+	var result capabilities.Result
+	err := v.ask(http.MethodPost, v1("calls"), api.MakeCall{Tool: firstTool, Args: json.RawMessage(`{}`)}, &result)
+	if err == nil && result.Status != capabilities.StatusOK {
+		err = (&api.Error{Code: result.Code, Message: result.Message, Hint: result.Hint, Action: result.Action}).Err()
+	}
+	if err != nil {
+		c.showHome(v, err, nil)
+		return
+	}
+	var text bytes.Buffer
+	if json.Indent(&text, result.Output, "", "  ") != nil {
+		text.Reset()
+		text.Write(result.Output)
+	}
+	c.showHome(v, nil, &tried{Tool: string(firstTool), Call: string(result.Call), Text: text.String()})
 }
 
 // clients returns one of the clients that were connected, if any, and whether one has called.

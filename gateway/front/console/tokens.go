@@ -19,9 +19,12 @@ type tokensPage struct {
 	*visit
 	Token *madeToken
 	Entry *madeEntry
+	// Joined is a client of this machine that was connected just now.
+	Joined *api.LocalConnection
 
 	Agents, People, Sessions, Ended tokenPart
 	Clients                         []mcpclient.Client
+	Here                            []localClient // those that were found on the gateway's machine
 	Client, Way                     choice
 	MCP                             string // its address
 }

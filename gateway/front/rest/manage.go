@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -162,11 +163,41 @@ func (s *Server) explain(c *visit, in api.ExplainPolicy) (policy.Explanation, er
 		if err != nil {
 			return policy.Explanation{}, err
 		}
-		ready := n.Readiness[need]
-		q.Node = policy.Node{ID: n.ID, Label: n.Summary.Label, Platform: n.Summary.Platform, Trust: n.Summary.Trust, Labels: n.Labels}
-		q.Given, q.Degraded, q.Hosts, q.Raised = ready.Isolation, ready.Degraded, ready.Hosts, s.opts.Drift.Raised(in.Tool, n.ID)
+		s.onNode(&q, n, need)
 	}
 	return s.opts.Policy().Explain(q), nil
+}
+
+// onNode puts into a question the node that it is about.
+func (s *Server) onNode(q *policy.Request, n route.Node, need capabilities.CapabilityID) {
+	ready := n.Readiness[need]
+	q.Node = policy.Node{ID: n.ID, Label: n.Summary.Label, Platform: n.Summary.Platform, Trust: n.Summary.Trust, Labels: n.Labels}
+	q.Given, q.Degraded, q.Hosts, q.Raised = ready.Isolation, ready.Degraded, ready.Hosts, s.opts.Drift.Raised(q.Tool, n.ID)
+}
+
+// someAgent is a principal that policy knows nothing special of, unless a rule names it.
+const someAgent = "agent"
+
+// nodePolicy asks policy about each tool of a node that is ready, as a list of tools does.
+func (s *Server) nodePolicy(c *visit, _ none) (api.NodePolicy, error) {
+	n, err := s.explainedNode(nodeOf(c), "", "", nil)
+	if err != nil {
+		return api.NodePolicy{}, err
+	}
+	out := api.NodePolicy{Principal: capabilities.PrincipalID(cmp.Or(c.param("principal"), someAgent)), Tools: []api.ToolPolicy{}}
+	engine, now := s.opts.Policy(), s.opts.Now()
+	for _, d := range s.opts.Tools.All() {
+		need := d.NodeCapability()
+		if ready, has := n.Readiness[need]; need == "" || !has || ready.Reason != "" {
+			continue
+		}
+		q := policy.Request{
+			Principal: out.Principal, Role: string(principal.RoleAgent), Tool: d.Tool, Lane: capabilities.LaneID(out.Principal), Time: now,
+		}
+		s.onNode(&q, n, need)
+		out.Tools = append(out.Tools, api.ToolPolicy{Tool: d.Tool, Effect: engine.Possible(q).Effect.String()})
+	}
+	return out, nil
 }
 
 // explainedNode is the node that a question is about: the one it names, be it away

@@ -139,9 +139,11 @@ type Options struct {
 	Providers  Providers // default: there are none
 	SignIns    SignIns   // required with Providers
 	Clients    Clients   // default: no client speaks OAuth
-	Passkeys   Passkeys
-	Live       Live // default: nobody can watch
-	Push       Push // default: no browser is told
+	// LocalClients are the MCP clients on the gateway's machine. Default: it looks for none.
+	LocalClients LocalClients
+	Passkeys     Passkeys
+	Live         Live // default: nobody can watch
+	Push         Push // default: no browser is told
 	// Elsewhere refuses a request that comes from a device whose mouse and keyboard
 	// an agent holds, other than but ("": none). Default: none does.
 	Elsewhere func(r *http.Request, but capabilities.NodeID) error

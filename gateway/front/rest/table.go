@@ -27,7 +27,7 @@ var (
 // OpenAPI document all come from here.
 func (s *Server) table() []*endpoint {
 	return append(slices.Concat(s.accountTable(), s.pushTable(), s.satelliteTable(), s.providerTable(), s.governanceTable(), s.driftTable(),
-		s.memoryTable(), s.turnTable(), s.jobTable(), s.workerTable(), s.clientTable()),
+		s.memoryTable(), s.turnTable(), s.jobTable(), s.workerTable(), s.clientTable(), s.localTable()),
 		serveJSON(endpoint{method: get, path: "/healthz", summary: "Whether the gateway runs; to holders of a token, which one it is"}, s.health),
 		serveJSON(endpoint{method: get, path: "/readyz", summary: "Whether the gateway carries calls out; 503 while it does not"}, s.ready),
 		serveJSON(endpoint{
@@ -78,6 +78,11 @@ func (s *Server) table() []*endpoint {
 			method: get, path: "/v1/nodes", action: principal.ActReadNodes, summary: "All nodes with what each can do, or why not",
 		}, s.nodes),
 		serveJSON(endpoint{method: get, path: "/v1/nodes/{node}", action: principal.ActReadNodes, summary: "One node"}, s.node),
+		serveJSON(endpoint{
+			method: get, path: "/v1/nodes/{node}/policy", action: principal.ActReadPolicy,
+			summary: "Whether policy allows, asks about or denies an agent's calls on a node, tool by tool, whatever their arguments are",
+			query:   []param{{"principal", "the agent; default: agent", "string"}},
+		}, s.nodePolicy),
 		serveJSON(endpoint{
 			method: post, path: "/v1/nodes/{node}/approve", action: principal.ActManageNodes, does: "tool.admin.node-approve",
 			summary: "Let a pending node in",
