@@ -15,6 +15,9 @@ type User struct {
 	Password  bool                     `json:"password"` // there is one
 	Passkeys  []Passkey                `json:"passkeys"`
 	CreatedAt time.Time                `json:"created_at"`
+	// Issuer is the OpenID provider where they sign in, and nowhere else; their groups there say
+	// their role at each sign-in. Absent: they sign in here.
+	Issuer string `json:"issuer,omitempty"`
 }
 
 // Passkey is a key of a user's that an authenticator keeps.

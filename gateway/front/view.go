@@ -137,7 +137,7 @@ func ViewTokens(all []principal.Token) []api.Token {
 func ViewUser(u *principal.User) api.User {
 	return api.User{
 		Principal: u.Principal, Role: u.Role.String(), TokenID: u.TokenID, Password: u.Password, Passkeys: ViewPasskeys(u.Passkeys),
-		CreatedAt: u.CreatedAt,
+		CreatedAt: u.CreatedAt, Issuer: u.Issuer,
 	}
 }
 

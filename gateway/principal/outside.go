@@ -2,6 +2,7 @@ package principal
 
 import (
 	"context"
+	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -18,6 +19,12 @@ type Outside struct {
 }
 
 func (o *Outside) key() string { return o.Issuer + "\n" + o.Subject }
+
+// issuerOf returns the issuer of a key; "" of none.
+func issuerOf(key string) string {
+	issuer, _, _ := strings.Cut(key, "\n")
+	return issuer
+}
 
 // SignInOutside opens a session for a person whose provider vouched for them just now. It is the
 // groups' word at each sign-in what they may do: a role that changed is changed here, and a person

@@ -46,6 +46,7 @@ type User struct {
 	Password  bool   // there is one
 	Passkeys  []Passkey
 	CreatedAt time.Time
+	Issuer    string // the OpenID provider where they sign in, and nowhere else; "": they do here
 }
 
 // user is one as it is kept in memory; replaced, never changed.
@@ -102,7 +103,7 @@ func (t *Tokens) loadUsersLocked(ctx context.Context) error {
 		if rec == nil {
 			continue // ended so long ago that it is forgotten
 		}
-		u.CreatedAt, u.Role = fromMilli(created), rec.Role
+		u.CreatedAt, u.Role, u.Issuer = fromMilli(created), rec.Role, issuerOf(u.outside)
 		t.users[u.Principal] = &u
 	}
 	if err := rows.Err(); err != nil {
@@ -202,7 +203,8 @@ func (t *Tokens) makeUser(ctx context.Context, by, who capabilities.PrincipalID,
 		ID: "u" + strings.ToLower(rand.Text()[:15]), Principal: who, Role: role, Lane: capabilities.LaneID(who), CreatedAt: now, CreatedBy: by,
 	}
 	u := &user{
-		User: User{Principal: who, Role: role, TokenID: rec.ID, CreatedAt: now}, handle: newSecret("").text, password: password, outside: outside,
+		User:   User{Principal: who, Role: role, TokenID: rec.ID, CreatedAt: now, Issuer: issuerOf(outside)},
+		handle: newSecret("").text, password: password, outside: outside,
 	}
 	t.mu.RLock()
 	_, err := t.userLocked(who)

@@ -122,3 +122,23 @@ func TestAClientIsConnected(t *testing.T) {
 	}
 	d.quiet("/console/connect")
 }
+
+// A person from outside is shown with their provider, and with nothing that the provider's word
+// undoes or that is refused.
+func TestAPersonFromOutsideOnThePage(t *testing.T) {
+	d := startSite(t)
+	me := d.session(principal.RoleAdmin)
+	_, _, err := d.Tokens.SignInOutside(t.Context(), principal.Outside{Issuer: "https://idp.example/realm", Subject: "1", Name: "olga", Role: principal.RoleOperator})
+	must(t, err)
+	_, err = d.Tokens.AddUser(t.Context(), principal.Site, "zoe", principal.RoleViewer, principal.Password{})
+	must(t, err)
+	page := read(t, d.URL()+"/console/people", me)
+	if !strings.Contains(page, "at idp.example") || !strings.Contains(page, "Make a sign-in link for zoe") || !strings.Contains(page, "Change role: zoe") || !strings.Contains(page, "Remove person: olga") {
+		t.Errorf("the page lacks something: %s", page)
+	}
+	for _, no := range []string{"Make a sign-in link for olga", "Change role: olga"} {
+		if strings.Contains(page, no) {
+			t.Errorf("it offers %q", no)
+		}
+	}
+}

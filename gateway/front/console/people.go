@@ -42,6 +42,9 @@ type person struct {
 
 // Ways are how they can sign in; empty: not yet.
 func (p person) Ways() string {
+	if p.Issuer != "" {
+		return "at " + hostOf(p.Issuer)
+	}
 	var ways []string
 	if n := len(p.Passkeys); n > 0 {
 		ways = append(ways, count(n, "passkey", "passkeys"))
@@ -50,6 +53,17 @@ func (p person) Ways() string {
 		ways = append(ways, "a password")
 	}
 	return strings.Join(ways, ", ")
+}
+
+// Here reports whether they sign in here: else their provider says whether and as what they do.
+func (p person) Here() bool { return p.Issuer == "" }
+
+// hostOf is the host of an address, or all of what is none.
+func hostOf(address string) string {
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return address
 }
 
 // Roles are those that they can have.
