@@ -101,6 +101,7 @@ func (d *desk) pages(names map[string]string) []string {
 	names["place"] = "0123456789abcdef" // of a sign-in that nobody began
 	names["tool"] = string(site.ToolEcho)
 	names["view"] = "coverage"
+	names["client"] = "cursor"
 	param := regexp.MustCompile(`\{([a-z]+)\}`)
 	var list []string
 	for _, r := range d.Front.Routes() {
