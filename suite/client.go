@@ -31,13 +31,25 @@ type Options struct {
 	// Name begins the lanes' names: two suites on one gateway must differ in it.
 	// Default: "suite".
 	Name string
+	// Open opens a conversation with other tools than a gateway's, which carry the same calls out.
+	// URL and Token are then not required. Default: none.
+	Open func(ctx context.Context, name string) (Tools, error)
+	// Called is told each call and the ID of its behaviour. Default: nobody is.
+	Called func(id string, c *Call)
 	// Done is told each outcome as it is known, one at a time.
 	Done func(Outcome)
 }
 
+// Tools carry out calls in a way of their own. One conversation makes one call at a time.
+type Tools interface {
+	// Call carries out one call of a tool of the suite's family. The error is one of the way.
+	Call(ctx context.Context, tool string, args map[string]any) (*Call, error)
+	Close() error
+}
+
 // Complete fills the defaults in and says what is missing.
 func (o *Options) Complete() error {
-	if o.URL == "" || o.Token == "" || len(o.Behaviours) == 0 {
+	if (o.URL == "" || o.Token == "") && o.Open == nil || len(o.Behaviours) == 0 {
 		return errors.New("suite: URL, Token and Behaviours are required")
 	}
 	if _, err := url.Parse(o.URL); err != nil {
@@ -48,6 +60,9 @@ func (o *Options) Complete() error {
 	}
 	if o.Name == "" {
 		o.Name = "suite"
+	}
+	if o.Called == nil {
+		o.Called = func(string, *Call) {}
 	}
 	if o.Done == nil {
 		o.Done = func(Outcome) {}
@@ -70,6 +85,7 @@ type Call struct {
 	Result   map[string]any // nil if it failed
 	Blob     []byte         // the last captured bytes of the result
 	MIME     string
+	Text     string // what a model reads of the answer
 	Effect   capabilities.Effect
 	Evidence string
 	Code     capabilities.Code // "" if it succeeded
@@ -99,10 +115,15 @@ type Lane struct {
 	Name    string
 	family  string // of the tools, such as "browser"
 	session *mcp.ClientSession
+	other   Tools // instead of a session
 }
 
 // Dial opens a conversation in a lane of that name, for the tools of a family.
 func Dial(ctx context.Context, o Options, name, family string) (*Lane, error) {
+	if o.Open != nil {
+		other, err := o.Open(ctx, name)
+		return &Lane{Name: name, family: family, other: other}, err
+	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "handrail-suite", Version: "1"}, nil)
 	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{
 		Endpoint: strings.TrimSuffix(o.URL, "/") + "/l/" + name, HTTPClient: &http.Client{Transport: bearer{o.Token, o.Way}},
@@ -111,13 +132,20 @@ func Dial(ctx context.Context, o Options, name, family string) (*Lane, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no MCP conversation with %s: %w", o.URL, err)
 	}
-	return &Lane{name, family, session}, nil
+	return &Lane{Name: name, family: family, session: session}, nil
 }
 
 // Call makes one call. The error is one of the way, not of the tool.
 func (l *Lane) Call(ctx context.Context, tool string, args map[string]any) (*Call, error) {
 	if args == nil {
 		args = map[string]any{}
+	}
+	if l.other != nil {
+		c, err := l.other.Call(ctx, tool, args)
+		if c != nil {
+			c.Lane = l.Name
+		}
+		return c, err
 	}
 	c := &Call{Lane: l.Name, Tool: tool, Args: args, Sent: time.Now()}
 	r, err := l.session.CallTool(ctx,
@@ -138,6 +166,11 @@ func (l *Lane) Call(ctx context.Context, tool string, args map[string]any) (*Cal
 	c.ID, c.Effect, c.Evidence = about.Call, about.Effect, about.Evidence
 	if about.Routing != nil {
 		c.Node = about.Routing.Selected
+	}
+	for _, content := range r.Content {
+		if x, ok := content.(*mcp.TextContent); ok {
+			c.Text += x.Text
+		}
 	}
 	if r.IsError {
 		var body struct {
@@ -175,7 +208,12 @@ func (l *Lane) Call(ctx context.Context, tool string, args map[string]any) (*Cal
 }
 
 // Close ends the conversation.
-func (l *Lane) Close() error { return l.session.Close() }
+func (l *Lane) Close() error {
+	if l.other != nil {
+		return l.other.Close()
+	}
+	return l.session.Close()
+}
 
 func remarshal(from, into any) error {
 	data, err := json.Marshal(from)

@@ -20,6 +20,7 @@ type server struct {
 	a, b, none string // base addresses
 	servers    []*http.Server
 	files      http.Handler // what is below /files/; nil: nothing
+	named      []string     // what stands for addresses of other servers, and each address
 
 	mu   sync.Mutex // guards what follows
 	runs map[string]*visits
@@ -42,9 +43,10 @@ type visit struct {
 
 // serve listens on two addresses, each HOST:PORT, port 0 for any. The hosts should
 // differ as names: Chrome gives two ports of one host one process, and much can go
-// wrong between processes only. Files of a folder are served on both, "" for none.
-func serve(addrs [2]string, open func(addr string) (net.Listener, error), files string) (*server, error) {
-	s := &server{runs: map[string]*visits{}}
+// wrong between processes only. Files of a folder are served on both, "" for none; named are pairs
+// of what stands for an address and the address.
+func serve(addrs [2]string, open func(addr string) (net.Listener, error), files string, named []string) (*server, error) {
+	s := &server{runs: map[string]*visits{}, named: named}
 	if files != "" {
 		s.files = http.StripPrefix("/files/", http.FileServer(http.Dir(files)))
 	}
@@ -137,7 +139,8 @@ func (s *server) page(origin string, w http.ResponseWriter, r *http.Request) {
 		} else if strings.HasSuffix(path, ".js") {
 			w.Header().Set("Content-Type", "text/javascript")
 		}
-		fmt.Fprint(w, strings.NewReplacer("{A}", s.a+base, "{B}", s.b+base, "{none}", s.none+base).Replace(html))
+		stands := append([]string{"{A}", s.a + base, "{B}", s.b + base, "{none}", s.none + base}, s.named...)
+		fmt.Fprint(w, strings.NewReplacer(stands...).Replace(html))
 		return
 	}
 	special(path, w, r, body)

@@ -94,7 +94,8 @@ func (r *run) Fill(v any) any {
 	return suite.FillAll(v, func(v any) any {
 		switch x := v.(type) {
 		case string:
-			return strings.NewReplacer("{A}", r.a, "{B}", r.b, "{none}", r.none, "{uploads}", r.w.s.o.Uploads).Replace(x)
+			return strings.NewReplacer(append([]string{"{A}", r.a, "{B}", r.b, "{none}", r.none, "{uploads}", r.w.s.o.Uploads},
+				r.w.s.server.named...)...).Replace(x)
 		case at:
 			return r.ref(x)
 		case known:

@@ -36,6 +36,9 @@ type Options struct {
 	// Files is a folder on this machine that is served to the pages, below /files/.
 	// Default: none.
 	Files string
+	// Addresses are those of servers beside the suite's own. {name} stands for each in arguments and
+	// in pages, by its name here. Default: none.
+	Addresses map[string]string
 	// Untraced keeps a failure from being run again for a trace: its error then ends with the
 	// outline. Default: traced.
 	Untraced bool
@@ -88,7 +91,11 @@ func Run(ctx context.Context, o Options) (*suite.Report, error) {
 	if o.Listen == nil {
 		o.Listen = func(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
 	}
-	server, err := serve(o.Pages, o.Listen, o.Files)
+	named := make([]string, 0, 2*len(o.Addresses))
+	for name, address := range o.Addresses {
+		named = append(named, "{"+name+"}", address)
+	}
+	server, err := serve(o.Pages, o.Listen, o.Files, named)
 	if err != nil {
 		return nil, err
 	}
@@ -226,6 +233,7 @@ type run struct {
 	//lint:ignore containedctx one run, as a value
 	ctx        context.Context
 	w          *worker
+	id         string
 	lane       *suite.Lane
 	a, b, none string // addresses of its pages
 	visits     *visits
@@ -253,7 +261,7 @@ func (w *worker) run(ctx context.Context, b *behaviour, record bool) *run {
 	defer cancel()
 	v, path := w.s.server.open(b)
 	r := &run{
-		ctx: ctx, w: w, a: w.s.server.a + path, b: w.s.server.b + path, none: w.s.server.none + path, visits: v,
+		ctx: ctx, w: w, id: b.ID, a: w.s.server.a + path, b: w.s.server.b + path, none: w.s.server.none + path, visits: v,
 		refs: map[string]string{}, mu: &sync.Mutex{}, calls: &[]*suite.Call{}, record: record, moments: &[]suite.Moment{},
 	}
 	r.failed = r.do(b)
@@ -333,6 +341,7 @@ func (r *run) other(name string) *run {
 func (r *run) note(c *suite.Call) {
 	r.mu.Lock()
 	*r.calls = append(*r.calls, c)
+	r.w.s.o.Called(r.id, c)
 	r.mu.Unlock()
 	if r.record && !r.aside && c.Tool != "snapshot" && c.Tool != "evaluate" && c.Tool != "screenshot" {
 		f := r.look(false)

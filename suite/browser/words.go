@@ -1,5 +1,7 @@
 package browser
 
+import "github.com/handrail-dev/handrail/suite"
+
 // The words that behaviours of another suite are written in, whose pages it has itself.
 type (
 	// Behaviour is a page, the calls an agent makes on it, and what has to come of them.
@@ -25,6 +27,19 @@ var (
 	// NeedsUploads marks what needs a folder whose files the node may upload, named {uploads}.
 	NeedsUploads = needsUploads
 )
+
+// Case is one run, as a step of another suite sees it that is written out on the spot.
+type Case interface {
+	// Call makes one call with what its arguments stand for filled in.
+	Call(tool string, args suite.Args) *suite.Call
+	// Fill puts what is known into what stands for it, within any value.
+	Fill(v any) any
+	// Fail ends the behaviour. It does not return.
+	Fail(format string, args ...any)
+}
+
+// By makes a step of a function.
+func By(do func(c Case)) Step { return func(r *run) { do(r) } }
 
 // Another makes a document of a behaviour at a path below its own address.
 func Another(path, html string) page { return page{path, html} }
