@@ -12,7 +12,7 @@ DATA    ?=
 PACKAGES ?=
 UP      := bin/handrail up --browser-sandbox auto $(if $(DATA),--data $(DATA))
 
-.PHONY: help setup build packages test-packages up demo test test-long test-race check format lint arch fuzz cross suite libraries conformance clients clean \
+.PHONY: help setup build packages test-packages up demo test test-long test-race check format lint arch fuzz cross suite libraries products conformance clients clean \
 	bench bench-browser bench-desktop bench-policy bench-spawn bench-worker bench-plane bench-console bench-governance \
 	bench-media bench-tokens chaos-artifacts
 
@@ -160,6 +160,11 @@ libraries: setup build ## the browser's tools on pages of real npm packages, as 
 	.ci/libraries
 	bin/handrail ci --browser-sandbox auto -- go run ./test/libraries -packages "$$(.ci/libraries where)" \
 		$(if $(RUN),-run '$(RUN)') $(if $(FIGURES),-out) -report dist/libraries
+
+products: setup build ## whole products, each a server of its own, worked as an agent would, as docs/products.md says (RUN=REGEXP FIGURES=1)
+	.ci/libraries products
+	go run ./test/libraries -of products -packages "$$(.ci/libraries products where)" \
+		$(if $(RUN),-run '$(RUN)') $(if $(FIGURES),-out) -report dist/products
 
 # PEERS names another folder for the peer; FIGURES=docs/isolation.md writes the table there.
 ESCAPE_PEERS = $(or $(PEERS),$(CURDIR)/dist/escape)

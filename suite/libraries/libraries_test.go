@@ -50,7 +50,7 @@ func TestTableIsReadBack(t *testing.T) {
 		{Library: "select2", Version: "4.1.0", ID: "select2.tags", What: "types: it is there"},
 		{Library: "select2", Version: "4.1.0", ID: "select2.several", What: "a | b: c", Wrong: "<select> | is hidden"},
 	}
-	got := Parse("before\n\n" + Table(rows, "Chrome/1") + "\nafter\n")
+	got := Parse("before\n\n" + Table(rows, "libraries", "Chrome/1") + "\nafter\n")
 	if !slices.Equal(got, rows) {
 		t.Errorf("read %q, want %q", got, rows)
 	}
@@ -68,11 +68,11 @@ func TestTableKnowsWhatIsWorse(t *testing.T) {
 	if !slices.Equal(worse, []Row{row("tags", "1", "broken")}) {
 		t.Errorf("worse: %q", worse)
 	}
-	if got := Merge(old, []Row{row("tags", "1", "")}); !slices.Equal(got,
+	if got := Merge(old, []Row{row("tags", "1", "")}, AllTried()); !slices.Equal(got,
 		[]Row{row("by-clicks", "1", ""), row("several", "1", "no"), row("tags", "1", "")}) {
 		t.Errorf("merged: %q", got)
 	}
-	if got := Merge(old, []Row{row("tags", "2", "")}); !slices.Equal(got, []Row{row("tags", "2", "")}) {
+	if got := Merge(old, []Row{row("tags", "2", "")}, AllTried()); !slices.Equal(got, []Row{row("tags", "2", "")}) {
 		t.Errorf("merged with another version: %q", got)
 	}
 }
@@ -83,7 +83,7 @@ func TestFailuresAreToldAlike(t *testing.T) {
 	if want := `click {"x":1} at the page was refused`; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if r, err := Rows([]suite.Outcome{{Behaviour: All()[0], Status: suite.Passed}}, t.TempDir()); err == nil {
+	if r, err := Rows([]suite.Outcome{{Behaviour: All()[0], Status: suite.Passed}}, t.TempDir(), AllTried()); err == nil {
 		t.Errorf("rows without packages: %v", r)
 	}
 }

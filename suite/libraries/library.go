@@ -71,6 +71,15 @@ func Behaviours() []*browser.Behaviour {
 	return list
 }
 
+// AllTried returns what the table is about: each library's package and its behaviours.
+func AllTried() []Tried {
+	var list []Tried
+	for _, l := range all() {
+		list = append(list, Tried{l.pkg, l.behaviours})
+	}
+	return list
+}
+
 // All describes every behaviour, sorted by ID.
 func All() []*suite.Behaviour {
 	var list []*suite.Behaviour

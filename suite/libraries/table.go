@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/suite"
+	"github.com/handrail-dev/handrail/suite/browser"
 )
 
 // Row is one line of the table.
@@ -16,16 +17,22 @@ type Row struct {
 	Wrong                      string // what does not work; "" if it passed
 }
 
+// Tried is an npm package and what was tried of it.
+type Tried struct {
+	Package    string
+	Behaviours []*browser.Behaviour
+}
+
 // Rows makes rows of what was run; versions are those of the packages in a folder.
-func Rows(outcomes []suite.Outcome, folder string) ([]Row, error) {
+func Rows(outcomes []suite.Outcome, folder string, tried []Tried) ([]Row, error) {
 	of := map[string]Row{}
-	for _, l := range all() {
-		v, err := version(folder, l.pkg)
+	for _, l := range tried {
+		v, err := version(folder, l.Package)
 		if err != nil {
 			return nil, err
 		}
-		for _, b := range l.behaviours {
-			of[b.ID] = Row{Library: l.pkg, Version: v, ID: b.ID, What: b.Title + ": " + b.Proves}
+		for _, b := range l.Behaviours {
+			of[b.ID] = Row{Library: l.Package, Version: v, ID: b.ID, What: b.Title + ": " + b.Proves}
 		}
 	}
 	var rows []Row
@@ -58,11 +65,14 @@ func brief(text string) string {
 }
 
 // Merge puts rows into those that a document has: the ones of behaviours that were not run now stay
-// where the version is the same or the library was not tried. Rows of removed behaviours go.
-func Merge(old, rows []Row) []Row {
+// where the version is the same or the library was not tried. Rows of behaviours that are not tried
+// any more go.
+func Merge(old, rows []Row, tried []Tried) []Row {
 	known, ran := map[string]bool{}, map[string]bool{}
-	for _, b := range All() {
-		known[b.ID] = true
+	for _, l := range tried {
+		for _, b := range l.Behaviours {
+			known[b.ID] = true
+		}
 	}
 	versions := map[string]string{}
 	for _, r := range rows {
@@ -87,8 +97,8 @@ func Worse(old, rows []Row) []Row {
 	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.Wrong == "" || !passed[r.ID] })
 }
 
-// Count returns how many libraries rows are of, and how many passed.
-func Count(rows []Row) (libraries, passed int) {
+// Count returns how many packages rows are of, and how many passed.
+func Count(rows []Row) (packages, passed int) {
 	seen := map[string]bool{}
 	for _, r := range rows {
 		seen[r.Library] = true
@@ -99,15 +109,15 @@ func Count(rows []Row) (libraries, passed int) {
 	return len(seen), passed
 }
 
-const head = "| library | version | behaviour | what an agent does: what comes of it | result |\n|---|---|---|---|---|\n"
+const head = "| package | version | behaviour | what an agent does: what comes of it | result |\n|---|---|---|---|---|\n"
 
 var cells = strings.NewReplacer("|", "&#124;", "<", "&lt;", "\n", " ")
 
-// Table writes rows, with their counts before them.
-func Table(rows []Row, behind string) string {
+// Table writes rows, with their counts before them. Noun is what the packages are.
+func Table(rows []Row, noun, behind string) string {
 	var out strings.Builder
-	libraries, passed := Count(rows)
-	fmt.Fprintf(&out, "%d libraries, %d behaviours, %d passed; %s.\n\n%s", libraries, len(rows), passed, behind, head)
+	packages, passed := Count(rows)
+	fmt.Fprintf(&out, "%d %s, %d behaviours, %d passed; %s.\n\n%s", packages, noun, len(rows), passed, behind, head)
 	for _, r := range rows {
 		result := "passed"
 		if r.Wrong != "" {

@@ -12,50 +12,97 @@ import (
 	"github.com/handrail-dev/handrail/suite"
 	"github.com/handrail-dev/handrail/suite/browser"
 	"github.com/handrail-dev/handrail/suite/libraries"
+	"github.com/handrail-dev/handrail/suite/products"
 	"github.com/handrail-dev/handrail/test/bench/figures"
 )
 
 // The table stands between these lines.
 const begin, end = "<!-- libraries -->", "<!-- end of libraries -->"
 
+// kind is what is tried: libraries in pages of ours, or whole products.
+type kind struct {
+	noun     string
+	document string // whose table says what worked before
+	all      func() []*suite.Behaviour
+	of       func() []*browser.Behaviour
+	tried    func() []libraries.Tried
+	shared   bool // one after the other may use a browser
+}
+
+var kinds = map[string]kind{
+	"libraries": {"libraries", "docs/libraries.md", libraries.All, libraries.Behaviours, libraries.AllTried, true},
+	"products":  {"products", "docs/products.md", products.All, products.Behaviours, products.Tried, false},
+}
+
+type options struct {
+	kind                                kind
+	of, packages, chosen, table, report string
+	lanes                               int
+	out                                 bool
+	at                                  addresses
+}
+
 func main() {
-	packages := flag.String("packages", "", "folder with node_modules and bundles, which .ci/libraries fills")
-	chosen := flag.String("run", "", "only behaviours whose ID matches this regular expression")
-	document := flag.String("table", "docs/libraries.md", "document whose table says what worked before")
-	out := flag.Bool("out", false, "write the table there; rows of behaviours that are not run stay")
-	lanes := flag.Int("lanes", 1, "how many behaviours run side by side")
-	report := flag.String("report", "", "folder for junit.xml, report.json and a trace of each failure")
+	var o options
+	flag.StringVar(&o.of, "of", "libraries", "what is tried: libraries, or products, whose servers this starts, with a site of their own")
+	flag.StringVar(&o.packages, "packages", "", "folder with node_modules and bundles, which .ci/libraries fills")
+	flag.StringVar(&o.chosen, "run", "", "only behaviours whose ID matches this regular expression")
+	flag.StringVar(&o.table, "table", "", "document whose table says what worked before (default docs/libraries.md, docs/products.md)")
+	flag.BoolVar(&o.out, "out", false, "write the table there; rows of behaviours that are not run stay")
+	flag.IntVar(&o.lanes, "lanes", 1, "how many behaviours run side by side")
+	flag.StringVar(&o.report, "report", "", "folder for junit.xml, report.json and a trace of each failure")
+	flag.Var(&o.at, "at", "NAME=ADDRESS of a product's server; set by this program for the one that it starts")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *packages, *chosen, *document, *report, *lanes, *out); err != nil {
+	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "libraries:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, packages, chosen, document, report string, lanes int, out bool) error {
-	match, err := regexp.Compile(chosen)
+func run(ctx context.Context, o options) error {
+	var ok bool
+	if o.kind, ok = kinds[o.of]; !ok {
+		return fmt.Errorf("-of %s: want libraries or products", o.of)
+	}
+	if o.table == "" {
+		o.table = o.kind.document
+	}
+	match, err := regexp.Compile(o.chosen)
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(document)
+	chosen := suite.Select(o.kind.all(), match)
+	if err := figures.Check(o.table, begin, end); err != nil {
+		return err
+	}
+	switch {
+	case o.packages == "":
+		return fmt.Errorf("needs -packages; 'make %s' says it", o.of)
+	case os.Getenv("HANDRAIL_MCP_URL") != "":
+		return try(ctx, o, chosen)
+	case o.of == "products":
+		return withServers(ctx, o, chosen)
+	}
+	return fmt.Errorf("needs what 'handrail ci' sets; 'make %s' does it", o.of)
+}
+
+// try runs what was chosen against the gateway that 'handrail ci' tells of.
+func try(ctx context.Context, tried options, chosen []*suite.Behaviour) error {
+	text, err := os.ReadFile(tried.table)
 	if err != nil {
 		return err
 	}
-	if err := figures.Check(document, begin, end); err != nil {
-		return err
+	o := browser.Options{
+		Of: tried.kind.of(), Files: tried.packages, Lanes: tried.lanes, Untraced: tried.report == "", Shared: tried.kind.shared, Addresses: tried.at,
 	}
-	o := browser.Options{Of: libraries.Behaviours(), Files: packages, Lanes: lanes, Untraced: report == "", Shared: true}
 	o.Uploads = os.Getenv("HANDRAIL_SUITE_UPLOADS")
 	o.URL, o.Token, o.Name = os.Getenv("HANDRAIL_MCP_URL"), os.Getenv("HANDRAIL_TOKEN"), "libraries"
-	if o.URL == "" || packages == "" {
-		return fmt.Errorf("needs -packages and what 'handrail ci' sets; 'make libraries' does both")
-	}
 	for i, page := range strings.SplitN(os.Getenv("HANDRAIL_SUITE_PAGES"), ",", 2) {
 		o.Pages[i] = page
 	}
-	o.Behaviours = suite.Select(libraries.All(), match)
+	o.Behaviours = chosen
 	n := 0
 	o.Done = func(x suite.Outcome) {
 		n++
@@ -68,20 +115,21 @@ func run(ctx context.Context, packages, chosen, document, report string, lanes i
 	if err != nil {
 		return err
 	}
-	if report != "" {
-		if err := r.WriteTo(report); err != nil {
+	if tried.report != "" {
+		if err := r.WriteTo(tried.report); err != nil {
 			return err
 		}
 	}
-	rows, err := libraries.Rows(r.Outcomes, packages)
+	rows, err := libraries.Rows(r.Outcomes, tried.packages, tried.kind.tried())
 	if err != nil {
 		return err
 	}
 	before := libraries.Parse(string(text))
 	of, passed := libraries.Count(rows)
-	fmt.Printf("%d libraries, %d behaviours, %d passed; %s\n", of, len(rows), passed, r.Behind)
-	if out {
-		if err := figures.Save(document, begin, end, []byte(libraries.Table(libraries.Merge(before, rows), r.Behind))); err != nil {
+	fmt.Printf("%d %s, %d behaviours, %d passed; %s\n", of, tried.kind.noun, len(rows), passed, r.Behind)
+	if tried.out {
+		merged := libraries.Merge(before, rows, tried.kind.tried())
+		if err := figures.Save(tried.table, begin, end, []byte(libraries.Table(merged, tried.kind.noun, r.Behind))); err != nil {
 			return err
 		}
 	}
