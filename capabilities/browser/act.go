@@ -464,13 +464,7 @@ func (c *call) led(v verdict) (verdict, error) {
 	seen, ok := reported(c.before, now)
 	switch {
 	case !ok || seen.only(sentRequest) || v.says(seen):
-		var page struct {
-			Changed bool `json:"changed"`
-		}
-		if v.only(sentRequest) {
-			c.tab.tell(c.ctx, inpage.Followed, struct{}{}, &page)
-		}
-		if page.Changed {
+		if v.only(sentRequest) && c.changedSince() {
 			v = v.with(evidence{cause: changedThen})
 		}
 		return v, nil
@@ -478,6 +472,16 @@ func (c *call) led(v verdict) (verdict, error) {
 		return c.awaitNavigation(c.before, seen)
 	}
 	return c.follow(v)
+}
+
+// changedSince reports whether the page has changed since the outcome of its last input, but for
+// what changes again and again.
+func (c *call) changedSince() bool {
+	var page struct {
+		Changed bool `json:"changed"`
+	}
+	c.tab.tell(c.ctx, inpage.Followed, struct{}{}, &page)
+	return page.Changed
 }
 
 // result returns an action's output with the address the tab has now.
@@ -511,6 +515,9 @@ func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output,
 	}
 	if v.effect == capabilities.EffectSuspectNoop && len(a.Downloads) > 0 {
 		v = of(startedDownload) // only now does Chrome say so
+	}
+	if a.Snapshot != "" && v.only(nothingChanged) && c.changedSince() {
+		v = of(changedAsRead) // the snapshot shows it: an answer is not at odds with itself
 	}
 	v = c.unkept(c.unreached(v).opening(a), a)
 	if c.fired && (v.effect == capabilities.EffectSuspectNoop || v.effect == capabilities.EffectUnverifiable) {

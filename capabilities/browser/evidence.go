@@ -65,7 +65,8 @@ const (
 	onlyTicks
 	takenUnseen
 	nothingChanged
-	browserKey // with name: what to use instead
+	changedAsRead // nothing changed, and then something did before the snapshot of the answer
+	browserKey    // with name: what to use instead
 
 	// Drags.
 	heldStill

@@ -83,7 +83,9 @@ var phrases = map[cause]phrase{
 	onlyTicks:      {suspected, "the element got the event, and nothing changed but what changes all the time", nil},
 	takenUnseen:    {unverifiable, "the page took the event, and nothing visible changed", nil},
 	nothingChanged: {suspected, "the element got the event, and nothing changed", nil},
-	browserKey:     {unverifiable, "keys reach the page, not the browser around it: ", byName},
+	changedAsRead: {unverifiable, "nothing changed at first, and the page changed before its snapshot was taken, " +
+		"whether by the action or by itself", nil},
+	browserKey: {unverifiable, "keys reach the page, not the browser around it: ", byName},
 
 	heldStill: {confirmed, ", after the pointer was held still before the drag", nil},
 	draggedStayed: {unverifiable, "what is dragged changed in itself and stayed where it is, also after the pointer was held still " +

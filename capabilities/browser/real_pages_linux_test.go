@@ -3,6 +3,8 @@ package browser
 import (
 	"strings"
 	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // A row of a table that listens is pressed as one, beside the links and boxes in it. The days of
@@ -105,5 +107,23 @@ onhashchange = () => {
 	a := n.must("click", obj{"selector": "#go"})
 	if got := n.eval("view.textContent"); got != "New view" {
 		t.Errorf("after a click (%s, %s): %v", a.Effect, a.Evidence, got)
+	}
+}
+
+// A program that draws later than an action is watched has drawn when its page is read: what comes
+// along is then never called nothing. The curtain over the page makes the reading wait.
+func TestWhatIsReadIsNotCalledNothing(t *testing.T) {
+	t.Parallel()
+	s, n := newPage(t, map[string]string{"/": html(`<style>@keyframes dim{from{opacity:.1}}
+#c{position:fixed;inset:0;pointer-events:none}button:hover ~ #c{animation:dim 900ms}</style>
+<button id=b onclick="setTimeout(() => { o.textContent = 'Drawn late' }, 400)">Draw</button><button id=dead>Dead</button><p id=o></p><div id=c></div>`)})
+	n.goTo(s.URL)
+	n.snap()
+	a := n.must("click", obj{"selector": "#b", "snapshot": "delta"})
+	if strings.Contains(a.m["snapshot"].(string), "Drawn late") == (a.Effect == capabilities.EffectSuspectNoop) {
+		t.Errorf("%s (%s), and the page shows:\n%s", a.Effect, a.Evidence, a.m["snapshot"])
+	}
+	if a := n.must("click", obj{"selector": "#dead", "snapshot": "delta"}); a.Effect != capabilities.EffectSuspectNoop {
+		t.Errorf("a press on nothing: %s (%s)", a.Effect, a.Evidence)
 	}
 }
