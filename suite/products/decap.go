@@ -23,18 +23,20 @@ func decap() *product {
 	entry := func(name string) map[string]any {
 		return map[string]any{"action": "getEntry", "params": map[string]any{"branch": "main", "path": "posts/" + name + ".md"}}
 	}
+	entered := []any{start, comes("Login"), click(`button "Login"`), comes("First")}
 	publish := []any{click(`button "Publish"`), click("Publish now")}
-	p.does("write", "writes a post with a title, a kind, a switch and a text, and publishes it", "the file has all four", append([]any{start,
-		click(`button "Login"`), click("Create entry of type Post"), filled("Second", `textbox "Title"`), chosen("essay", `combobox "Kind"`),
-		filled("true", `switch "Draft`), typed("Hello ", "textbox", "[multiline]"), click(`button "Bold"`), typedHere("world"),
-		publish[0], publish[1]},
-		answers("{decap}/api/v1", entry("second"), holds("title: Second", "kind: essay", "draft: true", "Hello **world**")))...)
-	p.does("edit", "opens a post, replaces its text and publishes it", "the file has the text, and the title as it was", start,
-		click(`button "Login"`), click(`link "First"`), filled("Twice upon a time", "textbox", "[multiline]"), publish[0], publish[1],
-		answers("{decap}/api/v1", entry("first"), holds("title: First", "Twice upon a time")))
-	p.does("delete", "opens a post, deletes it and accepts the question", "the file is there no more", start,
-		click(`button "Login"`), click(`link "Old"`), click("Delete"), browser.Do("handle-dialog", suite.With("accept", true)),
+	p.does("write", "writes a post with a title, a kind, a switch and a text, and publishes it", "the file has all four",
+		append(append(entered, click("Create entry of type Post"), comes("Rich Text"), filled("Second", `textbox "Title"`),
+			chosen("essay", `combobox "Kind"`), filled("true", `switch "Draft`), typed("Hello ", "textbox", "[multiline]"),
+			click(`button "Bold"`), typedHere("world")),
+			publish[0], publish[1],
+			answers("{decap}/api/v1", entry("second"), holds("title: Second", "kind: essay", "draft: true", "Hello **world**")))...)
+	p.does("edit", "opens a post, replaces its text and publishes it", "the file has the text, and the title as it was", append(entered,
+		click(`link "First"`), comes("Rich Text"), filled("Twice upon a time", "textbox", "[multiline]"), publish[0], publish[1],
+		answers("{decap}/api/v1", entry("first"), holds("title: First", "Twice upon a time")))...)
+	p.does("delete", "opens a post, deletes it and accepts the question", "the file is there no more", append(entered,
+		click(`link "Old"`), comes("Rich Text"), click("Delete"), browser.Do("handle-dialog", suite.With("accept", true)),
 		answers("{decap}/api/v1", map[string]any{"action": "entriesByFolder",
-			"params": map[string]any{"branch": "main", "folder": "posts", "extension": "md", "depth": 1}}, lacks("old.md")))
+			"params": map[string]any{"branch": "main", "folder": "posts", "extension": "md", "depth": 1}}, lacks("old.md")))...)
 	return p
 }

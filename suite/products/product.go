@@ -76,7 +76,7 @@ func page(name string) string {
 }
 
 // patience bounds how long a product may take to keep what it was given.
-const patience = 15 * time.Second
+const patience = 30 * time.Second
 
 // answers asks a product's server, beside the browser, until its answer is as it should be:
 // look says what is wrong with it. body is sent as JSON; without one, it is a GET.

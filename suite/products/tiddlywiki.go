@@ -18,14 +18,13 @@ func tiddlyWiki() *product {
 		},
 		ready: "/status",
 	}}
-	start := open("{tiddlywiki}/")
 	tiddler := func(title string) string { return "{tiddlywiki}/recipes/default/tiddlers/" + title }
 	found := func(words, title string) []any {
-		return []any{start, filled(words, "searchbox"), click(`link "` + title + `"`)}
+		return []any{open("{tiddlywiki}/"), comes("GettingStarted"), filled(words, "searchbox"), click(`link "` + title + `"`)}
 	}
 	editor := `"Type the text for this tiddler"`
-	p.does("write", "writes a tiddler with a tag and a text, and confirms it", "the server has all three", start,
-		click(`button "new tiddler"`), filled("Cocoa", "tc-titlebar"), filled("drinks", `"tag name"`), click(`button "add"`),
+	p.does("write", "writes a tiddler with a tag and a text, and confirms it", "the server has all three",
+		open("{tiddlywiki}/"), comes("GettingStarted"), click(`button "new tiddler"`), filled("Cocoa", "tc-titlebar"), filled("drinks", `"tag name"`), click(`button "add"`),
 		filled("Milk and sugar", editor), click(`button "Confirm changes`),
 		answers(tiddler("Cocoa"), nil, holds(`"Cocoa"`, `"drinks"`, `"Milk and sugar"`)))
 	p.does("search", "types into the search and clicks what is found", "the tiddler is open",
