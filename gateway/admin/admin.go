@@ -134,11 +134,14 @@ func (d *Desk) endAs(ctx context.Context, call capabilities.CallID, last ledger.
 	return d.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error { return d.endedIn(tx, call, last) })
 }
 
+// endedIn records the end of a call, unless it has one: another gateway may have ended it, which
+// took this one for gone.
 func (d *Desk) endedIn(tx *store.Tx, call capabilities.CallID, last ledger.Draft) error {
-	if _, err := d.opts.Ledger.AppendIn(tx, last); err != nil {
+	n, err := tx.Exec(`DELETE FROM admin_calls WHERE call_id = $1`, string(call))
+	if err != nil || n == 0 {
 		return err
 	}
-	_, err := tx.Exec(`DELETE FROM admin_calls WHERE call_id = $1`, string(call))
+	_, err = d.opts.Ledger.AppendIn(tx, last)
 	return err
 }
 

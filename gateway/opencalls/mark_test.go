@@ -207,6 +207,20 @@ func TestWithoutAMarkTheRowsCount(t *testing.T) {
 	}
 }
 
+// Admin work is its own room's: a start ends none of it, and another gateway may carry it out now.
+func TestAdminWorkIsNotLeftOpen(t *testing.T) {
+	h := newHouse(t)
+	for _, of := range []capabilities.ToolID{"tool.admin.token-create", tool} {
+		c := &Call{ID: NewID(time.Now()), Principal: "admin", Lane: "admin", Tool: of}
+		must(t, h.ledger.Append(t.Context(), draft(c, ledger.KindCallRequest, &packet.Request{}), draft(c, ledger.KindCallDispatch, &packet.Dispatch{})))
+	}
+	rows, err := h.next().LeftOpen(t.Context())
+	must(t, err)
+	if len(rows) != 1 || rows[0].Tool != tool {
+		t.Errorf("%+v", rows)
+	}
+}
+
 // Rows of long ago do not stay.
 func TestSweep(t *testing.T) {
 	h := newHouse(t)
