@@ -50,6 +50,9 @@ func (d *Dispatcher) commit(ctx context.Context, p *permitted, also func(*store.
 	c, err := durable.Commit(ctx, d.opts.Store, d.opts.Ledger, o, durable.Packets{
 		Request: p.requestDraft(), Decisions: p.decisionDrafts(p.verdict.Effect), Intent: p.draft(ledger.KindCallDispatch, &intent),
 	}, func(tx *store.Tx) error {
+		if err := d.halted(); err != nil { // a stop is in effect here before it is recorded, wherever it was made
+			return err
+		}
 		if p.permit.Grant != "" {
 			if err := d.opts.Consent.SpendIn(tx, p.permit); err != nil {
 				return err

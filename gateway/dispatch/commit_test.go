@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +44,35 @@ func TestFailedCommitSendsNothing(t *testing.T) {
 		}
 		h.wantKinds(r.Call, "request", "decision", "failed")
 	}
+}
+
+// stopping are people who stop everything after they said yes.
+type stopping struct {
+	yes
+	on *atomic.Bool
+}
+
+func (s stopping) Await(ctx context.Context, a consent.Ask) (consent.Permit, error) {
+	s.on.Store(true)
+	return s.yes.Await(ctx, a)
+}
+
+// A stop that comes after the last look at it, and before the commit, holds: no call is ordered
+// behind it in the ledger.
+func TestNothingIsCommittedAfterAStop(t *testing.T) {
+	nodes := nodestest.New("n1")
+	nodes.Carry = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+		t.Error("a ticket left")
+		return wire.Answer{}, nil, nil
+	}
+	var on atomic.Bool
+	h := newHouse(t, nodes, func(o *Options) {
+		o.Consent, o.Stop = stopping{on: &on}, func() (uint64, bool) { return 1, on.Load() }
+	})
+	h.rules(`permit(principal, action, resource) when { context.consent };`)
+	r := h.evaluate("r1")
+	want(t, r, capabilities.StatusDenied, capabilities.CodeStopped)
+	h.wantKinds(r.Call, "request", "decision", "failed")
 }
 
 // A call that the ledger cannot take is not its caller's fault: it does not count as a
