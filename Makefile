@@ -14,7 +14,7 @@ UP      := bin/handrail up --browser-sandbox auto $(if $(DATA),--data $(DATA))
 
 .PHONY: help setup build packages test-packages up demo test test-long test-race check format lint arch fuzz cross suite libraries products conformance clients clean \
 	bench bench-browser bench-desktop bench-policy bench-spawn bench-worker bench-plane bench-console bench-governance \
-	bench-media bench-tokens chaos-artifacts
+	bench-media bench-tokens chaos-artifacts chaos chaos-mutations
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -135,6 +135,17 @@ bench-tokens: ## what a model reads of the suite's recorded calls, as JSON and a
 	go test -count=1 -timeout 30m -run 'TestBehaviours$$' ./suite/browser -args -record $(CURDIR)/dist/calls.jsonl
 	HANDRAIL_CONFORMANCE=$$(.ci/conformance where) go test -count=1 -v -run 'TestTokens$$' ./gateway/front/mcp \
 		-args -recorded $(CURDIR)/dist/calls.jsonl
+
+# DIR keeps the ledger, the logs and the effects of a run in a folder that does not exist yet. Parting
+# gateways and small disks for nodes need root; a run says what it does without.
+chaos: ## break a fleet of three gateways by the schedule of a seed, and judge what is left (SEED=1 MINUTES=20 NODES=6 DIR=)
+	@.ci/setup test
+	go test -count=1 -timeout 150m -v -run 'TestChaosAtLength$$' ./test/chaos -args -seed $(or $(SEED),1) -minutes $(or $(MINUTES),3) \
+		-nodes $(or $(NODES),6) $(if $(DIR),-keep '$(abspath $(DIR))')
+
+chaos-mutations: ## plant each fault of test/chaos/mutation.go, and see that a run finds it (PLANT=words SEED=1 MINUTES=0.7)
+	@.ci/setup test
+	go test -count=1 -timeout 150m -v -run 'TestPlanted$$' ./test/chaos -args -plant '$(or $(PLANT),all)' -seed $(or $(SEED),1) -minutes $(or $(MINUTES),0.7)
 
 chaos-artifacts: ## kill gateway and node 200 times while files are on their way (KILLS=200 SEED=1)
 	@.ci/setup build

@@ -112,7 +112,7 @@ func TestRecover(t *testing.T) {
 	}))
 	all, err := f.book.Packets(t.Context(), ledger.Query{Tool: tool})
 	must(t, err)
-	// What the former process says of it later is no second end.
+	// The former process says of it later how it ended: that is no second end.
 	if len(all) != 4 || all[3].Kind != ledger.KindCallFailed || !strings.Contains(string(all[3].Body), "unknown_outcome") {
 		t.Errorf("%s", f.kinds())
 	}
