@@ -185,6 +185,20 @@ func (d *Dispatcher) awaitElsewhere(ctx context.Context, v *decided, row opencal
 	return row, nil
 }
 
+// takenElsewhere returns the answer of the call that another gateway has taken under v's request ID
+// since that was looked for; nil: there is none.
+func (d *Dispatcher) takenElsewhere(ctx context.Context, v *decided) *capabilities.Result {
+	r, err := d.replay(context.WithoutCancel(ctx), v)
+	if err != nil {
+		refused := d.refuse(ctx, v.trail, err)
+		return &refused
+	}
+	if r != nil {
+		d.repeated(ctx, v, r.Call, repeatReplayed)
+	}
+	return r
+}
+
 // sameArgs compares the arguments of v with those of an earlier call under that call's own
 // digest key. known is false once the key has expired.
 func (d *Dispatcher) sameArgs(ctx context.Context, v *decided, row *opencalls.Call) (same, known bool) {

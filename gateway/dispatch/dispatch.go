@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -226,6 +227,11 @@ func (d *Dispatcher) execute(ctx context.Context, v *decided, x *execution.Execu
 	}
 	c, err := d.commit(ctx, p, nil) // hop 7: durable, or nothing executes
 	if err != nil {
+		if errors.Is(err, opencalls.ErrTaken) {
+			if r := d.takenElsewhere(ctx, v); r != nil {
+				return *r
+			}
+		}
 		return d.refuse(ctx, v.trail, err)
 	}
 	return d.carryOut(ctx, c, x)

@@ -12,6 +12,9 @@ import (
 // Where several gateways serve at once, every open call has a row, with the member that took it.
 // The mark is no one's then: whatever is open stands in a row, so it may stand at the ledger's end.
 
+// ErrTaken is why a call is not noted as open: another gateway has one with its request ID.
+var ErrTaken = errors.New("opencalls: another gateway has taken a call with this request ID")
+
 // several reports whether other gateways may have open calls in this store.
 func (b *Book) several() bool { return b.opts.Store.Member() != "" }
 
@@ -24,7 +27,7 @@ func (b *Book) insertIn(tx *store.Tx, c *Call) error {
 		err := tx.QueryRow(`SELECT 1 FROM calls WHERE principal = $1 AND request_id = $2 AND COALESCE(person, $3) = $3`, string(c.Principal),
 			string(c.Request), c.Person).Scan(&one)
 		if err == nil {
-			return capabilities.Errorf(capabilities.CodeConflict, "Another gateway of the site has taken a call with this request ID meanwhile.").
+			return capabilities.Wrap(capabilities.CodeConflict, ErrTaken, "Another gateway of the site has taken a call with this request ID meanwhile.").
 				WithHint("Repeat it: it gets the answer of that call.")
 		}
 		if !errors.Is(err, sql.ErrNoRows) {
