@@ -49,7 +49,7 @@ func TestChaos(t *testing.T) {
 // TestChaosAtLength is a run of three minutes, or of as many as are wanted, by a seed.
 func TestChaosAtLength(t *testing.T) {
 	report(t, runs(t, options{
-		seed: *seed, length: time.Duration(*minutes * float64(time.Minute)), gateways: 3, nodes: *many, callers: 24, dir: *keep,
+		seed: *seed, length: time.Duration(*minutes * float64(time.Minute)), gateways: 3, nodes: *many, callers: 64, dir: *keep,
 	}))
 }
 
@@ -74,7 +74,7 @@ func TestPlanted(t *testing.T) {
 				t.Fatalf("%v: %s", err, out)
 			}
 			found := runs(t, options{
-				seed: *seed, length: time.Duration(*minutes * float64(time.Minute)), gateways: 3, nodes: 3, callers: 16, program: program,
+				seed: *seed, length: time.Duration(*minutes * float64(time.Minute)), gateways: 3, nodes: 3, callers: 32, program: program,
 				only: m.Kinds, settles: 30 * time.Second,
 			})
 			for i, b := range found {

@@ -129,7 +129,7 @@ func (l *load) carry(rng *rand.Rand, a *agent, call client.Call) {
 			return
 		}
 		i := rng.IntN(len(a.at))
-		wait := 20 * time.Second
+		wait := 8 * time.Second
 		if rng.IntN(12) == 0 { // a caller that does not wait
 			wait = below(rng, 300*time.Millisecond)
 		}
