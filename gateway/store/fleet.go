@@ -28,6 +28,7 @@ import (
 //	store_writer  grouped  — of all members, in order
 //	store_member  member, grouped, pid, lease_ms, gone
 //	store_change  grouped, member, tables — what a group wrote that others keep in memory
+//	store_turn    name, member, number — who is at what takes several groups (turn.go)
 
 // memberTables are made where the first member opens a schema.
 const memberTables = `
@@ -44,7 +45,7 @@ CREATE TABLE IF NOT EXISTS store_change (
 	member  TEXT COLLATE "C" NOT NULL,
 	tables  TEXT COLLATE "C" NOT NULL,
 	at      TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp()
-)`
+);` + turnTable
 
 const (
 	// pollEvery is how old the rooms' memory may be where nobody writes here.
@@ -66,6 +67,7 @@ type fleet struct {
 	wrote  map[string]struct{} // tables of it that others hear of
 	tables map[string]string   // what a text writes, by text
 
+	turns  atomic.Int64 // that this member asked for
 	unread atomic.Bool  // a watch was added, and what came before it is not known
 	feed   atomic.Int64 // up to which group the rooms know what others wrote
 
@@ -79,7 +81,7 @@ type fleet struct {
 type watch struct {
 	tables []string
 	reload func(context.Context) error
-	read   bool // since it is watched
+	unread atomic.Bool // what was written until now
 }
 
 // sighting is how a member was seen last.
@@ -115,8 +117,26 @@ func (s *Store) Watch(reload func(context.Context) error, tables ...string) {
 	}
 	s.fleet.mu.Lock()
 	defer s.fleet.mu.Unlock()
-	s.fleet.watches = append(s.fleet.watches, &watch{tables: tables, reload: reload})
+	w := &watch{tables: tables, reload: reload}
+	w.unread.Store(true)
+	s.fleet.watches = append(s.fleet.watches, w)
 	s.fleet.unread.Store(true)
+}
+
+// Reread has the rooms that watch a table read it again before the next group: what they kept of it
+// rests on something that is another now.
+func (s *Store) Reread(table string) {
+	if s.fleet == nil {
+		return
+	}
+	s.fleet.mu.Lock()
+	defer s.fleet.mu.Unlock()
+	for _, w := range s.fleet.watches {
+		if slices.Contains(w.tables, table) {
+			w.unread.Store(true)
+			s.fleet.unread.Store(true)
+		}
+	}
 }
 
 // OnGone has f called when this gateway puts another out, in the commit that does so: what that one
@@ -136,6 +156,16 @@ func (s *Store) Refresh(ctx context.Context) error {
 		return nil
 	}
 	return s.Write(ctx, func(*Tx) error { return nil }) // a group begins with it
+}
+
+// CatchUp is Refresh for those who miss what another gateway may have written a moment ago: where
+// none wrote anything it costs one reading.
+func (s *Store) CatchUp(ctx context.Context) error {
+	p, several := s.engine.(*postgres)
+	if s.fleet == nil || !several {
+		return nil
+	}
+	return p.poll(ctx)
 }
 
 // In reports whether a member is one that serves, as the store has it.
@@ -338,13 +368,13 @@ func (f *fleet) reload(ctx context.Context, changed map[string]bool) error {
 	watches := slices.Clone(f.watches)
 	f.mu.Unlock()
 	for _, w := range watches {
-		if w.read && !slices.ContainsFunc(w.tables, func(t string) bool { return changed[t] }) {
+		if !w.unread.Swap(false) && !slices.ContainsFunc(w.tables, func(t string) bool { return changed[t] }) {
 			continue
 		}
 		if err := w.reload(ctx); err != nil {
+			w.unread.Store(true)
 			return fmt.Errorf("store: reading %s again: %w", w.tables[0], err)
 		}
-		w.read = true
 	}
 	return nil
 }

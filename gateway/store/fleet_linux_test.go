@@ -54,6 +54,8 @@ func TestMembers(t *testing.T) {
 		"are none of a store with one gateway":    nobodysMember,
 		"keep no group of one that was put out":   membersKeepNothingLate,
 		"tell again what a failed reading missed": membersTellAgain,
+		"take turns": membersTakeTurns,
+		"read again what rests on something else": membersRereadTables,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, URL(server.URL())) })
 	}
@@ -369,5 +371,81 @@ func membersTellAgain(t *testing.T, u URL) {
 	fails = false
 	if err := b.Write(t.Context(), func(tx *Tx) error { return insert(tx, "three") }); err != nil || read != 1 {
 		t.Errorf("%v, read %d times", err, read)
+	}
+}
+
+// membersTakeTurns: one has the turn of a name at a time, for as long as it is in. It knows by then
+// what the others wrote.
+func membersTakeTurns(t *testing.T, u URL) {
+	a, b := member(t, u), member(t, u)
+	runs(t, b)
+	ended, stop := runs(t, a)
+	var inside, most atomic.Int64
+	var all sync.WaitGroup
+	for _, s := range []*Store{a, b} {
+		all.Go(func() {
+			for range 10 {
+				done, err := s.Turn(t.Context(), "one")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				most.Store(max(most.Load(), inside.Add(1)))
+				if err := s.Write(t.Context(), func(tx *Tx) error { return insert(tx, fmt.Sprint(s.Member(), time.Now().UnixNano())) }); err != nil {
+					t.Error(err)
+				}
+				inside.Add(-1)
+				done()
+			}
+		})
+	}
+	all.Wait()
+	if most.Load() != 1 {
+		t.Errorf("%d had it at once", most.Load())
+	}
+	if _, err := a.Turn(t.Context(), "one"); err != nil { // it never ends
+		t.Fatal(err)
+	}
+	if done, err := b.Turn(t.Context(), "another"); err != nil {
+		t.Error(err)
+	} else {
+		done()
+	}
+	short, cancel := context.WithTimeout(t.Context(), 10*turnAgain)
+	defer cancel()
+	if _, err := b.Turn(short, "one"); capabilities.CodeOf(err) != capabilities.CodeOverloaded {
+		t.Errorf("a turn that another has: %v", err)
+	}
+	stop()
+	<-ended
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	done, err := b.Turn(t.Context(), "one") // of one that is out
+	if err != nil {
+		t.Fatal(err)
+	}
+	done()
+}
+
+func membersRereadTables(t *testing.T, u URL) {
+	a := member(t, u)
+	member(t, u)
+	read := 0
+	a.Watch(func(context.Context) error { read++; return nil }, "item")
+	for _, want := range []int{1, 1} {
+		if err := a.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if read != want {
+			t.Errorf("read %d times, want %d", read, want)
+		}
+	}
+	a.Reread("item")
+	if err := a.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if read != 2 {
+		t.Errorf("read %d times once it was to be read again", read)
 	}
 }
