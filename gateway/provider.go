@@ -56,8 +56,22 @@ func (g *Gateway) teller(who dispatch.Caller) dispatch.Caller {
 // approvals puts the policy of an approved provider in force, as the activation that it is.
 type approvals struct{ g *Gateway }
 
-// Put has a file of the policy in force say text; no text takes it away.
+// Put has a file of the policy in force say text; no text takes it away. Where another gateway
+// activates a set meanwhile, that one gets the file.
 func (a approvals) Put(ctx context.Context, who dispatch.Caller, name, text, reason string) error {
+	for i := 0; ; i++ {
+		before := a.g.Rulebook.Engine().SnapshotID()
+		err := a.put(ctx, who, name, text, reason)
+		if capabilities.CodeOf(err) != capabilities.CodeConflict || i == putAgain || a.g.Rulebook.Engine().SnapshotID() == before {
+			return err
+		}
+	}
+}
+
+// putAgain is how often a set is made again of one that came into force meanwhile.
+const putAgain = 4
+
+func (a approvals) put(ctx context.Context, who dispatch.Caller, name, text, reason string) error {
 	book := a.g.Rulebook
 	now := book.Engine()
 	at := slices.IndexFunc(now.Sources(), func(s policy.Source) bool { return s.Name == name })

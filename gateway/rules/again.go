@@ -20,19 +20,26 @@ func (b *Book) Again(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	b.swapping.Lock()
+	defer b.swapping.Unlock()
 	engine, err := b.load(sources)
+	past := err != nil
+	if past { // tools of a provider that another gateway has already, or has no more: nobody calls them here
+		engine, err = b.loader.Load().LoadPast(sources)
+	}
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeInvalidRequest, err,
 			"The policy that another gateway put in force does not fit this program: "+capabilities.AsError(err).PublicMessage())
 	}
-	b.turned(engine)
+	b.turnedLocked(engine, past)
 	b.opts.Log.Warn("policy.activated", "snapshot", last.Snapshot, "before", last.Before, "by", last.By, "at", "another gateway")
 	return nil
 }
 
-// turned puts a set in force, and says so.
-func (b *Book) turned(engine *policy.Engine) {
+// turnedLocked puts a set in force, and says so; past: it names tools that are not known here.
+func (b *Book) turnedLocked(engine *policy.Engine, past bool) {
 	b.engine.Store(engine)
+	b.past = past
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	close(b.changed)

@@ -115,6 +115,11 @@ type Book struct {
 	engine  atomic.Pointer[policy.Engine]
 	turning sync.Mutex // one activation or adoption at a time, its commit included
 
+	// swapping is above the pair of loader and engine, and never held over a commit: the store's
+	// writer takes it, too.
+	swapping sync.Mutex
+	past     bool // the set in force names tools that are not known here yet
+
 	mu      sync.Mutex
 	changed chan struct{}
 }
@@ -252,7 +257,14 @@ func (b *Book) Adopt(tools policy.Tools) error {
 	if err != nil {
 		return err
 	}
-	engine, err := loader.Load(b.Engine().Sources())
+	b.swapping.Lock()
+	defer b.swapping.Unlock()
+	sources := b.Engine().Sources()
+	engine, err := loader.Load(sources)
+	still := err != nil && b.past
+	if still { // they are registered one provider after the other
+		engine, err = loader.LoadPast(sources)
+	}
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeConflict, err, "The policy in force cannot judge these tools: "+capabilities.AsError(err).
 			PublicMessage()).
@@ -260,6 +272,7 @@ func (b *Book) Adopt(tools policy.Tools) error {
 	}
 	b.loader.Store(loader)
 	b.engine.Store(engine)
+	b.past = still
 	return nil
 }
 
@@ -351,7 +364,6 @@ func (b *Book) Activate(ctx context.Context, r Request) (Version, error) {
 	if err := b.commit(ctx, engine, a); err != nil {
 		return Version{}, err
 	}
-	b.turned(engine)
 	b.opts.Log.Warn("policy.activated", "snapshot", engine.SnapshotID(), "before", active.SnapshotID(), "by", r.By)
 	last, _, err := b.last(ctx)
 	return last, err
@@ -417,6 +429,11 @@ func (b *Book) commit(ctx context.Context, engine *policy.Engine, a Activated) e
 		if now := b.Engine(); now != nil && now.SnapshotID() != a.Before { // the writer read it anew
 			return superseded()
 		}
+		tx.OnCommit(func() { // before Again, which may read a later one
+			b.swapping.Lock()
+			defer b.swapping.Unlock()
+			b.turnedLocked(engine, false)
+		})
 		if _, err := tx.Exec(`INSERT INTO policy_sets (snapshot, files) VALUES ($1, $2) ON CONFLICT (snapshot) DO NOTHING`, a.Snapshot,
 			string(text)); err != nil {
 			return err
