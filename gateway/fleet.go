@@ -10,6 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/provider"
 	"github.com/handrail-dev/handrail/gateway/push"
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/gateway/stop"
@@ -25,7 +26,7 @@ func shared() map[string]bool {
 	all := map[string]bool{nodes.PlaceTable: true, "ledger_head": true, secretTable: true, "lane_taint": true, "principal_taint": true}
 	for _, tables := range [][]string{
 		principal.Tables, lane.Tables, consent.Tables, consent.QuestionTables, stop.Tables, rules.Tables, nodes.Tables, driftTables,
-		job.Tables, push.Tables, workerTables, task.Tables, turn.Tables,
+		job.Tables, push.Tables, workerTables, task.Tables, turn.Tables, provider.Tables, provider.UntoldTables,
 	} {
 		for _, t := range tables {
 			all[t] = true
@@ -35,7 +36,7 @@ func shared() map[string]bool {
 		"secret", "oauth_client", "site_generation",
 		"packet_store", "ledger_segment", "ledger_node_head", "ledger_tree", "calls", "calls_mark", "outcome", "outcome_digest_key", "artifact",
 		"governance_series", "governance_time", "governance_state", "policy_sets", "policy_drafts", "admin_calls", "invite",
-		"worker_invite", "knowledge_facts",
+		"worker_invite", "knowledge_facts", "manifest",
 	} {
 		all[t] = false
 	}
@@ -52,6 +53,8 @@ const secretTable = "secret_reference"
 // other: a grant is one of a policy.
 func (g *Gateway) share() {
 	g.Store.Watch(g.Tokens.Again, principal.Tables...)
+	g.Store.Watch(g.Providers.Again, provider.Tables...)
+	g.Store.Watch(g.Providers.AgainUntold, provider.UntoldTables...)
 	g.Store.Watch(g.Rulebook.Again, rules.Tables...)
 	g.Store.Watch(g.Drift.Load, driftTables...)
 	g.Store.Watch(func(ctx context.Context) error { return g.Switch.Again(ctx, g.turnedElsewhere) }, stop.Tables...)
@@ -70,12 +73,29 @@ func (g *Gateway) share() {
 	g.Store.OnGone(g.Nodes.GoneIn)
 	g.Store.OnGone(g.Consent.GoneIn)
 	g.Store.OnGone(g.Jobs.GoneIn)
+	g.Store.OnGone(g.Providers.GoneIn)
 	g.Nodes.OnAlarm(wordStop, g.toldStop)
 	g.Nodes.OnWord(wordTaskEnded, g.toldTaskEnded)
 	g.Nodes.OnWord(wordAttends, g.toldAttends)
 	g.Nodes.OnWord(wordInside, g.toldInside)
 	for word, f := range g.Consent.Words() {
 		g.Nodes.OnWord(word, f)
+	}
+}
+
+// holds reports whether a host of providers is connected to this one of several gateways.
+func (g *Gateway) holds(host capabilities.NodeID) bool {
+	return g.opts.Fleet == "" || g.Nodes.Holds(host)
+}
+
+// registered has grants read again: they rest on what tools say, and those are registered now that
+// another gateway approved.
+func (g *Gateway) registered() {
+	g.Store.Reread(consent.Tables[0])
+	ctx, cancel := context.WithTimeout(context.Background(), lease)
+	defer cancel()
+	if err := g.Store.Refresh(ctx); err != nil {
+		g.log.Warn("store.fleet", "err", err)
 	}
 }
 

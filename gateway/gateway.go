@@ -227,7 +227,7 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 	g.SubAgents = subagent.NewDesk()
 	g.Providers, err = provider.Open(ctx,
 		provider.Options{Store: g.Store, Registry: g.Registry, Record: g.recordBy, Allow: g.allowProvider, Teller: g.teller,
-			SubAgents: g.SubAgents, Log: g.log})
+			Holds: g.holds, Registered: g.registered, SubAgents: g.SubAgents, Log: g.log})
 	if err != nil {
 		return err
 	}

@@ -76,6 +76,9 @@ func (n *Nodes) session(id capabilities.NodeID) *session {
 	return n.sessions[id]
 }
 
+// Holds reports whether a node is connected to this gateway, and not to another one of several.
+func (n *Nodes) Holds(id capabilities.NodeID) bool { return n.session(id) != nil }
+
 // reach is session, or what is known of a node that another gateway holds.
 func (n *Nodes) reach(id capabilities.NodeID) *session {
 	n.mu.RLock()

@@ -19,8 +19,11 @@ import (
 // addComposed takes one up: its tool is a draft. A file for one that there is takes the place of
 // the one before, and its tool waits for a look if it says something else.
 func (b *Book) addComposed(ctx context.Context, who dispatch.Caller, record tools.Provider) (Provider, error) {
-	b.changing.Lock()
-	defer b.changing.Unlock() // it has no host: nobody is called
+	done, err := b.decides(ctx)
+	if err != nil {
+		return Provider{}, err
+	}
+	defer done() // it has no host: nobody is called
 	if before, err := b.Get(record.Name); err == nil {
 		if before.Kind != record.Kind {
 			return Provider{}, capabilities.Errorf(capabilities.CodeConflict, "there is a provider %s already", record.Name).

@@ -235,13 +235,17 @@ func (b *Book) due(p *Provider, host *route.Node) (epoch uint64, due bool) {
 		return 0, false
 	}
 	l := b.lineOf(telling{p.Name, p.Host})
+	mine := b.holds(p.Host)
 	if l.session != host.Session { // it forgot what it was given when it ended
 		l.session, l.withdrawn, l.again = host.Session, false, retry{}
 		l.epoch++
+		if !mine {
+			l.done = l.epoch // the gateway that holds it delivers all
+		}
 	}
 	_, gone := b.gone(p)
 	switch {
-	case l.done >= l.epoch && l.withdrawn == gone:
+	case l.done >= l.epoch && (l.withdrawn == gone || !mine):
 		return 0, false
 	case l.again.pause == 0, l.again.withdraw != gone:
 		return l.epoch, true

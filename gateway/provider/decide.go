@@ -96,8 +96,11 @@ func (b *Book) approve(ctx context.Context, who dispatch.Caller, next func() (be
 // decided settles a decision, with the epoch of the credentials that it has delivered.
 func (b *Book) decided(ctx context.Context, who dispatch.Caller,
 	next func() (before, p Provider, err error)) (after Provider, epoch uint64, err error) {
-	b.changing.Lock()
-	defer b.changing.Unlock()
+	done, err := b.decides(ctx)
+	if err != nil {
+		return after, 0, err
+	}
+	defer done()
 	before, p, err := next()
 	if err != nil {
 		return before, 0, err

@@ -6,8 +6,8 @@
 // restart), lifecycle.go (the states of a tool), manage.go (adding, looking again, removing),
 // decide.go (approving), diff.go (what changed), settle.go (a decision becomes true
 // everywhere), untold.go (hosts that have to hear of it), watch.go (hosts that come back or
-// say that a tool changed), satellite.go (providers that come by themselves), rule.go (the
-// policy that an approval adds),
+// say that a tool changed), again.go (what other gateways of the site decided), satellite.go
+// (providers that come by themselves), rule.go (the policy that an approval adds),
 // through.go (what a person who is asked is told), look.go (names that look alike).
 //
 // Promises: a provider's tools are registered only once a person approved them, by the hash of

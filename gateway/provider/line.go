@@ -63,7 +63,7 @@ func (b *Book) turn(ctx context.Context, at telling) (done func(), err error) {
 	leave := func() {
 		b.changing.Lock()
 		defer b.changing.Unlock()
-		if l.users--; l.users == 0 && !l.serving && b.late[at] == nil {
+		if l.users--; l.users == 0 && !l.serving && b.untoldAt(at) == nil {
 			if p, err := b.Get(at.provider); err != nil || p.Host != at.host {
 				delete(b.lines, at)
 			}
@@ -71,7 +71,13 @@ func (b *Book) turn(ctx context.Context, at telling) (done func(), err error) {
 	}
 	select {
 	case l.turn <- struct{}{}:
-		return func() { <-l.turn; leave() }, nil
+		pass, err := b.opts.Store.Turn(ctx, "provider "+at.provider+" "+string(at.host))
+		if err != nil {
+			<-l.turn
+			leave()
+			return nil, err
+		}
+		return func() { pass(); <-l.turn; leave() }, nil
 	case <-ctx.Done():
 		leave()
 		return nil, capabilities.Wrap(capabilities.AsError(ctx.Err()).

@@ -57,15 +57,25 @@ func (b *Book) Add(ctx context.Context, who dispatch.Caller, p tools.Provider, h
 		return Provider{}, err
 	}
 	defer done()
+	if _, err := b.Get(p.Name); err == nil { // another gateway was first
+		return Provider{}, taken(p.Name)
+	}
 	if err := b.ask(ctx, who, &added); err != nil {
 		return Provider{}, err
 	}
-	b.changing.Lock()
-	defer b.changing.Unlock()
-	if _, err := b.Get(p.Name); err == nil { // a satellite came meanwhile
-		return Provider{}, taken(p.Name)
+	over, err := b.decides(ctx)
+	if err != nil {
+		return Provider{}, err
 	}
-	if err := b.told(ctx, telling{added.Name, added.Host}); err != nil { // to drop an earlier one of the name
+	defer over()
+	if before, err := b.Get(p.Name); err == nil { // a satellite came meanwhile, or another gateway added it
+		if before.Host != host {
+			err = b.owe(ctx, who, p.Name, host)
+			b.nudge()
+		}
+		return Provider{}, errors.Join(taken(p.Name), err)
+	}
+	if err := b.told(ctx, b.untoldAt(telling{added.Name, added.Host})); err != nil { // to drop an earlier one of the name
 		return Provider{}, err
 	}
 	added.describe(nil)
@@ -151,8 +161,11 @@ func (b *Book) checked(ctx context.Context, who dispatch.Caller, name string) (a
 			return p, 0, err
 		}
 	}
-	b.changing.Lock()
-	defer b.changing.Unlock()
+	over, err := b.decides(ctx)
+	if err != nil {
+		return p, 0, err
+	}
+	defer over()
 	before, err := b.Get(name)
 	if err != nil {
 		return before, 0, err
@@ -259,8 +272,11 @@ func (b *Book) Remove(ctx context.Context, who dispatch.Caller, name string) err
 
 // remove forgets a provider, and returns which host has to hear of it.
 func (b *Book) remove(ctx context.Context, who dispatch.Caller, name string) (capabilities.NodeID, error) {
-	b.changing.Lock()
-	defer b.changing.Unlock()
+	done, err := b.decides(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer done()
 	p, err := b.Get(name)
 	if err != nil {
 		return "", err
@@ -318,6 +334,7 @@ func (b *Book) keep(ctx context.Context, by capabilities.PrincipalID, kind strin
 	if err != nil {
 		return err
 	}
+	p.row = p.rowOf(string(record), string(approver), p.lives())
 	var packets []*change
 	if kind != "" {
 		before, _ := b.Get(p.Name)

@@ -5,11 +5,15 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"runtime"
+	"slices"
 	"sort"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -94,7 +98,12 @@ type Options struct {
 	// Teller returns who tells a host later what somebody decided: them while they still may, and
 	// the site once they may not; default: them.
 	Teller func(dispatch.Caller) dispatch.Caller
-	Now    func() time.Time
+	// Holds reports whether a host is connected to this one of several gateways: what its connection
+	// brings is done by one. Default: each is.
+	Holds func(capabilities.NodeID) bool
+	// Registered is told that tools are registered as another gateway decided. Default: nobody is.
+	Registered func()
+	Now        func() time.Time
 	// SubAgents knows the calls of sub-agents that run; default: none can be carried out.
 	SubAgents *subagent.Desk
 	Log       *slog.Logger // default: discards
@@ -111,12 +120,13 @@ type Book struct {
 	secrets    Secrets    // nil: no provider gets credentials
 	satellites Satellites // nil: there are none
 
-	wake chan struct{} // Run is to look anew
+	wake     chan struct{} // Run is to look anew
+	news     chan struct{} // there is something stale
+	inherits atomic.Bool   // another gateway is gone
 
 	// changing orders what is decided and recorded. It is taken before mu, and never held over a
 	// call to a host: those have the turns of lines.
 	changing sync.Mutex
-	late     map[telling]*untold
 	lines    map[telling]*line
 	adding   map[string]bool                   // names that are asked about before there is a record
 	fresh    map[capabilities.ToolID]time.Time // when it was approved anew; its host may not have said so yet
@@ -124,6 +134,8 @@ type Book struct {
 	mu       sync.Mutex
 	all      map[string]*Provider
 	programs map[string]program
+	late     map[telling]*untold
+	stale    map[string]*Provider // that another gateway changed, as they were registered here; nil: not at all
 }
 
 // program is the address of a provider's record, which is long to work out.
@@ -150,6 +162,8 @@ type Provider struct {
 	// past is the life of tools that it does not offer now, by its own names: one that comes
 	// back is what it was.
 	past map[string]Tool
+
+	row string // of the store, as it was read or kept
 }
 
 // Tool is one tool of a provider.
@@ -184,17 +198,23 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 	if o.Teller == nil {
 		o.Teller = func(who dispatch.Caller) dispatch.Caller { return who }
 	}
+	if o.Registered == nil {
+		o.Registered = func() {}
+	}
 	if o.Allow == nil {
 		o.Allow = func(context.Context, capabilities.PrincipalID, capabilities.NodeID, string, bool) error { return nil }
 	}
 	b := &Book{
 		opts: o, all: map[string]*Provider{}, programs: map[string]program{},
 		late: map[telling]*untold{}, lines: map[telling]*line{}, adding: map[string]bool{},
-		wake: make(chan struct{}, 1), fresh: map[capabilities.ToolID]time.Time{},
+		wake: make(chan struct{}, 1), news: make(chan struct{}, 1), fresh: map[capabilities.ToolID]time.Time{},
+		stale: map[string]*Provider{},
 	}
-	if err := errors.Join(b.load(ctx), b.owed(ctx)); err != nil {
+	all, err := b.stored(ctx, nil)
+	if err := errors.Join(err, b.owed(ctx)); err != nil {
 		return nil, err
 	}
+	b.all = all
 	for _, p := range b.List() {
 		if err := b.register(&p, nil); err != nil {
 			o.Log.Error("provider.register", "provider", p.Name, "err", err)
@@ -208,60 +228,94 @@ func (b *Book) Serve(calls Caller, consent Consent, rules Rules, hosts Hosts, se
 	b.calls, b.consent, b.rules, b.hosts, b.secrets = calls, consent, rules, hosts, secrets
 }
 
-func (b *Book) load(ctx context.Context) error {
-	lives := map[string]map[string]Tool{} // by provider and its own name of the tool
-	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT provider, upstream, state, was, approved, effect, canary FROM provider_tool`)
+// stored returns the records as they stand in the store. Those that are as before are the same
+// ones.
+func (b *Book) stored(ctx context.Context, before map[string]*Provider) (map[string]*Provider, error) {
+	lives, err := b.livesStored(ctx)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	rows, err := b.opts.Store.Read().QueryContext(ctx,
+		`SELECT name, host, record, manifest, created_by, created_at, checked_at, approver FROM provider`)
+	if err != nil {
+		return nil, err
 	}
 	defer rows.Close()
+	all := map[string]*Provider{}
+	var anew []*Provider
+	for rows.Next() {
+		var p Provider
+		var name, record, approver string
+		var created, checked int64
+		if err := rows.Scan(&name, &p.Host, &record, &p.Hash, &p.By, &created, &checked, &approver); err != nil {
+			return nil, err
+		}
+		p.Created, p.Checked = time.UnixMilli(created).UTC(), time.UnixMilli(checked).UTC()
+		p.row = p.rowOf(record, approver, lives[name])
+		was := before[name]
+		if was != nil && was.row == p.row {
+			all[name] = was
+			continue
+		}
+		if err := errors.Join(json.Unmarshal([]byte(record), &p.Provider), json.Unmarshal([]byte(approver), &p.Approver)); err != nil {
+			return nil, err
+		}
+		if was != nil && was.Hash == p.Hash {
+			p.Tried = was.Tried
+		}
+		all[name], anew = &p, append(anew, &p)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	for _, p := range anew {
+		if p.Manifest, err = b.Manifest(ctx, p.Hash); err != nil {
+			return nil, err
+		}
+	}
+	// Side by side: a start waits for all of them, and each takes time for every tool.
+	var describing errgroup.Group
+	describing.SetLimit(runtime.GOMAXPROCS(0))
+	for _, p := range anew {
+		describing.Go(func() error { p.read(lives[p.Name]); return nil })
+	}
+	return all, describing.Wait()
+}
+
+// livesStored returns what is known of each tool, by provider and its own name of the tool.
+func (b *Book) livesStored(ctx context.Context) (map[string]map[string]Tool, error) {
+	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT provider, upstream, state, was, approved, effect, canary FROM provider_tool`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	lives := map[string]map[string]Tool{}
 	for rows.Next() {
 		var provider, upstream, canary string
 		var t Tool
 		if err := rows.Scan(&provider, &upstream, &t.State, &t.Was, &t.Approved, &t.Effect, &canary); err != nil {
-			return err
+			return nil, err
 		}
 		if err := json.Unmarshal([]byte(canary), &t.Canary); err != nil {
-			return err
+			return nil, err
 		}
 		if lives[provider] == nil {
 			lives[provider] = map[string]Tool{}
 		}
 		lives[provider][upstream] = t
 	}
-	if err := rows.Err(); err != nil {
-		return err
+	return lives, rows.Err()
+}
+
+// rowOf is what the store has of a provider and its tools, to tell whether that is another by now.
+func (p *Provider) rowOf(record, approver string, lives map[string]Tool) string {
+	var all strings.Builder
+	fmt.Fprintf(&all, "%s %s %s %s %d %d %s", p.Host, record, p.Hash, p.By, p.Created.UnixMilli(), p.Checked.UnixMilli(), approver)
+	for _, upstream := range slices.Sorted(maps.Keys(lives)) {
+		t := lives[upstream]
+		fmt.Fprintf(&all, " %q %s %s %s %s %q", upstream, t.State, t.Was, t.Approved, t.Effect, t.Canary)
 	}
-	found, err := b.opts.Store.Read().QueryContext(ctx,
-		`SELECT p.host, p.record, p.manifest, m.body, p.created_by, p.created_at, p.checked_at, p.approver FROM provider p JOIN manifest m ON m.hash = p.manifest`)
-	if err != nil {
-		return err
-	}
-	defer found.Close()
-	for found.Next() {
-		var p Provider
-		var record, manifest, approver string
-		var created, checked int64
-		if err := found.Scan(&p.Host, &record, &p.Hash, &manifest, &p.By, &created, &checked, &approver); err != nil {
-			return err
-		}
-		if err := errors.Join(json.Unmarshal([]byte(record), &p.Provider), json.Unmarshal([]byte(manifest), &p.Manifest),
-			json.Unmarshal([]byte(approver), &p.Approver)); err != nil {
-			return err
-		}
-		p.Created, p.Checked = time.UnixMilli(created).UTC(), time.UnixMilli(checked).UTC()
-		b.all[p.Name] = &p
-	}
-	if err := found.Err(); err != nil {
-		return err
-	}
-	// Side by side: a start waits for all of them, and each takes time for every tool.
-	var describing errgroup.Group
-	describing.SetLimit(runtime.GOMAXPROCS(0))
-	for _, p := range b.all {
-		describing.Go(func() error { p.read(lives[p.Name]); return nil })
-	}
-	return describing.Wait()
+	return all.String()
 }
 
 // describe works out the tools of the manifest; lives says what is known of each, by its

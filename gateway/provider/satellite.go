@@ -84,8 +84,11 @@ func (b *Book) free(name string) error {
 // serves before a person approved that: by is who let it in. One that is known stays as it was
 // approved; what it says otherwise is not called, and a check brings it.
 func (b *Book) Attach(ctx context.Context, id capabilities.NodeID, by capabilities.PrincipalID, m *tools.ToolManifest) error {
-	b.changing.Lock()
-	defer b.changing.Unlock()
+	done, err := b.decides(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	before, err := b.Get(m.Provider)
 	if err == nil {
 		return b.rehost(ctx, &before, id)
@@ -125,8 +128,11 @@ func (b *Book) rehost(ctx context.Context, before *Provider, id capabilities.Nod
 
 // Rehost is told that a satellite of a service was let in or put out.
 func (b *Book) Rehost(ctx context.Context, service string) error {
-	b.changing.Lock()
-	defer b.changing.Unlock()
+	done, err := b.decides(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	p, err := b.Get(service)
 	if err != nil || p.Kind != tools.KindSatellite {
 		return nil // nobody heard of its tools yet

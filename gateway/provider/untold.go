@@ -14,8 +14,24 @@ import (
 // Another decision makes another one.
 type untold struct {
 	telling
+	row   untoldRow
 	who   dispatch.Caller // the maker of the decision
 	tried uint64          // the host's connection over which it was told in vain; 0: none
+}
+
+// untoldRow tells one decision from another, as the store has it.
+type untoldRow struct {
+	principal capabilities.PrincipalID
+	role      string
+	lane      capabilities.LaneID
+	at        int64
+}
+
+// untoldAt returns what a host has to hear about a provider; nil: it heard of all.
+func (b *Book) untoldAt(at telling) *untold {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.late[at]
 }
 
 // owe writes down that a host has to be told about a provider, before what it has to be told is
@@ -25,50 +41,72 @@ func (b *Book) owe(ctx context.Context, who dispatch.Caller, provider string, ho
 	if host == "" || b.asked(host) {
 		return nil
 	}
+	row := untoldRow{who.Principal, who.Role, who.Lane, b.opts.Now().UnixMilli()}
 	err := b.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		_, err := tx.Exec(`INSERT INTO provider_untold (provider, host, principal, role, lane, at) VALUES ($1, $2, $3, $4, $5, $6)
 			ON CONFLICT (provider, host) DO UPDATE SET principal = excluded.principal, role = excluded.role, lane = excluded.lane, at = excluded.at`,
-			provider, string(host), string(who.Principal), who.Role, string(who.Lane), b.opts.Now().UnixMilli())
+			provider, string(host), string(who.Principal), who.Role, string(who.Lane), row.at)
 		return err
 	})
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
 	}
-	u := &untold{telling: telling{provider, host}, who: who}
+	u := &untold{telling: telling{provider, host}, row: row, who: who}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.late[u.telling] = u
 	return nil
 }
 
-// told forgets that a host has to hear about a provider; changing is held.
-func (b *Book) told(ctx context.Context, at telling) error {
-	if b.late[at] == nil {
+// told forgets that a host has to hear of a decision; another one stays. changing is held.
+func (b *Book) told(ctx context.Context, u *untold) error {
+	if u == nil {
 		return nil
 	}
 	err := b.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		_, err := tx.Exec(`DELETE FROM provider_untold WHERE provider = $1 AND host = $2`, at.provider, string(at.host))
+		_, err := tx.Exec(`DELETE FROM provider_untold WHERE provider = $1 AND host = $2 AND principal = $3 AND at = $4`, u.provider,
+			string(u.host), string(u.row.principal), u.row.at)
 		return err
 	})
-	if err == nil {
-		delete(b.late, at)
+	if err != nil {
+		return err
 	}
-	return err
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now := b.late[u.telling]; now != nil && now.row == u.row {
+		delete(b.late, u.telling)
+	}
+	return nil
 }
 
-// owed reads whom the gateway had to tell when it ended.
+// owed reads which hosts have to be told. A decision that is known already is the same one.
 func (b *Book) owed(ctx context.Context) error {
-	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT provider, host, principal, role, lane FROM provider_untold`)
+	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT provider, host, principal, role, lane, at FROM provider_untold`)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
+	late := map[telling]*untold{}
 	for rows.Next() {
 		var u untold
-		if err := rows.Scan(&u.provider, &u.host, &u.who.Principal, &u.who.Role, &u.who.Lane); err != nil {
+		if err := rows.Scan(&u.provider, &u.host, &u.row.principal, &u.row.role, &u.row.lane, &u.row.at); err != nil {
 			return err
 		}
-		b.late[u.telling] = &u
+		u.who = dispatch.Caller{Principal: u.row.principal, Role: u.row.role, Lane: u.row.lane}
+		late[u.telling] = &u
 	}
-	return rows.Err()
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for at, u := range b.late {
+		if now := late[at]; now != nil && now.row == u.row {
+			late[at] = u
+		}
+	}
+	b.late = late
+	return nil
 }
 
 // approved is the hash of each tool that is called, by the provider's own name.
@@ -108,26 +146,30 @@ func (b *Book) tell(ctx context.Context, at telling) error {
 		return late(at, toolOffer, err)
 	}
 	defer done()
-	b.changing.Lock()
-	u := b.late[at]
+	over, err := b.decides(ctx) // what another gateway is deciding is told as it ends
+	if err != nil {
+		b.nudge()
+		return late(at, toolOffer, err)
+	}
+	u := b.untoldAt(at)
 	if u == nil { // nobody hosts it, or it heard of all decisions meanwhile
-		b.changing.Unlock()
+		over()
 		return nil
 	}
 	who, session := u.who, b.sessionOf(at.host)
 	u.who.Self = "" // told later, it is no more by anybody's own hands
 	tool, args := b.order(at)
-	b.changing.Unlock()
+	over()
 
 	_, err = b.call(ctx, who, tool, at.host, args)
 
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	if err == nil {
-		if b.late[at] != u { // there is another decision: whoever made it tells it next
+		if b.untoldAt(at) != u { // there is another decision: whoever made it tells it next
 			return nil
 		}
-		if err := b.told(ctx, at); err != nil { // it is told once more, which changes nothing
+		if err := b.told(ctx, u); err != nil { // it is told once more, which changes nothing
 			b.opts.Log.Error("provider.told", "provider", at.provider, "node", at.host, "err", err)
 		}
 		return nil

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -23,6 +24,9 @@ type Hosts interface {
 func (b *Book) Run(ctx context.Context) error {
 	var telling sync.WaitGroup
 	defer telling.Wait()
+	if b.opts.Store.Member() != "" {
+		telling.Go(func() { b.heeds(ctx) })
+	}
 	for {
 		changed := b.hosts.Changed()
 		b.follow(ctx, &telling, b.hosts.Snapshot())
@@ -85,8 +89,13 @@ func (b *Book) follow(ctx context.Context, working *sync.WaitGroup, roster []rou
 			b.nudge()
 		})
 	}
-	for at, u := range b.late {
-		if n := host(at.host); n != nil && u.tried != n.Session && b.hears(n, u) { // what it can do it says a moment after it connects
+	b.inherit()
+	b.mu.Lock()
+	late := maps.Clone(b.late)
+	b.mu.Unlock()
+	for at, u := range late {
+		n := host(at.host)
+		if n != nil && b.holds(at.host) && u.tried != n.Session && b.hears(n, u) { // what it can do it says a moment after it connects
 			u.who = b.opts.Teller(u.who)
 			serve(at, func() error { return b.tell(ctx, at) })
 		}
@@ -99,6 +108,9 @@ func (b *Book) follow(ctx context.Context, working *sync.WaitGroup, roster []rou
 		if epoch, due := b.due(&p, n); due {
 			at := telling{p.Name, p.Host}
 			serve(at, func() error { return b.deliver(ctx, at, epoch) })
+		}
+		if !b.holds(p.Host) {
+			continue // the gateway that does looks at what it says
 		}
 		if err := b.review(ctx, &p, n); err != nil {
 			b.opts.Log.Error("provider.review", "provider", p.Name, "err", err)
@@ -114,7 +126,33 @@ const freshFor = 15 * time.Second
 // and no rule moves: a tool that is not registered is not called, whatever the rules say. A check
 // by a person brings the new words.
 func (b *Book) review(ctx context.Context, p *Provider, host *route.Node) error {
-	var found bool
+	found, next := b.reviewed(p, host)
+	if !found {
+		return nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, decideWithin)
+	defer cancel()
+	pass, err := b.opts.Store.Turn(waiting, "provider")
+	if err != nil {
+		return err
+	}
+	defer pass()
+	now, err := b.Get(p.Name)
+	if err != nil {
+		return nil // it was removed
+	}
+	if found, next = b.reviewed(&now, host); !found {
+		return nil
+	}
+	if err := b.register(next, nil); err != nil {
+		return err
+	}
+	return b.keep(ctx, "", kindChanged, next)
+}
+
+// reviewed returns a provider with the tools in review that its host says have changed, and whether
+// there is one.
+func (b *Book) reviewed(p *Provider, host *route.Node) (found bool, _ *Provider) {
 	next := *p
 	next.Tools = slices.Clone(p.Tools)
 	for i := range next.Tools {
@@ -128,11 +166,5 @@ func (b *Book) review(ctx context.Context, p *Provider, host *route.Node) error 
 			found = true
 		}
 	}
-	if !found {
-		return nil
-	}
-	if err := b.register(&next, nil); err != nil {
-		return err
-	}
-	return b.keep(ctx, "", kindChanged, &next)
+	return found, &next
 }
