@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/bus"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/job"
 	"github.com/handrail-dev/handrail/gateway/lane"
@@ -27,6 +28,7 @@ func shared() map[string]bool {
 	for _, tables := range [][]string{
 		principal.Tables, lane.Tables, consent.Tables, consent.QuestionTables, stop.Tables, rules.Tables, nodes.Tables, driftTables,
 		job.Tables, push.Tables, workerTables, task.Tables, turn.Tables, provider.Tables, provider.UntoldTables,
+		bus.Tables,
 	} {
 		for _, t := range tables {
 			all[t] = true
@@ -53,6 +55,7 @@ const secretTable = "secret_reference"
 // other: a grant is one of a policy.
 func (g *Gateway) share() {
 	g.Store.Watch(g.Tokens.Again, principal.Tables...)
+	g.Store.Watch(g.Bus.Again, bus.Tables...)
 	g.Store.Watch(g.Providers.Again, provider.Tables...)
 	g.Store.Watch(g.Providers.AgainUntold, provider.UntoldTables...)
 	g.Store.Watch(g.Rulebook.Again, rules.Tables...)
@@ -74,6 +77,7 @@ func (g *Gateway) share() {
 	g.Store.OnGone(g.Consent.GoneIn)
 	g.Store.OnGone(g.Jobs.GoneIn)
 	g.Store.OnGone(g.Providers.GoneIn)
+	g.Store.OnGone(g.Bus.GoneIn)
 	g.Nodes.OnAlarm(wordStop, g.toldStop)
 	g.Nodes.OnWord(wordTaskEnded, g.toldTaskEnded)
 	g.Nodes.OnWord(wordAttends, g.toldAttends)
@@ -81,11 +85,16 @@ func (g *Gateway) share() {
 	for word, f := range g.Consent.Words() {
 		g.Nodes.OnWord(word, f)
 	}
+	if g.peers != nil {
+		for word, f := range g.peers.words() {
+			g.Nodes.OnWord(word, f)
+		}
+	}
 }
 
 // holds reports whether a host of providers is connected to this one of several gateways.
 func (g *Gateway) holds(host capabilities.NodeID) bool {
-	return g.opts.Fleet == "" || g.Nodes.Holds(host)
+	return g.opts.Fleet == "" || g.Nodes.Holds(host) || g.Bus.Holds(host)
 }
 
 // registered has grants read again: they rest on what tools say, and those are registered now that

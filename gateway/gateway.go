@@ -107,6 +107,7 @@ type Gateway struct {
 	Front      *front.Server
 
 	hosts     *hosts           // nodes and satellites
+	peers     *busPeers        // the other gateways, for satellites; nil: there are none
 	files     *front.Artifacts // who may have which artifact
 	site      *pairing.Site
 	mcp       *mcp.Server

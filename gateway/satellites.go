@@ -20,7 +20,13 @@ import (
 
 // openBus reads who is in. Nothing of NATS starts with it.
 func (g *Gateway) openBus(ctx context.Context) (err error) {
+	var peers bus.Peers
+	if g.opts.Fleet != "" {
+		g.peers = newBusPeers(g)
+		peers = g.peers
+	}
 	g.Bus, err = bus.New(ctx, bus.Options{
+		Peers: peers, Rostered: g.Providers.Rostered,
 		Store: g.Store, Site: g.site.ID(), Record: g.recordBy, Listen: g.opts.Bus, Advertise: g.reachable, Certificate: g.busCertificate,
 		URL: g.opts.NATS, TLS: g.opts.NATSTLS, Dir: g.opts.Dir, Approved: g.Providers.ApprovedHash, Interchangeable: g.Providers.Interchangeable,
 		Worker: func(ctx context.Context, key []byte) (string, bool) { return g.Workers.Keyed(ctx, key) }, Plumb: g.plumb,

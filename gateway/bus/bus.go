@@ -54,8 +54,12 @@ type Options struct {
 	Plumb  func(ctx context.Context, a Asked) Answered
 	// Changed is told that what Snapshot returns is another now. It must not block.
 	Changed func()
-	Now     func() time.Time
-	Log     *slog.Logger // default: discards
+	// Peers are the other gateways of the site; default: there are none. Rostered is told of which
+	// services another gateway let satellites in, or put them out. It must not block.
+	Peers    Peers
+	Rostered func(services map[string]bool)
+	Now      func() time.Time
+	Log      *slog.Logger // default: discards
 }
 
 // Bus is the satellites of a gateway. All methods are safe for concurrent use.
@@ -75,6 +79,7 @@ type Bus struct {
 	works   sync.WaitGroup
 
 	strangers atomic.Pointer[strangers] // at srv
+	news      chan struct{}             // the peers are to hear how satellites are
 	askers    askers
 
 	changing sync.Mutex // one change of the roster at a time; taken before mu
@@ -86,8 +91,9 @@ type Bus struct {
 	refused   map[string]uint64     // heartbeats, by why
 	manifests map[string]*said      // what satellites say of their tools, by hash
 	pending   map[string]*exchange  // calls under way, by the subject of their replies
-	snapshot  []route.Node          // nil: to be made anew
-	turn      uint64                // of Order, so that equals take turns
+	far       map[capabilities.NodeID]*far
+	snapshot  []route.Node // nil: to be made anew
+	turn      uint64       // of Order, so that equals take turns
 	closed    bool
 }
 
@@ -114,6 +120,10 @@ func New(ctx context.Context, o Options) (*Bus, error) {
 	b := &Bus{
 		opts: o, roster: map[capabilities.NodeID]*satellite{}, byKey: map[string]*satellite{}, invites: map[string]*invite{},
 		refused: map[string]uint64{}, manifests: map[string]*said{}, pending: map[string]*exchange{},
+		far: map[capabilities.NodeID]*far{}, news: make(chan struct{}, 1),
+	}
+	if b.opts.Rostered == nil {
+		b.opts.Rostered = func(map[string]bool) {}
 	}
 	b.running, b.stop = context.WithCancel(context.Background())
 	if err := b.load(ctx); err != nil {
@@ -208,9 +218,12 @@ func (b *Bus) start(ctx context.Context) (err error) {
 		hear(subject, b.beat)
 	}
 	hear(remote.AllInboxes, b.reply)
-	hear(remote.AllJoins, b.joining)
+	// Each is answered once, however many gateways of the site are on a server elsewhere.
+	if err == nil {
+		_, err = conn.QueueSubscribe(remote.AllJoins, "gateways", b.joining)
+	}
 	for _, subject := range remote.AllAsks("*") {
-		if err == nil { // each is answered once, however many gateways of the site are on a server elsewhere
+		if err == nil {
 			_, err = conn.QueueSubscribe(subject, "gateways", b.asks)
 		}
 	}
@@ -233,6 +246,9 @@ const (
 
 // Run keeps the bus until ctx ends.
 func (b *Bus) Run(ctx context.Context) error {
+	if b.opts.Peers != nil {
+		b.spread(ctx)
+	}
 	<-ctx.Done()
 	b.Close()
 	return nil
@@ -291,6 +307,10 @@ func (b *Bus) changed() {
 	b.mu.Lock()
 	b.snapshot = nil
 	b.mu.Unlock()
+	select {
+	case b.news <- struct{}{}:
+	default:
+	}
 	b.opts.Changed()
 }
 

@@ -132,6 +132,15 @@ func (b *Bus) at(id capabilities.NodeID) (*satellite, <-chan struct{}, error) {
 // CodeUnknownOutcome.
 func (b *Bus) Dispatch(ctx context.Context, id capabilities.NodeID, t *wire.Ticket,
 	progress func(capabilities.Progress)) (_ wire.Answer, _ []capabilities.Blob, err error) {
+	if member := b.elsewhereAt(id); member != "" {
+		return b.dispatchFar(ctx, member, id, t, progress)
+	}
+	return b.DispatchHere(ctx, id, t, progress)
+}
+
+// DispatchHere is Dispatch to a satellite that is connected to this gateway.
+func (b *Bus) DispatchHere(ctx context.Context, id capabilities.NodeID, t *wire.Ticket,
+	progress func(capabilities.Progress)) (_ wire.Answer, _ []capabilities.Blob, err error) {
 	s, lost, err := b.at(id)
 	if err != nil {
 		return wire.Answer{}, nil, err
@@ -253,6 +262,14 @@ func (b *Bus) cancel(s *satellite, call capabilities.CallID) {
 // Ask asks a satellite what became of calls: whether each began, runs, or how it ended. It returns
 // one state for each, in the order asked.
 func (b *Bus) Ask(ctx context.Context, id capabilities.NodeID, calls []capabilities.CallID) ([]wire.JournalState, error) {
+	if member := b.elsewhereAt(id); member != "" {
+		return b.opts.Peers.Ask(ctx, member, id, calls)
+	}
+	return b.AskHere(ctx, id, calls)
+}
+
+// AskHere is Ask of a satellite that is connected to this gateway.
+func (b *Bus) AskHere(ctx context.Context, id capabilities.NodeID, calls []capabilities.CallID) ([]wire.JournalState, error) {
 	s, lost, err := b.at(id)
 	if err != nil {
 		return nil, err
@@ -313,6 +330,14 @@ func stateOf(f *remote.Fate) (wire.JournalState, error) {
 
 // Manifest asks a satellite what it says of its tools now.
 func (b *Bus) Manifest(ctx context.Context, id capabilities.NodeID) (tools.ToolManifest, error) {
+	if member := b.elsewhereAt(id); member != "" {
+		return b.opts.Peers.Manifest(ctx, member, id)
+	}
+	return b.ManifestHere(ctx, id)
+}
+
+// ManifestHere is Manifest of a satellite that is connected to this gateway.
+func (b *Bus) ManifestHere(ctx context.Context, id capabilities.NodeID) (tools.ToolManifest, error) {
 	s, _, err := b.at(id)
 	if err != nil {
 		return tools.ToolManifest{}, err

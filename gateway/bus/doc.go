@@ -6,8 +6,8 @@
 // in), join.go (how one gets in), server.go (the server in this process), strangers.go (who is
 // connected there and proves no key), external.go (a server elsewhere), heartbeat.go (who is
 // there), key.go (by what a heartbeat is known to be whose), snapshot.go (what routing sees, and
-// who is less busy), call.go (a call and what became of it), plumbing.go (workers on other
-// machines, which ask the domains of plumbing).
+// who is less busy), call.go (a call and what became of it), far.go (satellites at other gateways
+// of the site), plumbing.go (workers on other machines, which ask the domains of plumbing).
 //
 // Promises: nothing of NATS starts and no port opens before somebody is invited; a satellite
 // publishes and hears its own subjects only, and so does a worker, which is known by the key of its

@@ -289,6 +289,9 @@ func (b *Bus) keepManifest(service string, m *tools.ToolManifest) *said {
 	for _, s := range b.roster {
 		used[s.said] = true
 	}
+	for _, f := range b.far {
+		used[f.said] = true
+	}
 	for h, o := range b.manifests {
 		if !used[o] {
 			delete(b.manifests, h)

@@ -48,8 +48,11 @@ func (b *Bus) join(ctx context.Context, key string, data []byte) (remote.Verdict
 	if err := proves(a.Key, key, a.Sig); err != nil {
 		return remote.Verdict{}, err
 	}
-	b.changing.Lock()
-	defer b.changing.Unlock()
+	done, err := b.decides(ctx)
+	if err != nil {
+		return remote.Verdict{}, err
+	}
+	defer done()
 	b.mu.Lock()
 	i, known := b.invites[key], b.byKey[a.Key]
 	var at invite

@@ -106,10 +106,23 @@ type invite struct {
 func (i *invite) open(now time.Time) bool { return i.usedBy == "" && now.Before(i.expires) }
 
 func (b *Bus) load(ctx context.Context) error {
+	roster, invites, err := b.read(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range roster {
+		b.put(s)
+	}
+	b.invites = invites
+	return nil
+}
+
+// read returns satellites and invitations as the store has them.
+func (b *Bus) read(ctx context.Context) (roster []*satellite, invites map[string]*invite, err error) {
 	rows, err := b.opts.Store.Read().QueryContext(ctx,
 		`SELECT satellite_id, service, public_key, state, profile, invite, joined_at, decided_at, decided_by, reason FROM satellite`)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -117,33 +130,34 @@ func (b *Bus) load(ctx context.Context) error {
 		var profile string
 		var joined, decided int64
 		if err := rows.Scan(&s.id, &s.service, &s.key, &s.state, &profile, &s.invite, &joined, &decided, &s.decidedBy, &s.reason); err != nil {
-			return err
+			return nil, nil, err
 		}
 		if err := json.Unmarshal([]byte(profile), &s.profile); err != nil {
-			return err
+			return nil, nil, err
 		}
 		s.joinedAt, s.decidedAt = moment(joined), moment(decided)
-		b.put(s)
+		roster = append(roster, s)
 	}
 	if err := rows.Err(); err != nil {
-		return err
+		return nil, nil, err
 	}
 	found, err := b.opts.Store.Read().QueryContext(ctx,
 		`SELECT public_key, service, approves, created_by, created_at, expires_at, used_by FROM satellite_invite`)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer found.Close()
+	invites = map[string]*invite{}
 	for found.Next() {
 		i := &invite{}
 		var created, expires int64
 		if err := found.Scan(&i.key, &i.service, &i.yes, &i.by, &created, &expires, &i.usedBy); err != nil {
-			return err
+			return nil, nil, err
 		}
 		i.created, i.expires = moment(created), moment(expires)
-		b.invites[i.key] = i
+		invites[i.key] = i
 	}
-	return found.Err()
+	return roster, invites, found.Err()
 }
 
 func moment(ms int64) time.Time {
@@ -233,8 +247,11 @@ func (b *Bus) Invite(ctx context.Context, by capabilities.PrincipalID, service s
 // Decide approves, denies or revokes a satellite. One that is revoked is cut off before this
 // returns. CodeNotFound, and CodeConflict where the step is none.
 func (b *Bus) Decide(ctx context.Context, by capabilities.PrincipalID, id capabilities.NodeID, state, reason string) (View, error) {
-	b.changing.Lock()
-	defer b.changing.Unlock()
+	done, err := b.decides(ctx)
+	if err != nil {
+		return View{}, err
+	}
+	defer done()
 	b.mu.Lock()
 	s := b.roster[id]
 	var r record
@@ -260,7 +277,7 @@ func (b *Bus) Decide(ctx context.Context, by capabilities.PrincipalID, id capabi
 			WithAction(capabilities.Action{Key: capabilities.ActionAddSatellite, Name: r.service}, "Invite a new one.")
 	}
 	r.state, r.decidedBy, r.decidedAt, r.reason = state, by, b.opts.Now().UTC(), capabilities.Printable(reason)
-	err := b.opts.Store.Write(ctx, func(tx *store.Tx) error {
+	err = b.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		if _, err := tx.Exec(`UPDATE satellite SET state = $1, decided_by = $2, decided_at = $3, reason = $4 WHERE satellite_id = $5`,
 			r.state, string(by), r.decidedAt.UnixMilli(), r.reason, string(id)); err != nil {
 			return err
@@ -282,6 +299,23 @@ func (b *Bus) Decide(ctx context.Context, by capabilities.PrincipalID, id capabi
 	}
 	b.changed()
 	return b.View(id)
+}
+
+// decides takes the turn to change the roster, here and among the gateways of the site; done ends
+// it.
+func (b *Bus) decides(ctx context.Context) (done func(), err error) {
+	b.changing.Lock()
+	waiting, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	pass, err := b.opts.Store.Turn(waiting, "satellite")
+	if err != nil {
+		b.changing.Unlock()
+		return nil, err
+	}
+	return func() {
+		pass()
+		b.changing.Unlock()
+	}, nil
 }
 
 // alone refuses a second satellite of a service, unless a person approved that any of several
@@ -359,13 +393,17 @@ func (b *Bus) View(id capabilities.NodeID) (View, error) {
 func (b *Bus) viewLocked(s *satellite) View {
 	now := b.opts.Now()
 	h, why := s.health(now)
+	last := Presence{Seen: s.seen, Active: s.last.Active, Load: s.last.Load, UptimeS: s.last.UptimeS, Manifest: s.last.Manifest}
+	if f := b.farLocked(s, now); f != nil {
+		h, why, last = f.Health, f.Why, f.Presence
+	}
 	if s.state != route.StateApproved {
 		h, why = HealthGone, ""
 	}
 	return View{
 		ID: s.id, Service: s.service, State: s.state, Profile: s.profile, Key: s.key, JoinedAt: s.joinedAt, DecidedAt: s.decidedAt,
-		DecidedBy: s.decidedBy, Reason: s.reason, Health: h, Why: why, Seen: s.seen, Active: s.last.Active, Load: s.last.Load,
-		UptimeS: s.last.UptimeS, Manifest: s.last.Manifest, Problem: s.problem, Refused: s.refused, Keyed: s.keyed,
+		DecidedBy: s.decidedBy, Reason: s.reason, Health: h, Why: why, Seen: last.Seen, Active: last.Active, Load: last.Load,
+		UptimeS: last.UptimeS, Manifest: last.Manifest, Problem: s.problem, Refused: s.refused, Keyed: s.keyed,
 		Breaker: now.Before(s.openUntil),
 	}
 }

@@ -25,13 +25,17 @@ func (b *Bus) Snapshot() []route.Node {
 			continue
 		}
 		h, why := s.health(now)
+		words := s.said
+		if f := b.farLocked(s, now); f != nil {
+			h, why, words = f.Health, f.Why, f.said
+		}
 		n := route.Node{
-			ID: s.id, Serves: s.service, Paired: route.StateApproved, Connected: h != HealthGone && s.said != nil,
+			ID: s.id, Serves: s.service, Paired: route.StateApproved, Connected: h != HealthGone && words != nil,
 			Summary: capabilities.NodeSummary{Label: s.service + "@" + s.profile.Host, Platform: s.profile.Platform},
 			Allow:   route.AllowPatterns("tyrum." + s.service + ".*"),
 		}
-		if s.said != nil {
-			n.Readiness = b.readinessLocked(s, h, why)
+		if words != nil {
+			n.Readiness = b.readinessLocked(s, words, h, why)
 		}
 		list = append(list, n)
 	}
@@ -41,9 +45,9 @@ func (b *Bus) Snapshot() []route.Node {
 }
 
 // readinessLocked says of each tool whether it can be called there.
-func (b *Bus) readinessLocked(s *satellite, h Health, why string) map[capabilities.CapabilityID]capabilities.Readiness {
-	all := make(map[capabilities.CapabilityID]capabilities.Readiness, len(s.said.tools))
-	for c, w := range s.said.tools {
+func (b *Bus) readinessLocked(s *satellite, said *said, h Health, why string) map[capabilities.CapabilityID]capabilities.Readiness {
+	all := make(map[capabilities.CapabilityID]capabilities.Readiness, len(said.tools))
+	for c, w := range said.tools {
 		// Nothing of it runs with us. Our own client goes to that one process and nowhere else.
 		r := capabilities.Readiness{Capability: c, Backend: "satellite", Isolation: capabilities.ClassT2}
 		switch {
@@ -101,6 +105,9 @@ func (b *Bus) Order(hosts []capabilities.NodeID) []capabilities.NodeID {
 		if s := b.roster[id]; s != nil {
 			// Its own count is up to a Period old; ours is of this moment.
 			p.broken, p.busy = now.Before(s.openUntil), float64(max(s.running, s.last.Active))+s.last.Load
+			if f := b.farLocked(s, now); f != nil {
+				p.busy = float64(max(s.running, f.Active)) + f.Load
+			}
 			p.turn = s.turn
 		}
 		places = append(places, p)

@@ -84,6 +84,18 @@ func (b *Book) staleLocked(name string, was *Provider) {
 	}
 }
 
+// Rostered has the calls of services go to the satellites that are in now, as another gateway
+// decided. It does not block.
+func (b *Book) Rostered(services map[string]bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name := range services {
+		if p := b.all[name]; p != nil && p.Kind == tools.KindSatellite {
+			b.staleLocked(name, p)
+		}
+	}
+}
+
 // AgainUntold reads which hosts have to be told.
 func (b *Book) AgainUntold(ctx context.Context) error {
 	if err := b.owed(ctx); err != nil {

@@ -157,7 +157,7 @@ func startsAtOnce(t *testing.T, names ...string) *fleet {
 	first := all[0]
 	var event struct{ Event string }
 	start := func(i int) *program {
-		r := all[i].runs(&event, "gateway", "--store", server.Named("fleet"), "--fleet", "127.0.0.1:0", "--http", freePort(t), "--quic", quic[i],
+		r := all[i].runs(&event, "gateway", "--store", server.Named("fleet"), "--fleet", "127.0.0.1:0", "--bus", "127.0.0.1:0", "--http", freePort(t), "--quic", quic[i],
 			"--advertise", strings.Join(quic, ","), "--json")
 		if event.Event != "ready" {
 			t.Fatalf("it began with %+v", event)
