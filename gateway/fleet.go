@@ -14,6 +14,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/provider"
 	"github.com/handrail-dev/handrail/gateway/push"
 	"github.com/handrail-dev/handrail/gateway/rules"
+	"github.com/handrail-dev/handrail/gateway/signin"
 	"github.com/handrail-dev/handrail/gateway/stop"
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/gateway/task"
@@ -28,7 +29,7 @@ func shared() map[string]bool {
 	for _, tables := range [][]string{
 		principal.Tables, lane.Tables, consent.Tables, consent.QuestionTables, stop.Tables, rules.Tables, nodes.Tables, driftTables,
 		job.Tables, push.Tables, workerTables, task.Tables, turn.Tables, provider.Tables, provider.UntoldTables,
-		bus.Tables,
+		signin.Tables, bus.Tables,
 	} {
 		for _, t := range tables {
 			all[t] = true
@@ -70,6 +71,7 @@ func (g *Gateway) share() {
 	g.Store.Watch(g.Jobs.Again, job.Tables...)
 	g.Store.Watch(g.Tasks.Again, task.Tables...)
 	g.Store.Watch(g.Turns.Again, turn.Tables...)
+	g.Store.Watch(g.SignIns.Again, signin.Tables...)
 	g.Store.Watch(g.Push.Load, push.Tables...)
 	g.Store.Watch(g.againWorkers, workerTables...)
 	g.Store.OnGone(g.Works.EndIn)
@@ -95,6 +97,18 @@ func (g *Gateway) share() {
 // holds reports whether a host of providers is connected to this one of several gateways.
 func (g *Gateway) holds(host capabilities.NodeID) bool {
 	return g.opts.Fleet == "" || g.Nodes.Holds(host) || g.Bus.Holds(host)
+}
+
+// catchUp reads what other gateways wrote until now; nil: there are none.
+func (g *Gateway) catchUp() func() error {
+	if g.opts.Fleet == "" {
+		return nil
+	}
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), heedWithin)
+		defer cancel()
+		return g.Store.CatchUp(ctx)
+	}
 }
 
 // registered has grants read again: they rest on what tools say, and those are registered now that

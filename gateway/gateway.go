@@ -217,7 +217,8 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 // keep opens what lasts besides: policy, outcomes, artifacts, the stop switch, nodes.
 func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte) (err error) {
 	g.Tokens, err = principal.New(principal.Options{
-		Store: g.Store, Record: g.recordBy, Authority: principal.NewAuthority(func() *policy.Engine { return g.Rulebook.Engine() }), Log: g.log,
+		Store: g.Store, Record: g.recordBy, Authority: principal.NewAuthority(func() *policy.Engine { return g.Rulebook.Engine() }),
+		CatchUp: g.catchUp(), Log: g.log,
 	})
 	if err != nil {
 		return err

@@ -129,14 +129,19 @@ type Options struct {
 	Record func(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) error // body is a packet.Token
 	// Authority says what callers may do; default: the shipped role rules do.
 	Authority *Authority
-	Now       func() time.Time // default time.Now
-	Log       *slog.Logger     // default: discards
+	// CatchUp reads what other gateways of the site wrote: a person signs in at one, and comes to
+	// another next. It is called for tokens that are not known, a few at a time. Default: there are
+	// no others.
+	CatchUp func() error
+	Now     func() time.Time // default time.Now
+	Log     *slog.Logger     // default: discards
 }
 
 // Tokens is the set of all tokens. Its methods are safe for concurrent use.
 // Authentication is answered from memory: the database is read once, by Load.
 type Tokens struct {
-	opts Options
+	opts     Options
+	catching chan struct{} // full: enough are at it
 
 	entering sync.Mutex // one person from outside at a time: the first sign-in makes the user
 	writing  sync.Mutex // one change at a time: checks and writes belong together
@@ -189,6 +194,7 @@ func New(o Options) (*Tokens, error) {
 	}
 	return &Tokens{
 		opts:     o,
+		catching: make(chan struct{}, 4),
 		byHash:   make(map[[sha256.Size]byte]*Token),
 		hashes:   make(map[string][sha256.Size]byte),
 		watchers: make(map[int]func(string)),
@@ -251,7 +257,7 @@ func (t *Tokens) putLocked(hash [sha256.Size]byte, rec *Token) {
 }
 
 // Authenticate returns the identity a token stands for. Errors are
-// CodeUnauthenticated. It does no I/O: it is on every request's path.
+// CodeUnauthenticated. It does no I/O for a token that is known: it is on every request's path.
 func (t *Tokens) Authenticate(token string) (Identity, error) {
 	return t.authenticate(tokenPrefix, token)
 }
@@ -269,12 +275,37 @@ func (t *Tokens) authenticate(prefix, token string) (Identity, error) {
 	rec := t.byHash[hash]
 	err := t.refusalLocked(rec)
 	t.mu.RUnlock()
+	if rec == nil && t.caughtUp() {
+		t.mu.RLock()
+		rec = t.byHash[hash]
+		err = t.refusalLocked(rec)
+		t.mu.RUnlock()
+	}
 	if err != nil {
 		return Identity{}, err
 	}
 	who := rec.identity()
 	who.authority = t.opts.Authority
 	return who, nil
+}
+
+// caughtUp reads what other gateways wrote, and reports whether it did. Strangers, whose tokens
+// nobody knows, have it read for a few of them at a time.
+func (t *Tokens) caughtUp() bool {
+	if t.opts.CatchUp == nil {
+		return false
+	}
+	select {
+	case t.catching <- struct{}{}:
+		defer func() { <-t.catching }()
+	default:
+		return false
+	}
+	if err := t.opts.CatchUp(); err != nil {
+		t.opts.Log.Warn("tokens.catch_up", "err", err)
+		return false
+	}
+	return true
 }
 
 // refusalLocked says why a record lets nobody in; a session ends with the token that

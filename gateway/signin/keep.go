@@ -25,6 +25,15 @@ func Migrations() []store.Migration {
 		) STRICT`}}
 }
 
+// Tables are those whose change by another gateway Again is for.
+var Tables = []string{"sign_in"}
+
+// Again has Run look anew when the next token is due. The sign-ins are read where they are needed.
+func (b *Book) Again(context.Context) error {
+	b.changed()
+	return nil
+}
+
 // SignIn is one sign-in as the admin sees it; it holds no token.
 type SignIn struct {
 	Name     string   `json:"name"`

@@ -32,6 +32,8 @@ const (
 	maxSignIns = 200
 	maxCode    = 4 << 10
 	maxNet     = 8
+	// turnWithin is how long another gateway may be at a sign-in. It bounds the wait, not that one.
+	turnWithin = 30 * time.Second
 	// maxShownScopes are those that a person is shown one by one.
 	maxShownScopes = 24
 )
@@ -63,7 +65,7 @@ type Book struct {
 	opts Options
 	aead cipher.AEAD
 
-	changing sync.Mutex // one exchange or refresh at a time: a refresh token is good once
+	changing sync.Mutex // one exchange or refresh at a time, see turn
 	news     chan struct{}
 
 	mu    sync.Mutex
@@ -264,8 +266,11 @@ func (b *Book) Finish(ctx context.Context, a Answer) (SignIn, error) {
 	case a.Code == "" || len(a.Code) > maxCode:
 		return SignIn{}, errAnswer
 	}
-	b.changing.Lock()
-	defer b.changing.Unlock()
+	done, err := b.turn(ctx)
+	if err != nil {
+		return SignIn{}, err
+	}
+	defer done()
 	before, had, err := b.get(ctx, one.signIn.Name)
 	replaces := err == nil || errors.Is(err, errSealed) // what cannot be opened cannot be revoked
 	switch {
@@ -297,8 +302,11 @@ func (b *Book) Finish(ctx context.Context, a Answer) (SignIn, error) {
 // Remove forgets the access token, has the authorization server forget both, as far as it answers,
 // and forgets the sign-in last: one that did not come to its end is there to be removed again.
 func (b *Book) Remove(ctx context.Context, by capabilities.PrincipalID, name string) error {
-	b.changing.Lock()
-	defer b.changing.Unlock()
+	done, err := b.turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	s, h, err := b.get(ctx, name)
 	if err != nil && !errors.Is(err, errSealed) {
 		return err
@@ -313,6 +321,23 @@ func (b *Book) Remove(ctx context.Context, by capabilities.PrincipalID, name str
 		}
 		return b.opts.Record(tx, "gateway.sign_in.removed", by, packet.SignInRemoved{Name: name, Issuer: s.Issuer})
 	})
+}
+
+// turn has one exchange or refresh made at a time, by one of the site's gateways: a refresh token
+// is good once. done ends it.
+func (b *Book) turn(ctx context.Context) (done func(), err error) {
+	b.changing.Lock()
+	waiting, cancel := context.WithTimeout(ctx, turnWithin)
+	defer cancel()
+	pass, err := b.opts.Store.Turn(waiting, "sign-in")
+	if err != nil {
+		b.changing.Unlock()
+		return nil, err
+	}
+	return func() {
+		pass()
+		b.changing.Unlock()
+	}, nil
 }
 
 func (b *Book) changed() {

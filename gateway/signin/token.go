@@ -142,9 +142,10 @@ func (b *Book) round(ctx context.Context, later map[string]time.Time) (next time
 			at = l
 		}
 		if !at.After(b.opts.Now()) {
-			if err := b.Refresh(ctx, s.Name); err != nil {
+			switch did, err := b.refresh(ctx, s.Name, s); {
+			case err != nil:
 				b.opts.Log.Warn("signin.refresh", "name", s.Name, "err", err)
-			} else {
+			case did:
 				b.opts.Renewed(ctx, s.Secret())
 			}
 			at = b.opts.Now().Add(pace)
@@ -161,11 +162,24 @@ func (b *Book) round(ctx context.Context, later map[string]time.Time) (next time
 // sign-in: a person has to do it again. An approval with its token stands: the name
 // stays this server's, and another sign-in gives them that server's token again.
 func (b *Book) Refresh(ctx context.Context, name string) error {
-	b.changing.Lock()
-	defer b.changing.Unlock()
+	_, err := b.refresh(ctx, name, nil)
+	return err
+}
+
+// refresh is Refresh unless another gateway made another sign-in of seen meanwhile; it reports
+// whether this one did.
+func (b *Book) refresh(ctx context.Context, name string, seen *SignIn) (did bool, err error) {
+	done, err := b.turn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer done()
 	s, h, err := b.get(ctx, name)
 	if err != nil {
-		return err
+		return false, err
+	}
+	if seen != nil && (!s.Until.Equal(seen.Until) || s.Ended != seen.Ended) {
+		return false, nil
 	}
 	end := func(why string) error {
 		s.Ended = why
@@ -176,29 +190,29 @@ func (b *Book) Refresh(ctx context.Context, name string) error {
 	}
 	if h.Refresh == "" {
 		if b.opts.Now().Before(s.Until) {
-			return nil
+			return true, nil
 		}
-		return end("its token ended, and it cannot be refreshed")
+		return true, end("its token ended, and it cannot be refreshed")
 	}
 	server, err := readAddress("server", s.Server)
 	if err != nil {
-		return err
+		return false, err
 	}
 	w, err := newWay(server, s.Net)
 	if err != nil {
-		return err
+		return false, err
 	}
 	t, err := b.ask(ctx, w, &s, h.Client, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {h.Refresh}})
 	switch {
 	case capabilities.CodeOf(err) == capabilities.CodeSecretUnavailable:
-		return end("the authorization server ended it")
+		return true, end("the authorization server ended it")
 	case err != nil:
-		return err
+		return false, err
 	}
 	if t.refresh == "" {
 		t.refresh = h.Refresh
 	}
-	return b.put(ctx, s.By, "", &s, t)
+	return true, b.put(ctx, s.By, "", &s, t)
 }
 
 // revoke tells the authorization server that both tokens are good no more (RFC 7009): it may let
