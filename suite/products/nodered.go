@@ -51,7 +51,8 @@ func placed(kind string, x, y float64) step {
 const imported = `[{"id":"a1","type":"tab","label":"Coffee"},` +
 	`{"id":"b1","type":"http in","z":"a1","name":"","url":"/coffee","method":"get","x":120,"y":80,"wires":[["c1"]]},` +
 	`{"id":"c1","type":"template","z":"a1","name":"","field":"payload","fieldType":"msg","format":"handlebars","syntax":"mustache",` +
-	`"template":"black","output":"str","x":280,"y":80,"wires":[["d1"]]},{"id":"d1","type":"http response","z":"a1","name":"","x":430,"y":80,"wires":[]}]`
+	`"template":"black","output":"str","x":280,"y":80,"wires":[["d1"]]},` +
+	`{"id":"d1","type":"http response","z":"a1","name":"","x":430,"y":80,"wires":[]}]`
 
 // edited opens the n-th node of the flow, whose dialog has a title.
 func edited(n int, title string) step {

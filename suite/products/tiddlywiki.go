@@ -11,7 +11,8 @@ func tiddlyWiki() *product {
 		program: "tiddlywiki/tiddlywiki.js",
 		args:    func(p place) []string { return []string{p.dir, "--listen", "host=127.0.0.1", "port=" + p.port} },
 		files: map[string]string{
-			"tiddlywiki.info":     `{"plugins":["tiddlywiki/tiddlyweb","tiddlywiki/filesystem"],"themes":["tiddlywiki/vanilla","tiddlywiki/snowwhite"]}`,
+			"tiddlywiki.info": `{"plugins":["tiddlywiki/tiddlyweb","tiddlywiki/filesystem"],` +
+				`"themes":["tiddlywiki/vanilla","tiddlywiki/snowwhite"]}`,
 			"tiddlers/Tea.tid":    "title: Tea\ntags: drinks\n\nGreen or black\n",
 			"tiddlers/Coffee.tid": "title: Coffee\ntags: drinks\n\nBeans from Kenya\n",
 			"tiddlers/Old.tid":    "title: Old\n\nTo be thrown away\n",
@@ -24,7 +25,8 @@ func tiddlyWiki() *product {
 	}
 	editor := `"Type the text for this tiddler"`
 	p.does("write", "writes a tiddler with a tag and a text, and confirms it", "the server has all three",
-		open("{tiddlywiki}/"), comes("GettingStarted"), click(`button "new tiddler"`), filled("Cocoa", "tc-titlebar"), filled("drinks", `"tag name"`), click(`button "add"`),
+		open("{tiddlywiki}/"), comes("GettingStarted"), click(`button "new tiddler"`), filled("Cocoa", "tc-titlebar"),
+		filled("drinks", `"tag name"`), click(`button "add"`),
 		filled("Milk and sugar", editor), click(`button "Confirm changes`),
 		answers(tiddler("Cocoa"), nil, holds(`"Cocoa"`, `"drinks"`, `"Milk and sugar"`)))
 	p.does("search", "types into the search and clicks what is found", "the tiddler is open",

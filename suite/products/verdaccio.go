@@ -44,11 +44,13 @@ log: {type: stdout, format: pretty, level: warn}
 	start := open("{verdaccio}/")
 	proposed := browser.By(func(c browser.Case) { awaited(c, suite.With("selector", "[role=option]")) })
 	p.does("search", "types into the search and clicks what is proposed", "the package's page is open, with what it says of itself",
-		start, comes("tea-kettle"), typed("tea", `combobox "Search Packages"`), proposed, click("option", "tea-kettle"), comes("Boils water for tea-kettle"))
+		start, comes("tea-kettle"), typed("tea", `combobox "Search Packages"`), proposed,
+		click("option", "tea-kettle"), comes("Boils water for tea-kettle"))
 	p.does("dependencies", "opens a package from the list, and its dependencies", "they are shown", start, comes("coffee-mill"),
 		click(`link "coffee-mill"`), comes("Boils water for coffee-mill"), click(`tab "Dependencies"`), comes("left-pad"))
 	p.does("sign-in", "signs in by the dialog", "the server shows what only people who are signed in may see", start, comes("tea-kettle"),
-		browser.NoLine("secret-recipe"), click(`button "Login"`), filled("ada", `textbox "Username"`), filled("correct-horse", `textbox "Password"`),
+		browser.NoLine("secret-recipe"), click(`button "Login"`), filled("ada", `textbox "Username"`),
+		filled("correct-horse", `textbox "Password"`),
 		click(`button "Login"`), comes("secret-recipe"))
 	return p
 }
