@@ -13,7 +13,7 @@ PACKAGES ?=
 UP      := bin/handrail up --browser-sandbox auto $(if $(DATA),--data $(DATA))
 
 .PHONY: help setup build packages test-packages up demo test test-long test-race check format lint arch fuzz cross suite libraries products conformance clients clean \
-	bench bench-browser bench-desktop bench-policy bench-spawn bench-worker bench-plane bench-console bench-governance \
+	bench bench-browser bench-libraries bench-desktop bench-policy bench-spawn bench-worker bench-plane bench-console bench-governance \
 	bench-media bench-tokens chaos-artifacts chaos chaos-mutations
 
 help: ## this list
@@ -171,6 +171,13 @@ libraries: setup build ## the browser's tools on pages of real npm packages, as 
 	.ci/libraries
 	bin/handrail ci --browser-sandbox auto -- go run ./test/libraries -packages "$$(.ci/libraries where)" \
 		$(if $(RUN),-run '$(RUN)') $(if $(FIGURES),-out) -report dist/libraries
+
+# The peer is what the conformance folder has; SAMPLE=1 takes every behaviour.
+bench-libraries: setup build ## a sample of the libraries by us and by Playwright MCP (SAMPLE=8 FIGURES=docs/benchmarks/libraries.md)
+	.ci/libraries
+	@.ci/conformance install
+	bin/handrail ci --browser-sandbox auto -- go run ./test/libraries -packages "$$(.ci/libraries where)" \
+		-peer "$$(.ci/conformance where)" -sample $(or $(SAMPLE),8) $(if $(RUN),-run '$(RUN)') $(if $(FIGURES),-figures $(FIGURES))
 
 products: setup build ## whole products, each a server of its own, worked as an agent would, as docs/products.md says (RUN=REGEXP FIGURES=1)
 	.ci/libraries products

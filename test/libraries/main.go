@@ -37,7 +37,8 @@ var kinds = map[string]kind{
 type options struct {
 	kind                                kind
 	of, packages, chosen, table, report string
-	lanes                               int
+	peer, figures                       string
+	lanes, sample                       int
 	out                                 bool
 	at                                  addresses
 }
@@ -51,6 +52,9 @@ func main() {
 	flag.BoolVar(&o.out, "out", false, "write the table there; rows of behaviours that are not run stay")
 	flag.IntVar(&o.lanes, "lanes", 1, "how many behaviours run side by side")
 	flag.StringVar(&o.report, "report", "", "folder for junit.xml, report.json and a trace of each failure")
+	flag.StringVar(&o.peer, "peer", "", "folder with @playwright/mcp and gpt-tokenizer, to have the same done by both")
+	flag.IntVar(&o.sample, "sample", 1, "with -peer: only every n-th behaviour, by ID")
+	flag.StringVar(&o.figures, "figures", "", "with -peer: document to put the comparison into, between its marks")
 	flag.Var(&o.at, "at", "NAME=ADDRESS of a product's server; set by this program for the one that it starts")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -80,6 +84,8 @@ func run(ctx context.Context, o options) error {
 	switch {
 	case o.packages == "":
 		return fmt.Errorf("needs -packages; 'make %s' says it", o.of)
+	case os.Getenv("HANDRAIL_MCP_URL") != "" && o.peer != "":
+		return compare(ctx, o, chosen)
 	case os.Getenv("HANDRAIL_MCP_URL") != "":
 		return try(ctx, o, chosen)
 	case o.of == "products":
@@ -88,21 +94,27 @@ func run(ctx context.Context, o options) error {
 	return fmt.Errorf("needs what 'handrail ci' sets; 'make %s' does it", o.of)
 }
 
+// browser returns what a run of the chosen behaviours is told.
+func (o options) browser(chosen []*suite.Behaviour) browser.Options {
+	b := browser.Options{
+		Of: o.kind.of(), Files: o.packages, Lanes: o.lanes, Untraced: o.report == "", Shared: o.kind.shared, Addresses: o.at,
+	}
+	b.Uploads = os.Getenv("HANDRAIL_SUITE_UPLOADS")
+	b.URL, b.Token, b.Name = os.Getenv("HANDRAIL_MCP_URL"), os.Getenv("HANDRAIL_TOKEN"), "libraries"
+	for i, page := range strings.SplitN(os.Getenv("HANDRAIL_SUITE_PAGES"), ",", 2) {
+		b.Pages[i] = page
+	}
+	b.Behaviours = chosen
+	return b
+}
+
 // try runs what was chosen against the gateway that 'handrail ci' tells of.
 func try(ctx context.Context, tried options, chosen []*suite.Behaviour) error {
 	text, err := os.ReadFile(tried.table)
 	if err != nil {
 		return err
 	}
-	o := browser.Options{
-		Of: tried.kind.of(), Files: tried.packages, Lanes: tried.lanes, Untraced: tried.report == "", Shared: tried.kind.shared, Addresses: tried.at,
-	}
-	o.Uploads = os.Getenv("HANDRAIL_SUITE_UPLOADS")
-	o.URL, o.Token, o.Name = os.Getenv("HANDRAIL_MCP_URL"), os.Getenv("HANDRAIL_TOKEN"), "libraries"
-	for i, page := range strings.SplitN(os.Getenv("HANDRAIL_SUITE_PAGES"), ",", 2) {
-		o.Pages[i] = page
-	}
-	o.Behaviours = chosen
+	o := tried.browser(chosen)
 	n := 0
 	o.Done = func(x suite.Outcome) {
 		n++
