@@ -27,7 +27,8 @@ func (b *Book) insertIn(tx *store.Tx, c *Call) error {
 		err := tx.QueryRow(`SELECT 1 FROM calls WHERE principal = $1 AND request_id = $2 AND COALESCE(person, $3) = $3`, string(c.Principal),
 			string(c.Request), c.Person).Scan(&one)
 		if err == nil {
-			return capabilities.Wrap(capabilities.CodeConflict, ErrTaken, "Another gateway of the site has taken a call with this request ID meanwhile.").
+			return capabilities.Wrap(capabilities.CodeConflict, ErrTaken,
+				"Another gateway of the site has taken a call with this request ID meanwhile.").
 				WithHint("Repeat it: it gets the answer of that call.")
 		}
 		if !errors.Is(err, sql.ErrNoRows) {

@@ -143,7 +143,7 @@ func runs(t *testing.T, o options) []Breach {
 		happened, len(effects), len(packets), l.asks.Load(), count(packets, "gateway.grant.made"))
 	t.Logf("answers: %v", l.ends)
 	t.Logf("faults: %s", s.summary())
-	if happened < 20 || len(l.told) < 20 {
+	if o.only == nil && (happened < 20 || len(l.told) < 20) {
 		t.Errorf("%d effects are no load", happened)
 	}
 	return found
