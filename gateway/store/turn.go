@@ -28,9 +28,9 @@ const (
 )
 
 // Turn takes the turn of a name among the gateways of the site, for what takes more than one
-// commit, and returns what ends it. The rooms know by then what the others wrote. Within one gateway
-// its callers order themselves. CodeOverloaded if another has it until ctx ends. A gateway that
-// serves alone has every turn.
+// commit, and returns what ends it. The rooms know by then what the others wrote. Within one
+// gateway its callers order themselves. CodeOverloaded if another has it until ctx ends. A gateway
+// that serves alone has every turn.
 func (s *Store) Turn(ctx context.Context, name string) (done func(), err error) {
 	if s == nil || s.fleet == nil {
 		return func() {}, nil
