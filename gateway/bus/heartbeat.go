@@ -259,13 +259,20 @@ func (b *Bus) takes(s *satellite, m *tools.ToolManifest) error {
 	}
 	one := b.keepManifest(s.service, m)
 	b.mu.Lock()
+	before := s.said
 	s.said, s.problem = one, ""
 	by := s.decidedBy
 	b.mu.Unlock()
 	if b.opts.Attached == nil {
 		return nil
 	}
-	return b.opts.Attached(b.running, s.id, by, m)
+	err := b.opts.Attached(b.running, s.id, by, m)
+	if code := capabilities.CodeOf(err); code == capabilities.CodeOverloaded || code == capabilities.CodeLedgerUnavailable {
+		b.mu.Lock() // a later heartbeat has it asked again
+		s.said = before
+		b.mu.Unlock()
+	}
+	return err
 }
 
 // maxTools is how many a satellite has at most.
