@@ -57,3 +57,30 @@ func TestDeferredCallsAtOnce(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// TestADeferredCallIsDroppedElsewhere: the call that one gateway keeps is dropped at another. Its
+// question ends at both, and it is not carried out.
+func TestADeferredCallIsDroppedElsewhere(t *testing.T) {
+	f := startsAtOnce(t, "one", "two")
+	first, second := f.all[0], f.all[1]
+	later := strings.Replace(string(policy.DefaultSource()), `@id("workspace-change")`, `@id("workspace-change") @defer("8h")`, 1)
+	must(t, os.WriteFile(filepath.Join(f.home, "one/gateway/policy", policy.DefaultName), []byte(later), 0o600))
+	first.does("policy", "activate", "--yes")
+	if out, _ := first.tries("", "call", "--agent", "tool.fs.write", `{"path":"b.txt","content":"x"}`, "--json"); !strings.Contains(out, `"task":"t-`) {
+		t.Fatalf("a call that nobody answers: %s", out)
+	}
+	var kept []api.Task
+	desk.Await(t, "the other to know it", func() bool { kept = items[api.Task](second, "tasks"); return len(kept) == 1 })
+	second.does("tasks", "--drop", kept[0].ID)
+	for i, at := range f.all {
+		desk.Await(t, "nothing to wait at "+f.names[i], func() bool {
+			return len(items[api.Task](at, "tasks")) == 0 && len(items[api.Approval](at, "approvals")) == 0
+		})
+	}
+	if _, err := os.Stat(filepath.Join(f.home, "files/b.txt")); err == nil {
+		t.Error("it was carried out")
+	}
+	if out := first.does("ledger", "verify"); !strings.Contains(out, "verifies") {
+		t.Error(out)
+	}
+}
