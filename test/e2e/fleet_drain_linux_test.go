@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -46,6 +47,19 @@ func TestADrainAtOnce(t *testing.T) {
 	if e := items[api.Approval](second, "approvals"); len(e) != 1 {
 		t.Errorf("the drain ended what waited: %+v", e)
 	}
+
+	// The person who waits for its end leaves: it takes calls again.
+	var event struct{ Event string }
+	left := first.runs(&event, "gateway", "drain", "--json")
+	if event.Event != "draining" {
+		t.Errorf("it began with %+v", event)
+	}
+	if e := reads(first); e.r.Code != capabilities.CodeOverloaded {
+		t.Errorf("a new call while somebody waits for its end: %s", e.out)
+	}
+	left.signal(syscall.SIGINT)
+	<-left.over
+	works(first, "after Ctrl-C")
 
 	drained := make(chan string, 1)
 	go func() {
