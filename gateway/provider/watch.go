@@ -126,8 +126,7 @@ const freshFor = 15 * time.Second
 // and no rule moves: a tool that is not registered is not called, whatever the rules say. A check
 // by a person brings the new words.
 func (b *Book) review(ctx context.Context, p *Provider, host *route.Node) error {
-	found, next := b.reviewed(p, host)
-	if !found {
+	if found, _ := b.reviewed(p, host); !found {
 		return nil
 	}
 	waiting, cancel := context.WithTimeout(ctx, decideWithin)
@@ -141,7 +140,8 @@ func (b *Book) review(ctx context.Context, p *Provider, host *route.Node) error 
 	if err != nil {
 		return nil // it was removed
 	}
-	if found, next = b.reviewed(&now, host); !found {
+	found, next := b.reviewed(&now, host)
+	if !found {
 		return nil
 	}
 	if err := b.register(next, nil); err != nil {

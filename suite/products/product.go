@@ -165,8 +165,6 @@ func open(url string) step { return browser.Do("navigate", suite.With("url", url
 
 func click(words ...string) step { return browser.Do("click", suite.With("ref", browser.At(words))) }
 
-func clickOn(selector string) step { return browser.Do("click", suite.With("selector", selector)) }
-
 func filled(value string, words ...string) step {
 	return browser.Do("fill-form", suite.With("ref", browser.At(words), "value", value))
 }
@@ -187,9 +185,6 @@ func chosen(value string, words ...string) step {
 }
 
 func key(k string) step { return browser.Do("press-key", suite.With("key", k)) }
-
-// is wants a value of the page, soon.
-func is(expression string, want any) step { return browser.Within(patience, expression, want) }
 
 // comes waits, as an agent would, until a text is shown.
 func comes(text string) step {
