@@ -12,8 +12,8 @@ import (
 	"github.com/handrail-dev/handrail/test/site"
 )
 
-// A packet is proved to somebody who has nothing but the program, the proof and the gateway's key; a
-// checkpoint that was kept convicts a ledger that does not continue it.
+// A packet is proved to somebody who has nothing but the program, the proof and the gateway's key.
+// A checkpoint that was kept convicts a ledger that does not continue it.
 func TestAPacketIsProvedElsewhere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the program")
