@@ -86,7 +86,7 @@ func (c *call) findPictures(ctx context.Context, all []transfer, shown map[strin
 func (t *tab) drawn(ctx context.Context) { t.tell(ctx, inpage.Drawn, struct{}{}, nil) }
 
 // routeWait bounds the wait for what a page shows at an address that it gave itself.
-const routeWait = time.Second
+const routeWait = 2 * time.Second
 
 // routed waits until the page did what it began with its new address: a router shows that in many
 // small tasks, which let others pass.
