@@ -12,7 +12,8 @@ DATA    ?=
 PACKAGES ?=
 UP      := bin/handrail up --browser-sandbox auto $(if $(DATA),--data $(DATA))
 
-.PHONY: help setup build packages test-packages up demo test test-long test-race check format lint arch fuzz cross suite libraries products conformance clients clean \
+.PHONY: help setup build packages test-packages up demo test test-long test-race check format lint arch fuzz cross suite \
+	libraries products conformance clients clean \
 	bench bench-browser bench-libraries bench-desktop bench-policy bench-spawn bench-worker bench-plane bench-console bench-governance \
 	bench-media bench-tokens chaos-artifacts chaos chaos-mutations
 
@@ -145,7 +146,8 @@ chaos: ## break a fleet of three gateways by the schedule of a seed, and judge w
 
 chaos-mutations: ## plant each fault of test/chaos/mutation.go, and see that a run finds it (PLANT=words SEED=1 MINUTES=0.7)
 	@.ci/setup test
-	go test -count=1 -timeout 150m -v -run 'TestPlanted$$' ./test/chaos -args -plant '$(or $(PLANT),all)' -seed $(or $(SEED),1) -minutes $(or $(MINUTES),0.7)
+	go test -count=1 -timeout 150m -v -run 'TestPlanted$$' ./test/chaos -args \
+		-plant '$(or $(PLANT),all)' -seed $(or $(SEED),1) -minutes $(or $(MINUTES),0.7)
 
 chaos-artifacts: ## kill gateway and node 200 times while files are on their way (KILLS=200 SEED=1)
 	@.ci/setup build

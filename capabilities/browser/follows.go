@@ -85,17 +85,14 @@ func (c *call) findPictures(ctx context.Context, all []transfer, shown map[strin
 // drawn waits until the page drew two frames.
 func (t *tab) drawn(ctx context.Context) { t.tell(ctx, inpage.Drawn, struct{}{}, nil) }
 
-// routeWait bounds the wait for what a page shows at an address that it gave itself.
-const routeWait = 2 * time.Second
-
 // routed waits until the page did what it began with its new address: a router shows that in many
-// small tasks, which let others pass.
+// small tasks, which let others pass. It is waited for as long as for requests.
 func (c *call) routed() {
 	soft, cancel := c.soft()
 	defer cancel()
-	ctx, cancel := context.WithTimeout(soft, routeWait+routeWait/2)
+	ctx, cancel := context.WithTimeout(soft, followWait+followWait/2)
 	defer cancel()
-	c.tab.tell(ctx, inpage.Drawn, map[string]int64{"turn": routeWait.Milliseconds()}, nil)
+	c.tab.tell(ctx, inpage.Drawn, map[string]int64{"turn": followWait.Milliseconds()}, nil)
 }
 
 // tell calls a function of the page script, and leaves answer as it is where that fails.

@@ -60,7 +60,8 @@ CREATE TABLE ledger_node_head (
 	sig     BLOB NOT NULL
 );
 `, Postgres: packetsOnPostgres}, {Room: "ledger", Version: 2, SQL: `
-CREATE INDEX packet_store_parent ON packet_store (` + parentOf + `) WHERE ` + hasParent + `;`}, {Room: "ledger", Version: 3, SQL: treeTable, Postgres: treeOnPostgres}}
+CREATE INDEX packet_store_parent ON packet_store (` + parentOf + `) WHERE ` + hasParent + `;`},
+	{Room: "ledger", Version: 3, SQL: treeTable, Postgres: treeOnPostgres}}
 
 // Options of Open.
 type Options struct {

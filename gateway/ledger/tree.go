@@ -68,7 +68,7 @@ func (l *Ledger) checkpoint(ctx context.Context, size, since uint64) (Checkpoint
 	kept := l.kept(ctx)
 	root, err := tlog.TreeHash(int64(size), kept)
 	if err != nil {
-		return Checkpoint{}, treeError(err)
+		return Checkpoint{}, err
 	}
 	c := Checkpoint{Checkpoint: tree.Checkpoint{Chain: l.chain, Size: size, Root: root}, Key: tree.KeyOf(l.chain, l.Key())}
 	if c.Text, err = c.Sign(l.key); err != nil {
@@ -76,7 +76,7 @@ func (l *Ledger) checkpoint(ctx context.Context, size, since uint64) (Checkpoint
 	}
 	if since > 0 {
 		if c.Consistency, err = tlog.ProveTree(int64(size), int64(since), kept); err != nil {
-			return c, treeError(err)
+			return c, err
 		}
 	}
 	return c, nil
@@ -107,7 +107,7 @@ func (l *Ledger) Prove(ctx context.Context, seq uint64) (*tree.Proof, error) {
 	}
 	hashes, err := tlog.ProveRecord(int64(end), int64(seq-1), l.kept(ctx))
 	if err != nil {
-		return nil, treeError(err)
+		return nil, err
 	}
 	var line bytes.Buffer
 	if err := appendLine(&line, found); err != nil {
@@ -135,14 +135,6 @@ func VerifyProof(text string, keys ...chain.Key) (*Packet, tree.Checkpoint, erro
 		return nil, c, corrupt("%v", err)
 	}
 	return &p, c, nil
-}
-
-// treeError is an error of tlog, which words those of the reader anew.
-func treeError(err error) error {
-	if capabilities.CodeOf(err) != "" {
-		return err
-	}
-	return fmt.Errorf("ledger: %w", err)
 }
 
 // kept reads the tree's nodes from the store.
