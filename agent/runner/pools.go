@@ -111,10 +111,11 @@ func (a *admitted) place(ctx context.Context, parent *pool) (*placed, *capabilit
 	}
 	if waited && err == nil {
 		// The wait belongs to the call, and what was allowed before it may be forbidden by now.
-		if a.waited += time.Since(since); ctx.Err() != nil {
-			err = context.Cause(ctx)
-		} else if no := a.r.opts.Guard.Still(a.t, a.ready); no != nil {
-			err = no
+		a.waited += time.Since(since)
+		if err = a.r.ended(ctx); err == nil {
+			if no := a.r.opts.Guard.Still(a.t, a.ready); no != nil {
+				err = no
+			}
 		}
 	}
 	if err != nil {
