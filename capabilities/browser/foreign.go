@@ -109,7 +109,12 @@ func (t *tab) askFrameFor(ctx context.Context, wait time.Duration, f *frame, fun
 		hangs := bounded.Err() != nil && ctx.Err() == nil && moving.IsZero()
 		t.mu.Lock()
 		f.slow = hangs
+		await := hangs && !f.asked && t.life.Err() == nil
+		f.asked = f.asked || await
 		t.mu.Unlock()
+		if await {
+			t.chrome.h.wg.Go(func() { t.awaitSlow(f) })
+		}
 		if err == nil {
 			return w, nil
 		}
@@ -136,6 +141,24 @@ func (t *tab) askFrameFor(ctx context.Context, wait time.Duration, f *frame, fun
 			return world{}, err
 		}
 	}
+}
+
+// awaitSlow waits for a frame that did not answer in time: once it does, it is slow no longer. A
+// busy machine answers each question later than a slow frame is given.
+func (t *tab) awaitSlow(f *frame) {
+	ctx, cancel := context.WithTimeout(t.life, slowFrameFor)
+	defer cancel()
+	t.mu.Lock()
+	s := t.sessionLocked(f)
+	t.mu.Unlock()
+	err := errFrameMoves
+	if s != nil {
+		_, err = devtools.Do(ctx, s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0", Silent: ptr(true)})
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f.asked = false
+	f.slow = f.slow && err != nil
 }
 
 // groups numbers what Chrome is to hold, and to let go of together.

@@ -29,7 +29,8 @@ type frame struct {
 	id     cdp.FrameID
 	parent *frame // the one whose page script sees its owner; nil: the tab's own
 	world  world  // of the document shown; zero: not made yet
-	slow   bool   // it did not answer in time; the next wait is short
+	slow   bool   // it did not answer in time; the next wait is short, until it answers
+	asked  bool   // it is waited for in the background, whether it is slow still
 	empty  bool   // its document was waited for, and showed nothing in time
 }
 
@@ -57,11 +58,13 @@ type frameSession struct {
 
 const (
 	// frameWait bounds what a call waits for a single frame that does not answer.
-	frameWait = 1500 * time.Millisecond
+	frameWait = 3 * time.Second
 	// meantFrameWait bounds it where just that frame is meant.
 	meantFrameWait = 8 * time.Second
-	// slowFrameWait is that for one which did not answer the last time.
+	// slowFrameWait is that for one which did not answer the last time, and has not since.
 	slowFrameWait = 150 * time.Millisecond
+	// slowFrameFor bounds how long such a one is waited for in the background.
+	slowFrameFor = 30 * time.Second
 	// frameLoadWait bounds the wait for frames that still load, when what is looked
 	// for was not found without them.
 	frameLoadWait = 3 * time.Second

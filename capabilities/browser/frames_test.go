@@ -5,6 +5,7 @@ package browser
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -278,6 +279,26 @@ func TestFrameCrashesAndHangs(t *testing.T) {
 	began := time.Now()
 	n.snap()
 	t.Logf("a snapshot beside a frame that is known to hang took %v", time.Since(began))
+}
+
+// A frame that was busy for longer than it is waited for is read again once it answers, however
+// short the waits for it have become meanwhile.
+func TestAFrameThatWasBusyIsReadAgain(t *testing.T) {
+	t.Parallel()
+	pages := map[string]string{"/in": html(`<button id=busy onclick="setTimeout(() => { const until = Date.now() + 7000; while (Date.now() < until); this.textContent = 'Done' }, 1500)">Busy</button>`)}
+	s := newSite(t, pages)
+	pages["/"] = html(`<p>Outside</p><iframe id=f src="` + elsewhere(s) + `/in"></iframe>`)
+	n := newNode(t, s.URL, elsewhere(s))
+	n.goTo(s.URL + "/")
+	n.must("click", obj{"selector": "#busy"})
+	n.until("the frame is busy", func() bool { return strings.Contains(n.snap(), "- (this frame does not answer)") })
+	tab := n.tabOf()
+	n.until("the frame to answer", func() bool {
+		tab.mu.Lock()
+		defer tab.mu.Unlock()
+		return !slices.ContainsFunc(slices.Collect(maps.Values(tab.frames.met)), func(f *frame) bool { return f.slow })
+	})
+	wants(t, n.snap(), `button "Done"`)
 }
 
 // A frame that hangs before its click was answered costs that click no more than a bound.
