@@ -2,6 +2,7 @@ package rest
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/front"
@@ -9,11 +10,11 @@ import (
 )
 
 // harmless is what changes something and cannot widen what agents may do: it
-// works from everywhere, always. All else that is not a GET has to come
-// from elsewhere while an agent holds a device's mouse and keyboard.
+// works from everywhere, always, as do all paths that end in deny or revoke. All else that is not
+// a GET has to come from elsewhere while an agent holds a device's mouse and keyboard.
 var harmless = map[string]bool{
-	"POST /v1/nodes/{node}/deny":           true,
-	"POST /v1/nodes/{node}/revoke":         true,
+	"DELETE /v1/providers/{provider}":      true,
+	"DELETE /v1/sign-ins/{sign_in}":        true,
 	"DELETE /v1/invites/{invite}":          true,
 	"DELETE /v1/lanes/{lane}/nodes/{node}": true,
 	"DELETE /v1/grants/{grant}":            true,
@@ -66,10 +67,15 @@ var harmless = map[string]bool{
 	"DELETE /v1/account/sessions/{session}": true,
 }
 
+// takesAway reports whether a request cannot widen what agents may do.
+func takesAway(e *endpoint) bool {
+	return harmless[e.method+" "+e.path] || strings.HasSuffix(e.path, "/deny") || strings.HasSuffix(e.path, "/revoke")
+}
+
 // fromElsewhere refuses what widens from a device that an agent has in its hands, unless it
 // can be confirmed by a passkey and is. Letting a client in is confirmed so from anywhere.
 func (s *Server) fromElsewhere(c *visit, e *endpoint) error {
-	if e.method == http.MethodGet || e.action == "" || e.action == principal.ActCall || harmless[e.method+" "+e.path] {
+	if e.method == http.MethodGet || e.action == "" || e.action == principal.ActCall || takesAway(e) {
 		return nil
 	}
 	if !confirmable[e.method+" "+e.path] {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -457,6 +458,21 @@ func TestFromAHeldDevice(t *testing.T) {
 	}
 	if n := len(a.consent.Grants()); n != 0 {
 		t.Errorf("%d grants", n)
+	}
+	var doc struct{ Paths map[string]map[string]any }
+	a.ok(a.agent, "GET", "/v1/openapi.json", "", &doc)
+	takesAway := 0
+	for path := range doc.Paths {
+		if !strings.HasSuffix(path, "/deny") && !strings.HasSuffix(path, "/revoke") {
+			continue
+		}
+		takesAway++
+		if _, answer := a.do(a.admin, "POST", regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(path, "x"), ""); strings.Contains(answer, "held") {
+			t.Errorf("%s waits for another device: %s", path, answer)
+		}
+	}
+	if takesAway < 2 {
+		t.Errorf("%d routes deny or revoke", takesAway)
 	}
 }
 
