@@ -63,9 +63,14 @@ func (g *Gateway) putQuestions(waiting []consent.Approval, told map[capabilities
 	}
 }
 
+// handsSoon bounds the wait for other gateways where a list is made anew again and again.
+const handsSoon = 2 * time.Second
+
 // handsOn returns the nodes on which an agent has its hands, by calls of any gateway.
 func (g *Gateway) handsOn() []capabilities.NodeID {
-	hands, err := g.asked.HandsThere(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), handsSoon)
+	defer cancel()
+	hands, err := g.asked.HandsThere(ctx)
 	if err != nil {
 		g.log.Warn("gateway.hands", "err", err)
 		return nil

@@ -39,6 +39,8 @@ const (
 const (
 	lookFor   = 2 * time.Second  // how long another gateway is waited for that is looked at
 	answerFor = 15 * time.Second // that makes an answer durable
+	handsFor  = 8 * time.Second  // one that is silent: it is put out within its lease and a moment
+	handsLook = 200 * time.Millisecond
 )
 
 // Everywhere returns what waits here and elsewhere. ask is nil where this gateway serves alone.
@@ -254,14 +256,15 @@ func (e *Everywhere) Extend(ctx context.Context, id string, by capabilities.Prin
 	return e.Consent.Extend(ctx, id, by)
 }
 
-// HandsThere returns where agents have their hands by calls of other gateways, too. An error:
-// one of them does not say, so nobody knows.
+// HandsThere returns where agents have their hands by calls of other gateways, too. One that was
+// killed is waited for until it is put out of the site. An error: one of them does not say, so
+// nobody knows.
 func (e *Everywhere) HandsThere(ctx context.Context) ([]Hands, error) {
 	all := e.Hands()
 	if e.ask == nil {
 		return all, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	ctx, cancel := context.WithTimeout(ctx, handsFor)
 	defer cancel()
 	members, err := e.opts.Store.Members(ctx)
 	if err != nil {
@@ -272,7 +275,7 @@ func (e *Everywhere) HandsThere(ctx context.Context) ([]Hands, error) {
 	failed := make([]error, len(members))
 	var asking sync.WaitGroup
 	for i, m := range members {
-		asking.Go(func() { failed[i] = e.ask(ctx, m, wordHands, one{}, &there[i]) })
+		asking.Go(func() { there[i], failed[i] = e.handsAt(ctx, m) })
 	}
 	asking.Wait()
 	for i, err := range failed {
@@ -282,6 +285,26 @@ func (e *Everywhere) HandsThere(ctx context.Context) ([]Hands, error) {
 		all = append(all, there[i]...)
 	}
 	return lasting(all), nil
+}
+
+// handsAt asks a gateway for its hands until it answers. One that no longer serves has none.
+func (e *Everywhere) handsAt(ctx context.Context, member string) (hands []Hands, err error) {
+	for {
+		looking, cancel := context.WithTimeout(ctx, lookFor)
+		err = e.ask(looking, member, wordHands, one{}, &hands)
+		cancel()
+		if err == nil {
+			return hands, nil
+		}
+		if members, err := e.opts.Store.Members(ctx); err == nil && !slices.Contains(members, member) {
+			return nil, nil
+		}
+		select {
+		case <-time.After(handsLook):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 // homes are which gateways asked questions lately.
