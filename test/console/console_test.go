@@ -231,6 +231,7 @@ func TestApproveWithOneKey(t *testing.T) {
 		t.Fatalf("%d questions wait: a key allowed what nobody acknowledged", n)
 	}
 	must(t, d.run(acknowledged+`document.querySelector("[data-question]").focus()`, nil))
+	d.await(`!("settling" in document.body.dataset)`)
 	d.key("a")
 	if got := d.result(first); got.Status != capabilities.StatusOK {
 		t.Fatalf("%+v", got)
