@@ -14,6 +14,18 @@ import (
 	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
+// Characters that nobody sees are no name: the next source of one counts.
+func TestUnseenCharactersAreNoName(t *testing.T) {
+	t.Parallel()
+	s, n := newPage(t, map[string]string{"/": html(`<button aria-label="&#8203;" title="Close">&#8203;</button><a href="/x"><img src="data:," alt="&#8205;&#65279;"></a><p>&#8203;&#8288;</p><button>Nim&#8204;e</button>`)})
+	n.goTo(s.URL + "/")
+	got := n.snap()
+	wants(t, got, `- button "Close" [ref=`, "- button \"Nim\u200ce\" [ref=")
+	if strings.ContainsAny(got, "\u200b\u200d\u2060\ufeff") || strings.Contains(got, `""`) || strings.Contains(got, "text: ") {
+		t.Errorf("the outline:\n%s", got)
+	}
+}
+
 // Forms have fields called as what our scripts ask forms for (children, title, id, …), and
 // pages have images called as what they ask documents for. Neither misleads a tool.
 func TestNamesThatPagesTake(t *testing.T) {

@@ -1,7 +1,9 @@
 // ---- words about elements: role, name, value -------------------
 
 const loose = /\s\s|[^\S ]|^\s|\s$/;
-const squeeze = s => loose.test(s) ? s.replace(/\s+/g, ' ').trim() : s;
+// What has nothing but characters that nobody sees is no word.
+const wordless = /^[\s\u00ad\u034f\u200b-\u200f\u202a-\u202e\u2060-\u206f]+$/;
+const squeeze = s => wordless.test(s) ? '' : loose.test(s) ? s.replace(/\s+/g, ' ').trim() : s;
 const cut = (s, max) => s.length > max ? s.slice(0, max - 1).replace(/[\ud800-\udbff]$/, '') + '…' : s;
 const quote = s => JSON.stringify(s);
 
