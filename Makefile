@@ -14,7 +14,7 @@ UP      := bin/handrail up --browser-sandbox auto $(if $(DATA),--data $(DATA))
 
 .PHONY: help setup build packages test-packages up demo test test-long test-race check format lint arch fuzz cross suite \
 	libraries products conformance clients clean \
-	bench bench-browser bench-libraries bench-desktop bench-policy bench-spawn bench-worker bench-plane bench-console bench-governance \
+	bench bench-browser bench-libraries bench-tasks bench-desktop bench-policy bench-spawn bench-worker bench-plane bench-console bench-governance \
 	bench-media bench-tokens chaos-artifacts chaos chaos-mutations
 
 help: ## this list
@@ -180,6 +180,11 @@ bench-libraries: setup build ## a sample of the libraries by us and by Playwrigh
 	@.ci/conformance install
 	bin/handrail ci --browser-sandbox auto -- go run ./test/libraries -packages "$$(.ci/libraries where)" \
 		-peer "$$(.ci/conformance where)" -sample $(or $(SAMPLE),8) $(if $(RUN),-run '$(RUN)') $(if $(FIGURES),-figures $(FIGURES))
+
+bench-tasks: setup build ## five tasks, and four pages that settle late, by us and by Playwright MCP (FIGURES=docs/benchmarks/tasks.md)
+	@.ci/conformance install
+	bin/handrail ci --browser-sandbox auto -- go run ./test/libraries -of tasks \
+		-peer "$$(.ci/conformance where)" $(if $(RUN),-run '$(RUN)') $(if $(FIGURES),-figures $(FIGURES))
 
 products: setup build ## whole products, each a server of its own, worked as an agent would, as docs/products.md says (RUN=REGEXP FIGURES=1)
 	.ci/libraries products

@@ -229,8 +229,8 @@ func (r *Runner) StopAll() {
 	}
 }
 
-// ended returns why a call has ended; nil: it has not. While all are being stopped it waits: a place
-// that one of them leaves is for none of the others.
+// ended returns why a call has ended; nil: it has not. While all are being stopped it waits: a
+// place that one of them leaves is for none of the others.
 func (r *Runner) ended(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -23,6 +23,7 @@ import (
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/suite"
 	"github.com/handrail-dev/handrail/suite/browser"
+	"github.com/handrail-dev/handrail/suite/tasks"
 	"github.com/handrail-dev/handrail/test/site"
 )
 
@@ -144,6 +145,24 @@ func TestBehaviours(t *testing.T) {
 		})
 	}
 	t.Logf("%s: %d of %d passed in %s", report.Behind, report.Count(suite.Passed), len(report.Outcomes), report.Took)
+}
+
+// The tasks that tools are compared by can be done.
+func TestTasks(t *testing.T) {
+	o := start(t)
+	o.Of, o.Behaviours = tasks.Behaviours(), tasks.All()
+	report, err := browser.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, out := range report.Outcomes {
+		if out.Status != suite.Passed {
+			t.Errorf("%s: %s: %s", out.ID, out.Status, out.Error)
+		}
+	}
+	if len(report.Outcomes) != len(o.Behaviours) || len(report.Outcomes) < 9 {
+		t.Errorf("%d of %d were tried", len(report.Outcomes), len(o.Behaviours))
+	}
 }
 
 func TestCatalogue(t *testing.T) {

@@ -85,6 +85,7 @@ var rooms = []room{
 	{dir: "suite/tracetest", why: "it knows HTML only"},
 	{dir: "suite/libraries", may: []string{"suite", "suite/browser"}, why: "other pages, tried in the words of the browser's suite"},
 	{dir: "suite/products", may: []string{"suite", "suite/browser", "suite/libraries"}, why: "whole programs, tried in the same words and told in the same table"},
+	{dir: "suite/tasks", may: []string{"suite", "suite/browser"}, why: "tasks in the same words, for any tools"},
 	{dir: "suite/**", may: []string{"capabilities", "suite"}, tests: []string{"**"},
 		why: "a suite judges any gateway from outside, as an agent meets it"},
 	{dir: "satellite", may: []string{"capabilities", "capabilities/canonical", "capabilities/catalog/tools", "capabilities/catalog/tools/remote", "platform/boot"},

@@ -24,7 +24,16 @@ const beginPeers, endPeers = "<!-- peers -->", "<!-- end of peers -->"
 type side struct {
 	called   string
 	outcomes map[string]suite.Outcome
-	texts    map[string][]string // what a model reads of the answers, but for the judge's own questions
+	calls    map[string][]*suite.Call // but for the judge's own questions
+}
+
+// texts are what a model reads of the answers.
+func (s *side) texts(id string) []string {
+	list := make([]string, 0, len(s.calls[id]))
+	for _, c := range s.calls[id] {
+		list = append(list, c.Text)
+	}
+	return list
 }
 
 // sampled returns every n-th behaviour by ID: nobody chose them.
@@ -56,11 +65,11 @@ func compare(ctx context.Context, o options, chosen []*suite.Behaviour) error {
 	ours, theirs := side{called: "Handrail"}, side{called: peer}
 	for _, s := range []*side{&ours, &theirs} {
 		b := o.browser(chosen)
-		s.outcomes, s.texts = map[string]suite.Outcome{}, map[string][]string{}
+		s.outcomes, s.calls = map[string]suite.Outcome{}, map[string][]*suite.Call{}
 		b.Untraced = true
 		b.Called = func(id string, c *suite.Call) {
 			if c.Tool != "evaluate" {
-				s.texts[id] = append(s.texts[id], c.Text)
+				s.calls[id] = append(s.calls[id], c)
 			}
 		}
 		b.Done = func(x suite.Outcome) {
@@ -75,7 +84,11 @@ func compare(ctx context.Context, o options, chosen []*suite.Behaviour) error {
 			return err
 		}
 	}
-	text, err := told(chosen, ours, theirs, o.peer)
+	tell := told
+	if o.of == "tasks" {
+		tell = toldTasks
+	}
+	text, err := tell(chosen, ours, theirs, o.peer)
 	if err != nil {
 		return err
 	}
@@ -124,7 +137,7 @@ func told(chosen []*suite.Behaviour, ours, theirs side, folder string) (string, 
 			}
 			if both[b.ID] {
 				took += s.outcomes[b.ID].Duration
-				texts = append(texts, s.texts[b.ID]...)
+				texts = append(texts, s.texts(b.ID)...)
 			}
 		}
 		tokens, err := countTokens(folder, texts)

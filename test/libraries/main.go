@@ -13,16 +13,17 @@ import (
 	"github.com/handrail-dev/handrail/suite/browser"
 	"github.com/handrail-dev/handrail/suite/libraries"
 	"github.com/handrail-dev/handrail/suite/products"
+	"github.com/handrail-dev/handrail/suite/tasks"
 	"github.com/handrail-dev/handrail/test/bench/figures"
 )
 
 // The table stands between these lines.
 const begin, end = "<!-- libraries -->", "<!-- end of libraries -->"
 
-// kind is what is tried: libraries in pages of ours, or whole products.
+// kind is what is tried: libraries in pages of ours, whole products, or tasks to be compared by.
 type kind struct {
 	noun     string
-	document string // whose table says what worked before
+	document string // whose table says what worked before; "": there is none
 	all      func() []*suite.Behaviour
 	of       func() []*browser.Behaviour
 	tried    func() []libraries.Tried
@@ -32,6 +33,7 @@ type kind struct {
 var kinds = map[string]kind{
 	"libraries": {"libraries", "docs/libraries.md", libraries.All, libraries.Behaviours, libraries.AllTried, true},
 	"products":  {"products", "docs/products.md", products.All, products.Behaviours, products.Tried, false},
+	"tasks":     {noun: "tasks", all: tasks.All, of: tasks.Behaviours, shared: true},
 }
 
 type options struct {
@@ -45,7 +47,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.of, "of", "libraries", "what is tried: libraries, or products, whose servers this starts, with a site of their own")
+	flag.StringVar(&o.of, "of", "libraries", "what is tried: libraries; products, whose servers this starts, with a site of their own; or tasks, with -peer alone")
 	flag.StringVar(&o.packages, "packages", "", "folder with node_modules and bundles, which .ci/libraries fills")
 	flag.StringVar(&o.chosen, "run", "", "only behaviours whose ID matches this regular expression")
 	flag.StringVar(&o.table, "table", "", "document whose table says what worked before (default docs/libraries.md, docs/products.md)")
@@ -68,7 +70,7 @@ func main() {
 func run(ctx context.Context, o options) error {
 	var ok bool
 	if o.kind, ok = kinds[o.of]; !ok {
-		return fmt.Errorf("-of %s: want libraries or products", o.of)
+		return fmt.Errorf("-of %s: want libraries, products or tasks", o.of)
 	}
 	if o.table == "" {
 		o.table = o.kind.document
@@ -78,11 +80,15 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	chosen := suite.Select(o.kind.all(), match)
-	if err := figures.Check(o.table, begin, end); err != nil {
-		return err
+	if o.table != "" {
+		if err := figures.Check(o.table, begin, end); err != nil {
+			return err
+		}
+	} else if o.peer == "" {
+		return fmt.Errorf("-of %s: needs -peer; 'make bench-tasks' says it", o.of)
 	}
 	switch {
-	case o.packages == "":
+	case o.packages == "" && o.table != "":
 		return fmt.Errorf("needs -packages; 'make %s' says it", o.of)
 	case os.Getenv("HANDRAIL_MCP_URL") != "" && o.peer != "":
 		return compare(ctx, o, chosen)

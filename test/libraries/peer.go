@@ -93,6 +93,9 @@ type theirs struct {
 func (p *playwright) Call(ctx context.Context, tool string, args map[string]any) (*suite.Call, error) {
 	c := &suite.Call{Tool: tool, Args: args, Sent: time.Now(), Result: obj{}}
 	steps, err := p.steps(tool, args)
+	if args["snapshot"] != nil {
+		steps = append(steps, theirs{"browser_snapshot", obj{}}) // their own answer has a file's name
+	}
 	for _, s := range steps {
 		if err != nil {
 			break
@@ -188,7 +191,7 @@ func (p *playwright) steps(tool string, args obj) ([]theirs, error) {
 		return []theirs{{"browser_navigate", obj{"url": args["url"]}}}, nil
 	case "navigate-back":
 		return []theirs{{"browser_navigate_back", obj{}}}, nil
-	case "snapshot":
+	case "snapshot", "read":
 		return []theirs{{"browser_snapshot", obj{}}}, nil
 	case "evaluate":
 		return []theirs{{"browser_evaluate", obj{"function": fmt.Sprintf("async () => JSON.stringify(await (%s))", args["expression"])}}}, nil
@@ -214,9 +217,16 @@ func (p *playwright) steps(tool string, args obj) ([]theirs, error) {
 	case "type":
 		return p.typing(target, aimed, args)
 	case "fill-form":
+		fields := []any{}
 		if aimed {
-			return []theirs{{"browser_fill_form", obj{"fields": []any{p.field(target, args["value"])}}}}, nil
+			fields = append(fields, p.field(target, args["value"]))
 		}
+		list, _ := args["fields"].([]any)
+		for _, f := range list {
+			one, _ := f.(obj)
+			fields = append(fields, p.field(one["ref"], one["value"]))
+		}
+		return []theirs{{"browser_fill_form", obj{"fields": fields}}}, nil
 	case "select-option":
 		if aimed {
 			return []theirs{{"browser_select_option", obj{"target": target, "values": args["values"]}}}, nil
