@@ -151,9 +151,13 @@ func (p *playwright) read(c *suite.Call, s theirs, text string) error {
 	switch s.tool {
 	case "browser_snapshot":
 		p.lines = map[string]string{}
+		last := ""
 		for line := range strings.SplitSeq(text, "\n") {
 			if m := refPattern.FindStringSubmatch(line); m != nil {
-				p.lines[m[1]] = line
+				last = m[1]
+				p.lines[last] = line
+			} else if strings.Contains(line, "- option ") {
+				p.lines[last] += " option" // below what is chosen from
 			}
 		}
 		c.Result["snapshot"] = text
