@@ -101,6 +101,7 @@ func typedText(words string) []block { return []block{{Type: "text", Text: words
 // is put to its person where policy names the user as approver, and else they are told where it is
 // answered; a prompt that is cancelled ends so, and its call with it.
 func TestAnEditorDrivesAWorker(t *testing.T) {
+	t.Parallel()
 	w := newWorked(t)
 	turns := w.edits([]string{"--offline"},
 		typed{Prompt: typedText("list the folder .")},

@@ -291,6 +291,7 @@ func (a *alike) looks(s *same, k kindOfTool, tool, args, status string) {
 // (S3-17 … S3-21). All of them are defined in one form, by whichever door (S4-01). All six
 // providers are real ones.
 func TestToolsOfEveryKindAreAlike(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs the program")
 	}

@@ -118,6 +118,7 @@ func fromEnv(t *testing.T, name string, fallback int) int {
 // way that delays and loses. Every file ends whole and verified, or its call says that
 // it is not there.
 func TestArtifactsSurviveKills(t *testing.T) {
+	t.Parallel()
 	kills := fromEnv(t, "HANDRAIL_KILLS", 6)
 	rng := rand.New(rand.NewPCG(7, uint64(fromEnv(t, "HANDRAIL_SEED", 1))))
 	s := startStation(t, t.TempDir())

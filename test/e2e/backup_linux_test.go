@@ -137,6 +137,7 @@ func stopped(t *testing.T) (p *person, in func(string) string, size int) {
 // Killed in the middle, a backup is no file, and a restore is no gateway; what they left is in
 // nobody's way.
 func TestBackupAndRestoreAreKilled(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs the program")
 	}
@@ -198,6 +199,7 @@ func TestBackupAndRestoreAreKilled(t *testing.T) {
 
 // On a full disk, and with a store of a newer program, both commands say so by their codes.
 func TestBackupAndRestoreWithoutRoomOrVersion(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs the program")
 	}

@@ -12,6 +12,7 @@ import (
 // can be read, of whichever kind the provider is. Nothing ends of it, and no other provider is
 // delayed.
 func TestProvidersThatAnswerBadly(t *testing.T) {
+	t.Parallel()
 	providersAnswerBadly(t, "mcp huge", "mcp broken", "url nested", "cmd deep", "cmd latin", "sat endless", "api huge", "api latin")
 }
 

@@ -158,6 +158,7 @@ func (b *blocked) lifts() {
 // ledger has question, answer and grant, and the call's envelope with the host as a one-time
 // addition, whose reason stands in it and which is linked to the policy it was given under (S1-38).
 func TestABlockedHostIsAskedAbout(t *testing.T) {
+	t.Parallel()
 	b := newBlocked(t)
 	if b == nil {
 		return

@@ -37,6 +37,7 @@ func nodeLog(l *journal.Log) ledger.NodeLog {
 // A gateway and a node that worked together agree to the last entry, each having
 // seen the other's; and of what is then taken from either, nothing goes unseen.
 func TestTheTwoLedgersAgree(t *testing.T) {
+	t.Parallel()
 	s := site.Start(t, site.Options{})
 	h := site.NewHandler()
 	n := s.AddNode("desk", h)

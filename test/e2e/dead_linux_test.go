@@ -30,6 +30,7 @@ type shownState struct {
 // change their lists all the time: of each the built program says its exact code, calls of a good
 // one go on meanwhile, and each is named with what is wrong with it.
 func TestServersThatAreDeadOrSilent(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs the program")
 	}

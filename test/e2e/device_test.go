@@ -17,6 +17,7 @@ import (
 
 // A device that cannot keep its promises does not start, and says why.
 func TestDeviceThatMustNotStart(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil func(t *testing.T, n *site.Node)
 		code  capabilities.Code

@@ -45,6 +45,7 @@ done
 // that it tried in, whatever its kind; the connection was refused. The third quarantines that
 // program and no other on the node (S1-44, S1-50, S1-52).
 func TestEachKindOfProgramDrifts(t *testing.T) {
+	t.Parallel()
 	h, n, admin := hosting(t)
 	h.Drifts = true
 	script := filepath.Join(t.TempDir(), "leaks.sh")

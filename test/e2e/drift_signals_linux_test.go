@@ -33,6 +33,7 @@ const (
 // can have it, and seen in its list of drift with the call that did it; the documents say why
 // another has none. A page can show a key of any kind's call (S1-43 to S1-50).
 func TestEachSignalOfEachKind(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs the program")
 	}

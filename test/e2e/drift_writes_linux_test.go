@@ -41,6 +41,7 @@ done
 // warning, and asking for files that are not there, or to read others, is nothing (S1-02, S1-45,
 // S1-49, S1-50).
 func TestWritesOutsideDrift(t *testing.T) {
+	t.Parallel()
 	h, n, admin := hosting(t)
 	h.Drifts = true
 	base := privateDir(t)

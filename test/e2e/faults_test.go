@@ -272,6 +272,7 @@ func TestStopSwitch(t *testing.T) {
 // A result of the largest size a tool may return arrives whole; one byte more is refused, and costs
 // nobody else anything.
 func TestLargeBlobs(t *testing.T) {
+	t.Parallel()
 	h, _, _ := one(t)
 	const limit = 33554432
 	r := h.Call(t.Context(), site.ToolImage, fmt.Sprintf(`{"text":"x","size":%d}`, limit), "")

@@ -64,6 +64,7 @@ func (g *gullible) calls(tool, args string) (ids []capabilities.CallID, failed b
 // decided as one of somebody who has read what strangers wrote, and the ledger shows the denial.
 // The words in which a provider describes itself come as plain text, by whichever door.
 func TestAPoisonedResultOrdersACall(t *testing.T) {
+	t.Parallel()
 	b := newBuilt(t, "")
 	b.rules(`@id("bash") permit (principal, action == Action::"tool.fs.bash", resource);
 @id("not-for-strangers") forbid (principal, action == Action::"tool.fs.bash", resource) when { context.taint.containsAny(["mcp", "url", "cmd", "api", "sat"]) };`)
@@ -139,6 +140,7 @@ func plainWords(t *testing.T, what, text string) {
 // A secret that each kind of provider is given, and tells wherever it can, is in no result, log
 // line, packet, page of the console, answer of the API or file of the data folder (S0-42).
 func TestASecretOfEveryProviderIsNowhere(t *testing.T) {
+	t.Parallel()
 	const value = "CANARY-of-each-kind-7351"
 	b := newBuilt(t, value)
 	m := &mine{t: t, canaries: []canary{newCanary(value)}}

@@ -154,6 +154,7 @@ func (r *program) signal(s os.Signal) { r.t.Helper(); must(r.t, r.cmd.Process.Si
 // device and the satellite know, or that nobody can tell. Each call has one outcome in the ledger,
 // nothing runs twice, and the chain holds.
 func TestCallsOfEveryKindInFlight(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs the program")
 	}

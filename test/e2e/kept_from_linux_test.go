@@ -84,6 +84,7 @@ steps:
 // and what is wanted in a call alone is named by the check after it.
 // Nobody names what it was given, what is not there and what the system has.
 func TestAProviderSaysWhatItCouldNotRead(t *testing.T) {
+	t.Parallel()
 	h, n, admin := hosting(t)
 	base := privateDir(t)
 	lib, mine := filepath.Join(base, "lib"), filepath.Join(base, "mine")

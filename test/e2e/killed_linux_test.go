@@ -16,6 +16,7 @@ import (
 // again gets the same answer and never runs a second time, and the next call is carried out: a
 // server is started again, and the satellite's own word settles what it was asked.
 func TestAProviderIsKilledInACall(t *testing.T) {
+	t.Parallel()
 	b := newBuilt(t, "")
 	type killed struct {
 		tool, args string

@@ -27,6 +27,7 @@ const moduleTools = `{"tools":[
 // approved, decided, carried out in class t0, recorded, a step of a macro, in review when its file
 // is another one, and gone when it is removed (S1-35, S1-36).
 func TestAModuleByTheProgram(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs the program, and compiles one for WASI")
 	}

@@ -61,6 +61,7 @@ func newPlane(t testing.TB, providers int) *plane {
 // Twenty servers at once, of which one is dead, one never answers, one answers with 200 MB and one
 // changes its list every 10 ms: lists and calls of the others end while those still hang.
 func TestTwentyProviders(t *testing.T) {
+	t.Parallel()
 	const dead, silent, huge, restless = 0, 1, 2, 3
 	p := newPlane(t, 20)
 	over := make(chan struct{})

@@ -20,6 +20,7 @@ import (
 // asked about, the gateway is killed and goes on. Then it moves into a file and back, and the
 // device is never paired again.
 func TestSiteOnPostgres(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs the program")
 	}

@@ -33,6 +33,7 @@ func reaching(t *testing.T, c *caller, n *site.Node, name string, net ...string)
 // their address, and no others: what it tried is told with the flag that allows it. One that says
 // that it needs no network gets none.
 func TestAProgramReachesWhatWasNamed(t *testing.T) {
+	t.Parallel()
 	h, n, admin := hosting(t)
 	open := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("here I am")) }))
 	defer open.Close()

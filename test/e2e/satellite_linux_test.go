@@ -19,6 +19,7 @@ import (
 // again, without a word of anybody's. One that is revoked ends, its calls are refused by their
 // exact code, and it does not come in again by its key or its code (S3-08).
 func TestASatelliteIsCutOffAndRevoked(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs the program")
 	}

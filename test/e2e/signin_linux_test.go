@@ -185,6 +185,7 @@ func (s *signer) approvedTwice() {
 // token ends; revoked by the authorization server, which the provider says, with what to do; signed
 // in again; signed out.
 func TestFromSignInToCalls(t *testing.T) {
+	t.Parallel()
 	s := newSigner(t)
 	const life = 61 // a second more than is left for refreshing
 	s.party.Life = life
