@@ -3,11 +3,14 @@
 package browser
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"strings"
@@ -73,16 +76,14 @@ func TestGrantsNarrowTheWayOut(t *testing.T) {
 			}
 			go func() {
 				defer c.Close()
-				buf := make([]byte, 4096)
-				c.Read(buf)
-				key := ""
-				for line := range strings.Lines(string(buf)) {
-					if k, v, _ := strings.Cut(line, ":"); strings.EqualFold(k, "Sec-WebSocket-Key") {
-						key = strings.TrimSpace(v)
-					}
+				from := bufio.NewReader(c)
+				asked, err := http.ReadRequest(from) // its bytes may come in pieces
+				if err != nil {
+					return
 				}
+				key := asked.Header.Get("Sec-WebSocket-Key")
 				fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n", acceptKey(key))
-				c.Read(buf) // until the other side lets go
+				_, _ = io.Copy(io.Discard, from) // until the other side lets go
 			}()
 		}
 	}()
