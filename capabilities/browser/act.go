@@ -8,6 +8,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
+	"github.com/handrail-dev/handrail/capabilities/browser/record"
 )
 
 // How an action is performed. A tool (click.go, hover.go, drag.go, keys.go, type.go)
@@ -51,16 +52,16 @@ import (
 
 // action is what a call does to a page, from the first input to the answer.
 type action struct {
-	in       world           // of the document that it is in
-	before   tabState        // when the latest input was fired
-	fired    bool            // input was sent: what follows is its outcome, never a refusal
-	logged   int64           // the console's last entry then
-	sent     int64           // the last request before the first input
-	polls    []transfer      // those that were open then
-	place    *there          // where the page said it was by its evidence; nil: Chrome is asked
-	stayed   bool            // all that a drag changed is how what was dragged is marked
-	followed bool            // what its requests led to was waited for
-	shape    func(acted) any // makes the result where it was cut short; nil: as it is
+	in       world             // of the document that it is in
+	before   tabState          // when the latest input was fired
+	fired    bool              // input was sent: what follows is its outcome, never a refusal
+	logged   int64             // the console's last entry then
+	sent     int64             // the last request before the first input
+	polls    []record.Transfer // those that were open then
+	place    *there            // where the page said it was by its evidence; nil: Chrome is asked
+	stayed   bool              // all that a drag changed is how what was dragged is marked
+	followed bool              // what its requests led to was waited for
+	shape    func(acted) any   // makes the result where it was cut short; nil: as it is
 }
 
 // Bounds of part 3: how long the page may take to report the input event.
@@ -125,9 +126,9 @@ func (c *call) perform(a aimArgs, fire func(ctx context.Context, at aimed) ([]*d
 // input notes that what is sent from now on acts on the page.
 func (c *call) input() context.Context {
 	c.before, _ = c.tab.look()
-	c.logged = c.tab.console.last()
+	c.logged = c.tab.console.Last()
 	if !c.fired {
-		c.sent, c.polls = c.tab.network.last(), c.tab.network.inFlight()
+		c.sent, c.polls = c.tab.network.Last(), c.tab.network.InFlight()
 	}
 	c.fired = true
 	c.tab.chrome.touched(c.lane)
@@ -335,7 +336,7 @@ func (c *call) awaitNavigation(before tabState, v verdict) (verdict, error) {
 	leaving := v.only(newDocument)
 	switch {
 	case leaving && now.documents != before.documents && now.failed != "":
-		why := capabilities.AsError(c.navigationError(now.failed, c.tab.network.failureOf(now.loader), c.began))
+		why := capabilities.AsError(c.navigationError(now.failed, c.tab.network.FailureOf(now.loader), c.began))
 		v = errorPage.because(why).alone()
 	case leaving && now.documents != before.documents && now.status >= 400:
 		v = v.with(evidence{cause: errorStatus, number: now.status})
@@ -426,17 +427,17 @@ func (c *call) awaitRequests(v verdict) (verdict, error) {
 			break
 		}
 		began := c.begun(ctx, shown)
-		open := slices.DeleteFunc(slices.Clone(began), func(q transfer) bool { return !q.ended.IsZero() })
+		open := slices.DeleteFunc(slices.Clone(began), func(q record.Transfer) bool { return !q.Ended.IsZero() })
 		switch last := len(began) - 1; {
 		case last < 0:
 			return v, nil
 		case ctx.Err() != nil && len(open) > 0:
 			c.standing = standing{open: listed(open, c.lane.hider())}
 			fallthrough
-		case ctx.Err() != nil || len(open) == 0 && began[last].seq == drawn:
+		case ctx.Err() != nil || len(open) == 0 && began[last].Seq == drawn:
 			return c.led(v)
 		case len(open) == 0:
-			drawn = began[last].seq
+			drawn = began[last].Seq
 			c.tab.drawn(ctx)
 			continue
 		}

@@ -33,7 +33,7 @@ const maxException = 500
 // exception returns what the action made a script of the page throw. It is cut after it was
 // freed of secrets: of a short one nothing tells what a cut left.
 func (c *call) exception() string {
-	thrown := c.tab.console.exceptionSince(c.logged)
+	thrown := c.tab.console.ExceptionSince(c.logged)
 	shown := clipText(c.lane.hider().text(thrown), maxException)
 	if shown != clipText(thrown, maxException) {
 		c.hidIn("exception")

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/chromedp/cdproto/cdp"
-	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
@@ -157,7 +156,7 @@ func (c *chrome) Event(method string, params []byte) {
 }
 
 func decodeEvent(params []byte, into any) bool {
-	return jsonv2.Unmarshal(params, into, jsonv2.AllowInvalidUTF8(true)) == nil
+	return devtools.Decode(params, into)
 }
 
 // adopt takes a new page into its lane and sets it up, off this goroutine; one that shows a

@@ -332,7 +332,7 @@ func handleDialog(c *call) (capabilities.Output, error) {
 		before, _ := t.look()
 		d := before.open
 		if d != nil {
-			c.fired, c.before, c.logged = true, before, t.console.last()
+			c.fired, c.before, c.logged = true, before, t.console.Last()
 			_, err := devtools.Do(c.whole, t.s, page.HandleJavaScriptDialog, given.params())
 			var refused *devtools.ProtocolError
 			switch {

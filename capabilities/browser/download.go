@@ -22,6 +22,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	"github.com/handrail-dev/handrail/capabilities/browser/record"
 )
 
 // How a download goes. Chrome writes it below its own scratch folder, which ends
@@ -141,7 +142,7 @@ func (t *tab) downloadBegan(params []byte) {
 	d.id = "d" + strconv.Itoa(len(ds.list))
 	ds.changeLocked()
 	ds.mu.Unlock()
-	cause := t.network.became(plainURL(e.URL), d.id)
+	cause := t.network.Became(record.PlainURL(e.URL), d.id).cause
 	if d.state == downloadRuns {
 		l.sawDownload(l.hider().text("download "+d.name), cause)
 	}
@@ -339,7 +340,7 @@ func (c *call) becameDownload(before tabState) bool {
 	if now, _ := c.tab.look(); begun(now) {
 		return true
 	}
-	return c.tab.network.answeredWithFile() && c.tab.awaitFor(c.ctx, boundToCome, begun)
+	return c.tab.network.AnsweredWithFile() && c.tab.awaitFor(c.ctx, boundToCome, begun)
 }
 
 // tellDownloads returns the downloads whose state no call has reported yet. For one
@@ -472,7 +473,7 @@ func (c *call) downloadBytes(id, keepAs string) (capabilities.Output, error) {
 	defer f.Close()
 	changed := capabilities.Errorf(capabilities.CodeConflict, "The file on the node was changed since it was downloaded.").
 		WithHint("Download it again.")
-	out := capabilities.Output{Result: requestList{Requests: []requestEntry{}}, Untrusted: true}
+	out := capabilities.Output{Result: requestList{Requests: []record.Entry{}}, Untrusted: true}
 	var head [512]byte
 	n, err := io.ReadFull(f, head[:])
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {

@@ -181,7 +181,7 @@ func (c *call) evaluated(w world, res runtime.EvaluateResult, err error, stopAt 
 		Evidence: "its effects were not examined", Untrusted: true}
 	if text := string(raw); len(raw) > c.room {
 		if raw[0] == '"' {
-			text = stringOf(jsonv2.Value(raw))
+			text = devtools.StringOf(jsonv2.Value(raw))
 		}
 		if kept := capabilities.Clip(text, c.room); len(kept) < len(text) {
 			out.Result = cutValue{clipText(text, c.room), len(text) - len(kept)}

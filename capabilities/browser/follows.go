@@ -7,6 +7,7 @@ import (
 	"time"
 
 	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
+	"github.com/handrail-dev/handrail/capabilities/browser/record"
 )
 
 // This file is about what an action's answer waits for once the action was performed, so
@@ -37,32 +38,33 @@ var followed = map[string]bool{
 }
 
 // begun returns the requests to wait for that were made since the input, open or not.
-func (c *call) begun(ctx context.Context, shown map[string]bool) []transfer {
-	all := c.tab.network.since(c.sent)
-	all = slices.DeleteFunc(all, func(q transfer) bool {
-		return !followed[q.kind] || q.stream || q.main || slices.ContainsFunc(c.polls, func(p transfer) bool { return p.polls(q, c.began) })
+func (c *call) begun(ctx context.Context, shown map[string]bool) []record.Transfer {
+	all := c.tab.network.Since(c.sent)
+	all = slices.DeleteFunc(all, func(q record.Transfer) bool {
+		return !followed[q.Kind] || q.Stream || q.Main ||
+			slices.ContainsFunc(c.polls, func(p record.Transfer) bool { return polls(p, q, c.began) })
 	})
 	c.findPictures(ctx, all, shown)
-	return slices.DeleteFunc(all, func(q transfer) bool {
-		return q.kind == "image" && q.ended.IsZero() && !shown[q.url]
+	return slices.DeleteFunc(all, func(q record.Transfer) bool {
+		return q.Kind == "image" && q.Ended.IsZero() && !shown[q.URL]
 	})
 }
 
-// polls reports whether q is the request again that was open at a moment.
-func (p transfer) polls(q transfer, then time.Time) bool {
-	if p.method != q.method || p.url == q.url {
-		return p.method == q.method
+// polls reports whether q is the request p again, which was open at a moment.
+func polls(p, q record.Transfer, then time.Time) bool {
+	if p.Method != q.Method || p.URL == q.URL {
+		return p.Method == q.Method
 	}
 	path := func(url string) string { url, _, _ = strings.Cut(url, "?"); return url }
-	return then.Sub(p.began) >= pollAge && path(p.url) == path(q.url)
+	return then.Sub(p.Began) >= pollAge && path(p.URL) == path(q.URL)
 }
 
 // findPictures asks the page which of the pictures that are open an element shows.
-func (c *call) findPictures(ctx context.Context, all []transfer, shown map[string]bool) {
+func (c *call) findPictures(ctx context.Context, all []record.Transfer, shown map[string]bool) {
 	var urls []string
 	for _, q := range all {
-		if q.kind == "image" && q.ended.IsZero() && !shown[q.url] {
-			urls = append(urls, q.url)
+		if q.Kind == "image" && q.Ended.IsZero() && !shown[q.URL] {
+			urls = append(urls, q.URL)
 		}
 	}
 	if len(urls) == 0 || ctx.Err() != nil {

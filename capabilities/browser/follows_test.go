@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/record"
 )
 
 // An answer shows what the action did: what the response to its request changed, where its
@@ -99,16 +100,16 @@ func answersShowWhatTheActionDid(t *testing.T, only ...string) {
 func TestPolls(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, tc := range map[string]struct {
-		before, after transfer
+		before, after record.Transfer
 		want          bool
 	}{
-		"the same address":               {transfer{url: "http://a/p?x", began: now}, transfer{url: "http://a/p?x"}, true},
-		"another query at once":          {transfer{url: "http://a/p?x", began: now}, transfer{url: "http://a/p?y"}, false},
-		"another query after more":       {transfer{url: "http://a/p?x", began: now.Add(-pollAge)}, transfer{url: "http://a/p?y"}, true},
-		"another path":                   {transfer{url: "http://a/p", began: now.Add(-pollAge)}, transfer{url: "http://a/q"}, false},
-		"the same address, other method": {transfer{url: "http://a/p", method: "GET"}, transfer{url: "http://a/p", method: "POST"}, false},
+		"the same address":               {record.Transfer{URL: "http://a/p?x", Began: now}, record.Transfer{URL: "http://a/p?x"}, true},
+		"another query at once":          {record.Transfer{URL: "http://a/p?x", Began: now}, record.Transfer{URL: "http://a/p?y"}, false},
+		"another query after more":       {record.Transfer{URL: "http://a/p?x", Began: now.Add(-pollAge)}, record.Transfer{URL: "http://a/p?y"}, true},
+		"another path":                   {record.Transfer{URL: "http://a/p", Began: now.Add(-pollAge)}, record.Transfer{URL: "http://a/q"}, false},
+		"the same address, other method": {record.Transfer{URL: "http://a/p", Method: "GET"}, record.Transfer{URL: "http://a/p", Method: "POST"}, false},
 	} {
-		if got := tc.before.polls(tc.after, now); got != tc.want {
+		if got := polls(tc.before, tc.after, now); got != tc.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

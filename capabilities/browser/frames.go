@@ -7,13 +7,13 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	"github.com/handrail-dev/handrail/capabilities/browser/record"
 )
 
 // The page script of a document reads every frame below it that is of its own
@@ -226,11 +226,11 @@ func (t *tab) setUpFrame(f *frameSession) {
 	steps := []*devtools.Pending{
 		t.attachFrames(ctx, f.Session),
 		devtools.Start(ctx, f.Session, page.Enable, page.EnableParams{}).Pending,
-		devtools.Start(ctx, f.Session, network.Enable, watchNetwork).Pending,
+		record.WatchNetwork(ctx, f.Session),
 		devtools.Start(ctx, f.Session, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}).Pending,
 		devtools.Start(ctx, f.Session, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}).Pending,
 	}
-	steps = append(steps, watchConsole(ctx, f.Session)...)
+	steps = append(steps, record.WatchConsole(ctx, f.Session)...)
 	steps = append(steps, t.chrome.guardGateway(ctx, f.Session)...)
 	steps = append(steps, t.lane.askByRules(ctx, f.Session)...)
 	steps = append(steps, t.lane.emulate(ctx, f.Session, false)...)

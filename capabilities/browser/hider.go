@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/record"
 )
 
 // unescaped are the signs that stay as they are in what makes an address: of forms, of
@@ -159,6 +160,9 @@ func anyOf(texts []string) string {
 	}
 	return "(?:" + strings.Join(quoted, "|") + ")"
 }
+
+// hidden stands in the place of what was typed in secret, as in that of a header.
+const hidden = record.Hidden
 
 const inPlace = "${1}" + hidden + "${2}"
 

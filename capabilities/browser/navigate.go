@@ -14,6 +14,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	"github.com/handrail-dev/handrail/capabilities/browser/record"
 )
 
 // navigate carries out tyrum.browser.navigate.
@@ -228,7 +229,7 @@ func navigateBack(c *call) (capabilities.Output, error) {
 	}
 	out, err := c.opening(before, "load", did, c.awaitDocument(before, "", "load"))
 	if now, _ := t.look(); err == nil && now.failed != "" && now.documents != before.documents {
-		return capabilities.Output{}, c.navigationError(now.failed, t.network.failureOf(now.loader), began)
+		return capabilities.Output{}, c.navigationError(now.failed, t.network.FailureOf(now.loader), began)
 	}
 	if r, ok := out.Result.(loaded); ok {
 		out.Result = r.acted // an old page has no status of its own
@@ -253,20 +254,6 @@ func (c *call) stepHistory(direction string) (did verdict, err error) {
 	}
 	_, err = devtools.Do(c.ctx, c.tab.s, page.NavigateToHistoryEntry, page.NavigateToHistoryEntryParams{EntryID: h.Entries[i].ID})
 	return historyShown.of(which).alone(), err
-}
-
-// netErrors words Chrome's network errors.
-var netErrors = map[string]string{
-	"net::ERR_NAME_NOT_RESOLVED":    "The name does not resolve.",
-	"net::ERR_CONNECTION_REFUSED":   "The server refused the connection.",
-	"net::ERR_CONNECTION_RESET":     "The server cut the connection.",
-	"net::ERR_CONNECTION_TIMED_OUT": "The server does not answer.",
-	"net::ERR_EMPTY_RESPONSE":       "The server sent nothing.",
-	"net::ERR_TOO_MANY_REDIRECTS":   "The server redirects in a circle.",
-	"net::ERR_UNSAFE_PORT":          "Browsers do not open that port.",
-	"net::ERR_ABORTED":              "The address has a download or nothing to show.",
-	"net::ERR_INVALID_URL":          "The address is not valid.",
-	"net::ERR_BLOCKED_BY_CLIENT":    "The browser blocks that address.",
 }
 
 // navigationError says why a page did not open: what the egress proxy knows is
@@ -294,7 +281,7 @@ func (c *call) navigationError(address, text string, began time.Time) error {
 			"The site wants a user name and a password, and got none, or none that it takes.").
 			WithHint("Put them into the address (https://name:password@host/); results and records leave them out.")
 	}
-	message, known := netErrors[text]
+	message, known := record.NetError(text)
 	switch {
 	case known:
 	case strings.HasPrefix(text, "net::ERR_CERT_"):

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/record"
 )
 
 // messages returns "type: text" of each console message.
@@ -120,7 +121,7 @@ func TestConsoleFlood(t *testing.T) {
 	s, n := newPage(t, map[string]string{"/": html(`<script>for (let i = 0; i < 5000; i++) console.log('line ' + i); console.log('x'.repeat(100000))</script>`)})
 	n.goTo(s.URL + "/")
 	said, a := n.messages(obj{"limit": 1000})
-	if len(said) != 1000 || said[998] != "log: line 4999" || len(said[999]) > maxConsoleText+20 || a.m["last"] != 5001.0 || a.m["omitted"] != nil {
+	if len(said) != 1000 || said[998] != "log: line 4999" || len(said[999]) > record.MaxText+20 || a.m["last"] != 5001.0 || a.m["omitted"] != nil {
 		t.Errorf("%d messages, the last two %.60q %.60q, last %v omitted %v", len(said), said[max(0, len(said)-2)], said[len(said)-1], a.m["last"], a.m["omitted"])
 	}
 }

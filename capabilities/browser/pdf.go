@@ -9,6 +9,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	"github.com/handrail-dev/handrail/capabilities/browser/record"
 )
 
 // maxPDF bounds one file.
@@ -61,7 +62,7 @@ func pdf(c *call) (capabilities.Output, error) {
 		URL   string `json:"url"`
 		Title string `json:"title,omitempty"`
 		Bytes int64  `json:"file_bytes"`
-	}{plainURL(address), clipText(title, 300), file.n}
+	}{record.PlainURL(address), clipText(title, 300), file.n}
 	out.Untrusted = true
 	return out, nil
 }

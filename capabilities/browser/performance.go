@@ -14,6 +14,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
+	"github.com/handrail-dev/handrail/capabilities/browser/record"
 	"github.com/handrail-dev/handrail/capabilities/browser/trace"
 )
 
@@ -138,14 +139,14 @@ func performance(c *call) (capabilities.Output, error) {
 		c.hidIn("vitals")
 	}
 	r := seen.performed
-	r.URL, r.Title, r.Trace, r.Vitals = plainURL(r.URL), clipText(r.Title, 300), of, []vital{}
+	r.URL, r.Title, r.Trace, r.Vitals = record.PlainURL(r.URL), clipText(r.Title, 300), of, []vital{}
 	for _, v := range seen.List {
-		v.Rating, v.What, v.URL = v.rated(), clipText(v.What, 300), plainURL(v.URL)
+		v.Rating, v.What, v.URL = v.rated(), clipText(v.What, 300), record.PlainURL(v.URL)
 		r.Vitals = append(r.Vitals, v)
 	}
 	for i := range r.Resources.Slowest {
 		slow := &r.Resources.Slowest[i]
-		slow.URL, slow.Kind = plainURL(slow.URL), clipText(slow.Kind, 30)
+		slow.URL, slow.Kind = record.PlainURL(slow.URL), clipText(slow.Kind, 30)
 	}
 	out := capabilities.Output{Result: r, Untrusted: true}
 	if len(r.Vitals) < 2 { // CLS is always there
@@ -281,7 +282,7 @@ func asTold(s trace.Summary) *traced {
 	list := func(all []trace.Spent, most int) []spent {
 		short := []spent{}
 		for _, a := range all[:min(len(all), most)] {
-			short = append(short, spent{plainURL(a.Name), a.MS})
+			short = append(short, spent{record.PlainURL(a.Name), a.MS})
 		}
 		return short
 	}
@@ -298,5 +299,5 @@ func asTold(s trace.Summary) *traced {
 // withoutUserIn takes user name and password out of the address at the end of a text.
 func withoutUserIn(text string) string {
 	i := strings.LastIndexByte(text, ' ') + 1
-	return text[:i] + withoutUser(text[i:])
+	return text[:i] + record.WithoutUser(text[i:])
 }

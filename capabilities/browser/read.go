@@ -8,6 +8,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/outline"
 	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
+	"github.com/handrail-dev/handrail/capabilities/browser/record"
 	"github.com/handrail-dev/handrail/capabilities/markdown"
 )
 
@@ -88,7 +89,8 @@ func read(c *call) (capabilities.Output, error) {
 	from := min(args.Start, len(whole))
 	to := min(from+args.Max, len(whole))
 	r := readResult{
-		URL: plainURL(page.URL), Title: clipText(page.Title, 300), Content: string(whole[from:to]), Total: len(whole), Cut: page.Cut || text.Cut,
+		URL: record.PlainURL(page.URL), Title: clipText(page.Title, 300), Content: string(whole[from:to]), Total: len(whole),
+		Cut: page.Cut || text.Cut,
 	}
 	if to < len(whole) {
 		r.Next = to
@@ -132,7 +134,7 @@ func (c *call) readFrames(into *markdown.Page) (direct int) {
 			at = &url.URL{}
 		}
 		if part := markdown.Convert(inner.HTML, at, false); part.Text != "" {
-			into.Text += "\n\n---\n\nFrame " + plainURL(inner.URL) + ":\n\n" + part.Text
+			into.Text += "\n\n---\n\nFrame " + record.PlainURL(inner.URL) + ":\n\n" + part.Text
 			into.Links, into.Cut = append(into.Links, part.Links...), into.Cut || part.Cut || inner.Cut
 		}
 		return len(into.Text) > maxReadFrames

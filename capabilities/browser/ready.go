@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 
 	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
+	"github.com/handrail-dev/handrail/capabilities/browser/record"
 )
 
 // This file is about when a page is ready, which is when it can be worked with. One
@@ -56,7 +57,7 @@ type readiness struct {
 }
 
 // judge applies the rule. own are the requests of the document, site its address.
-func (p progress) judge(now time.Time, site string, own []transfer) readiness {
+func (p progress) judge(now time.Time, site string, own []record.Transfer) readiness {
 	if !p.loaded.IsZero() {
 		return p.judgeLoaded(now, site, own)
 	}
@@ -77,18 +78,18 @@ func (p progress) judge(now time.Time, site string, own []transfer) readiness {
 	}
 	quiet := p.committed
 	for _, q := range own {
-		if q.main || !holdsPage[q.kind] || q.began.Sub(p.committed) >= readyFirst {
+		if q.Main || !holdsPage[q.Kind] || q.Began.Sub(p.committed) >= readyFirst {
 			continue
 		}
-		fetch := isFetch[q.kind]
+		fetch := isFetch[q.Kind]
 		switch {
-		case fetch && q.age(now) >= readyFirst || q.stream:
-		case !q.ended.IsZero():
-			if q.ended.After(quiet) {
-				quiet = q.ended
+		case fetch && q.Age(now) >= readyFirst || q.Stream:
+		case !q.Ended.IsZero():
+			if q.Ended.After(quiet) {
+				quiet = q.Ended
 			}
 		case fetch:
-			return readiness{left: readyFirst - q.age(now)}
+			return readiness{left: readyFirst - q.Age(now)}
 		default:
 			return readiness{left: readyCap - now.Sub(since)}
 		}
@@ -100,18 +101,18 @@ func (p progress) judge(now time.Time, site string, own []transfer) readiness {
 }
 
 // judgeLoaded is the rule from load on.
-func (p progress) judgeLoaded(now time.Time, site string, own []transfer) readiness {
+func (p progress) judgeLoaded(now time.Time, site string, own []record.Transfer) readiness {
 	end := p.loaded.Add(readyFetches)
 	waited := false
 	for _, q := range own {
-		if !isFetch[q.kind] || q.seq > p.asked || q.stream || !sameSite(site, q.url) {
+		if !isFetch[q.Kind] || q.Seq > p.asked || q.Stream || !sameSite(site, q.URL) {
 			continue
 		}
 		switch {
-		case !q.ended.IsZero():
-			waited = waited || q.ended.After(p.loaded) && q.ended.Before(end)
-		case q.age(now) < readyFirst && now.Before(end):
-			return readiness{left: min(readyFirst-q.age(now), end.Sub(now))}
+		case !q.Ended.IsZero():
+			waited = waited || q.Ended.After(p.loaded) && q.Ended.Before(end)
+		case q.Age(now) < readyFirst && now.Before(end):
+			return readiness{left: min(readyFirst-q.Age(now), end.Sub(now))}
 		}
 	}
 	if left := end.Sub(now); waited && left > 0 && p.drawn.Before(p.loaded) {
@@ -151,7 +152,7 @@ func (t *tab) awaitPage(ctx context.Context, over func(tabState) bool) (standing
 		var at readiness
 		if s.navigating == "" {
 			now := time.Now()
-			own := t.network.transfers()
+			own := t.network.Transfers()
 			if at = s.progress.judge(now, s.url, own); at.ready && !at.drawn {
 				if at.capped && s.progress.parsed.IsZero() {
 					t.change(func(now *tabState) { now.unparsed = s.documents }) // nobody waits for it again
@@ -172,25 +173,25 @@ func (t *tab) awaitPage(ctx context.Context, over func(tabState) bool) (standing
 		case <-t.life.Done():
 			return standing{}, context.Cause(t.life)
 		case <-ctx.Done():
-			return s.standing(at, t.network.transfers(), t.lane.hider()), ctx.Err()
+			return s.standing(at, t.network.Transfers(), t.lane.hider()), ctx.Err()
 		}
 	}
 }
 
 // listed names requests, bounded; what was typed in secret is taken out before the cut.
-func listed(all []transfer, h *hider) (open []openRequest) {
+func listed(all []record.Transfer, h *hider) (open []openRequest) {
 	for _, q := range all[:min(len(all), maxOpen)] {
-		open = append(open, openRequest{q.kind, clipText(h.text(q.url), maxOpenURL)})
+		open = append(open, openRequest{q.Kind, clipText(h.text(q.URL), maxOpenURL)})
 	}
 	return open
 }
 
 // standing says what is open: before load all that is, from load on what was waited for.
-func (s *tabState) standing(at readiness, own []transfer, h *hider) standing {
+func (s *tabState) standing(at readiness, own []record.Transfer, h *hider) standing {
 	loaded := !s.progress.loaded.IsZero()
 	blank := s.progress.parsed.IsZero() && s.progress.shown.IsZero()
-	return standing{capped: at.capped, blank: blank, open: listed(slices.DeleteFunc(own, func(q transfer) bool {
-		return !q.ended.IsZero() || q.stream || loaded && !(isFetch[q.kind] && q.seq <= s.progress.asked && sameSite(s.url, q.url))
+	return standing{capped: at.capped, blank: blank, open: listed(slices.DeleteFunc(own, func(q record.Transfer) bool {
+		return !q.Ended.IsZero() || q.Stream || loaded && !(isFetch[q.Kind] && q.Seq <= s.progress.asked && sameSite(s.url, q.URL))
 	}), h)}
 }
 
@@ -343,7 +344,7 @@ func (c *call) awaitOpened(t *tab) {
 
 // cameTo notes how far a document has come.
 func (t *tab) cameTo(loader cdp.LoaderID, what string) {
-	asked := t.network.last()
+	asked := t.network.Last()
 	t.change(func(s *tabState) {
 		if loader != s.loader {
 			return
@@ -366,41 +367,4 @@ func setOnce(t *time.Time, to time.Time) {
 	if t.IsZero() {
 		*t = to
 	}
-}
-
-// transfer is what the rules of waiting have to know of a request.
-type transfer struct {
-	seq          int64
-	kind, method string
-	url          string
-	main         bool      // it is the document's own
-	began, ended time.Time // zero: open
-	stream       bool      // it may never end
-}
-
-func (q transfer) age(now time.Time) time.Duration { return now.Sub(q.began) }
-
-// transfers returns the requests of the document shown, and of the frames below it.
-func (r *networkRecord) transfers() []transfer {
-	r.mu.Lock()
-	before := r.before
-	r.mu.Unlock()
-	return r.since(before)
-}
-
-// since returns the requests after that number.
-func (r *networkRecord) since(before int64) (all []transfer) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ring.each(before, func(seq int64, q *request) {
-		all = append(all, transfer{seq, q.kind, q.method, q.url, q.main, q.told, q.over, q.stream})
-	})
-	return all
-}
-
-// last is the number of the latest request.
-func (r *networkRecord) last() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ring.last()
 }

@@ -22,27 +22,24 @@ func (c *call) record(args ruleArgs) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	c.bindTo(t)
-	var list []request
-	t.network.mu.Lock()
-	t.network.ring.each(0, func(_ int64, q *request) { list = append(list, *q) })
-	t.network.mu.Unlock()
+	list := t.network.All()
 	var all []traffic.Exchange
 	left, missing := maxRecordedBodies, 0
 	hider := c.lane.hider()
 	for i := range list {
 		q := &list[i]
-		if q.kind == "websocket" {
+		if q.Kind == "websocket" {
 			continue // HAR has no place for what it carries
 		}
 		x := traffic.Exchange{
-			Began: q.at, Method: q.method, URL: q.url, RequestHeaders: showHeaders(q.sent), RequestBody: hider.body(q.post, q.from),
-			Status: int(q.status), Answered: q.status != 0, ResponseHeaders: showHeaders(q.got), ContentType: q.contentType, Bytes: q.bytes,
-			Failure: q.failure,
+			Began: q.At, Method: q.Method, URL: q.URL, RequestHeaders: q.SentHeaders(), RequestBody: hider.body(q.Post, q.By.from),
+			Status: int(q.Status), Answered: q.Status != 0, ResponseHeaders: q.AnswerHeaders(), ContentType: q.ContentType, Bytes: q.Bytes,
+			Failure: q.Failure,
 		}
-		if q.ended > q.began {
-			x.MS = (q.ended - q.began) * 1000
+		if q.Ended > q.Began {
+			x.MS = (q.Ended - q.Began) * 1000
 		}
-		if args.Bodies && q.done && q.status != 0 {
+		if args.Bodies && q.Done && q.Status != 0 {
 			if body, text, ok := c.recordedBody(q); ok && len(body) <= left {
 				x.Body, x.Text, x.HasBody = body, text, true
 				left -= len(body)

@@ -134,14 +134,8 @@ func (p *sharedPage) clear() bool {
 	l.toldOf, l.frames, l.shots, l.memory, l.nextRef = nil, 0, 0, outline.Memory{}, 1
 	l.typed, l.copied, l.observer, l.cause, l.late, l.origins, l.unseen = typedSecrets{}, "", nil, nil, nil, nil, nil
 	l.mu.Unlock()
-	tab.console.mu.Lock()
-	tab.console.ring, tab.console.bytes = ring[*consoleEntry]{}, 0
-	tab.console.mu.Unlock()
-	fresh := newNetworkRecord(tab.network.tab)
-	tab.network.mu.Lock()
-	tab.network.ring, tab.network.byID, tab.network.open = fresh.ring, fresh.byID, fresh.open
-	tab.network.detail, tab.network.oldest, tab.network.before, tab.network.quiet = 0, 0, 0, fresh.quiet
-	tab.network.mu.Unlock()
+	tab.console.Reset()
+	tab.network.Reset()
 	tab.mu.Lock()
 	tab.known, tab.frames, tab.state.seeks, tab.state.sought = false, newFrames(), 0, sought{}
 	tab.mu.Unlock()

@@ -149,7 +149,7 @@ func (c *call) overStorage(args storedArgs, at *url.URL) (s stored, err error) {
 		if err := pageFault(res); err != nil {
 			return s, err
 		}
-		return s, read(stringOf(res.Result.Value))
+		return s, read(devtools.StringOf(res.Result.Value))
 	}
 	if args.Kind == "session" {
 		return s, capabilities.Errorf(capabilities.CodeInvalidArguments, "Session storage is a tab's, and this tab shows another origin.").

@@ -13,12 +13,12 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/inspector"
 	cdpio "github.com/chromedp/cdproto/io"
-	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	"github.com/handrail-dev/handrail/capabilities/browser/record"
 )
 
 // tab is one page. Its events arrive on the connection's reading goroutine and
@@ -37,8 +37,8 @@ type tab struct {
 	life context.Context
 	kill context.CancelCauseFunc
 
-	console consoleRecord
-	network networkRecord
+	console record.Console
+	network *record.Network[sender]
 
 	mu sync.Mutex
 	//lint:ignore containedctx the life of the tab between two dialogs
@@ -131,7 +131,7 @@ func newTab(l *lane, c *chrome, id, opener target.ID) *tab {
 	return &tab{
 		lane: l, chrome: c, id: id, opener: opener, born: time.Now(),
 		ready: make(chan struct{}), life: life, kill: kill, free: free, block: block, changed: make(chan struct{}),
-		network: newNetworkRecord(string(id)), frames: newFrames(),
+		network: record.NewNetwork(string(id), redirected), frames: newFrames(),
 		// The first document is about:blank and there at once.
 		placed: placed{url: "about:blank"},
 		state:  tabState{url: "about:blank", domReady: true, loaded: true, statuses: map[cdp.LoaderID]int{}},
@@ -167,14 +167,14 @@ func (t *tab) setUp() {
 		t.attachFrames(ctx, t.s),
 		devtools.Start(ctx, t.s, page.Enable, page.EnableParams{}).Pending,
 		devtools.Start(ctx, t.s, page.SetLifecycleEventsEnabled, page.SetLifecycleEventsEnabledParams{Enabled: true}).Pending,
-		devtools.Start(ctx, t.s, network.Enable, watchNetwork).Pending,
+		record.WatchNetwork(ctx, t.s),
 		devtools.Start(ctx, t.s, inspector.Enable, none).Pending,
 		// Every tab believes to be in front: background tabs throttle frames.
 		devtools.Start(ctx, t.s, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}).Pending,
 		// A file chooser would wait for a person.
 		devtools.Start(ctx, t.s, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}).Pending,
 	}
-	steps = append(steps, watchConsole(ctx, t.s)...)
+	steps = append(steps, record.WatchConsole(ctx, t.s)...)
 	steps = append(steps, t.chrome.guardGateway(ctx, t.s)...)
 	steps = append(steps, t.lane.askByRules(ctx, t.s)...)
 	steps = append(steps, t.lane.emulate(ctx, t.s, true)...)
@@ -400,7 +400,7 @@ func (t *tab) onEvent(method string, params []byte) {
 			t.cameTo(e.LoaderID, e.Name)
 		}
 	case "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded":
-		t.console.add(t.shownLoader(), method, params)
+		t.console.Add(t.shownLoader(), method, params)
 	case "Page.javascriptDialogOpening":
 		t.dialogOpened(params)
 	case "Page.javascriptDialogClosed":
@@ -428,7 +428,7 @@ func (t *tab) onEvent(method string, params []byte) {
 // committed notes a new document.
 func (t *tab) committed(loader cdp.LoaderID, whole bool, failed, url string) {
 	t.change(func(*tabState) { t.commitLocked(loader, whole, failed, url) })
-	t.network.newDocument(loader)
+	t.network.NewDocument(loader)
 }
 
 func (t *tab) commitLocked(loader cdp.LoaderID, whole bool, failed, url string) {
@@ -494,14 +494,14 @@ func (t *tab) locationOf(ctx context.Context, first devtools.Reply[page.GetNavig
 // shownLocked returns the entry of the document that is shown: while one of the history is
 // on its way, or the page is asked whether it may be left for it, Chrome names that one.
 func (t *tab) shownLocked(h page.GetNavigationHistoryResult) int64 {
-	told := withoutUser(t.state.url)
+	told := record.WithoutUser(t.state.url)
 	leaving := t.state.open != nil && t.state.open.Type == "beforeunload"
 	if t.state.navigating == "" && !leaving || addressIn(h) == told {
 		return h.CurrentIndex
 	}
 	for away := range int64(len(h.Entries)) {
 		for _, i := range []int64{h.CurrentIndex + away, h.CurrentIndex - away} {
-			if i >= 0 && i < int64(len(h.Entries)) && withoutUser(h.Entries[i].URL) == told {
+			if i >= 0 && i < int64(len(h.Entries)) && record.WithoutUser(h.Entries[i].URL) == told {
 				return i
 			}
 		}
@@ -529,7 +529,7 @@ func (t *tab) behind(h page.GetNavigationHistoryResult) bool {
 	if t.state.failed != "" {
 		told = t.state.failed
 	}
-	told = withoutUser(told)
+	told = record.WithoutUser(told)
 	now := addressIn(h)
 	heard := t.state.documents != t.placed.documents || t.state.inPage != t.placed.inPage
 	return heard && now != told && (now == "" || now == t.placed.url)
@@ -546,7 +546,7 @@ func place(h page.GetNavigationHistoryResult) (url, title string) {
 	if i := int(h.CurrentIndex); i >= 0 && i < len(h.Entries) {
 		title = h.Entries[i].Title
 	}
-	return clipText(url, maxURL+slack), clipText(title, maxTitle+slack)
+	return clipText(url, maxURL+record.Slack), clipText(title, maxTitle+record.Slack)
 }
 
 // addressIn is the address of the entry that is shown; empty for none. The history keeps
@@ -554,19 +554,15 @@ func place(h page.GetNavigationHistoryResult) (url, title string) {
 // when it is asked for its address, and nobody here does.
 func addressIn(h page.GetNavigationHistoryResult) string {
 	if i := int(h.CurrentIndex); i >= 0 && i < len(h.Entries) {
-		return withoutUser(h.Entries[i].URL)
+		return record.WithoutUser(h.Entries[i].URL)
 	}
 	return ""
 }
 
 // Bounds of what a page may put into an address or title of a result.
 const (
-	maxURL     = 32 << 10
-	maxDataURL = 256
-	maxTitle   = 1000
-	// slack is how much more of a text is kept than an answer has of it, so that what was
-	// typed in secret is found there before the text is cut: of a piece nobody could tell.
-	slack = 4 << 10
+	maxURL   = 32 << 10
+	maxTitle = 1000
 )
 
 // place takes what was typed in secret out of an address and a title, and then cuts them;
@@ -574,10 +570,10 @@ const (
 func (h *hider) place(url, title string) (address, name string, in []string) {
 	most := maxURL
 	if strings.HasPrefix(url, "data:") {
-		most = maxDataURL
+		most = record.MaxDataURL
 	}
 	cut := func(part, s string, most int) string {
-		s = clipText(s, most+slack)
+		s = clipText(s, most+record.Slack)
 		shown := h.text(s)
 		if shown != s {
 			in = append(in, part)

@@ -15,6 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
+	"github.com/handrail-dev/handrail/capabilities/browser/record"
 )
 
 // Bounds of waiting.
@@ -93,7 +94,7 @@ func waitFor(c *call) (capabilities.Output, error) {
 		Matched bool   `json:"matched"`
 		Elapsed int64  `json:"elapsed_ms"`
 		URL     string `json:"url,omitempty"`
-	}{missing == "", time.Since(began).Milliseconds(), plainURL(now.url)}
+	}{missing == "", time.Since(began).Milliseconds(), record.PlainURL(now.url)}
 	out := capabilities.Output{Result: result, Untrusted: true, Evidence: "all that was waited for holds"}
 	if missing != "" {
 		out.Evidence = "not in time: " + missing
@@ -181,7 +182,7 @@ func (t *tab) reached(now tabState, state string) (ok bool, left time.Duration) 
 	case "load":
 		return settled && now.loaded, 0
 	}
-	if since := t.network.quietSince(); !settled || !now.domReady || since.IsZero() {
+	if since := t.network.QuietSince(); !settled || !now.domReady || since.IsZero() {
 		return false, 0
 	} else if left = quietFor - time.Since(since); left > 0 {
 		return false, left

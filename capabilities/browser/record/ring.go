@@ -1,4 +1,4 @@
-package browser
+package record
 
 // ring holds the newest entries of a record, numbered from 1 for the life of the
 // tab. It is not safe for concurrent use.
