@@ -50,7 +50,7 @@ func (c *call) awaitDocument(before tabState, loader cdp.LoaderID, wait string) 
 			case s.restless(before, false):
 				unlike = errNotComplete
 			default:
-				return wait == "domcontentloaded" && !s.progress.parsed.IsZero()
+				return wait == "domcontentloaded" && !s.progress.Parsed.IsZero()
 			}
 			return true
 		})

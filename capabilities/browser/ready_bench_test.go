@@ -31,7 +31,7 @@ func BenchmarkReady(b *testing.B) {
 					b.Fatal(err)
 				}
 				t.await(b.Context(), func(s tabState) bool {
-					return s.documents > before.documents && (s.domReady || path == "/stream" && !s.progress.shown.IsZero())
+					return s.documents > before.documents && (s.domReady || path == "/stream" && !s.progress.Shown.IsZero())
 				})
 			}
 		})

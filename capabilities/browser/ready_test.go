@@ -11,80 +11,8 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/browser/record"
+	"github.com/handrail-dev/handrail/capabilities/browser/ready"
 )
-
-// The rule, to the millisecond.
-func TestWhenAPageIsReady(t *testing.T) {
-	const page, site = "http://a.example/x", "http://api.a.example/y"
-	zero := time.Unix(1000, 0)
-	at := func(ms int) time.Time { return zero.Add(time.Duration(ms) * time.Millisecond) }
-	open := func(kind string, began int) record.Transfer {
-		return record.Transfer{Seq: 1, Kind: kind, URL: site, Began: at(began)}
-	}
-	ended := func(q record.Transfer, ms int) record.Transfer { q.Ended = at(ms); return q }
-	parsed := progress{committed: zero, parsed: at(50), drawn: at(80)}
-	loaded := progress{committed: zero, parsed: at(50), drawn: at(80), loaded: at(100), asked: 1}
-	streams := progress{committed: zero, shown: at(100)}
-	for name, tc := range map[string]struct {
-		p    progress
-		own  []record.Transfer
-		now  int
-		want readiness
-	}{
-		"nothing yet":                          {progress{committed: zero}, nil, 4000, readiness{left: time.Second}},
-		"nothing for 5 s":                      {progress{committed: zero}, nil, 5000, readiness{ready: true, capped: true}},
-		"nothing is committed":                 {progress{}, nil, 9000, readiness{}},
-		"load":                                 {loaded, nil, 100, readiness{ready: true}},
-		"load, an image is open":               {loaded, []record.Transfer{open("image", 10)}, 100, readiness{ready: true}},
-		"load, a fetch is open":                {loaded, []record.Transfer{open("fetch", 10)}, 150, readiness{left: 250 * time.Millisecond}},
-		"load, a fetch is open too long":       {loaded, []record.Transfer{open("fetch", 10)}, 400, readiness{ready: true}},
-		"load, a fetch gets old":               {progress{committed: zero, loaded: at(900), asked: 1}, []record.Transfer{open("xhr", 10)}, 950, readiness{left: 60 * time.Millisecond}},
-		"load, a long poll":                    {progress{committed: zero, loaded: at(1100), asked: 1}, []record.Transfer{open("fetch", 10)}, 1100, readiness{ready: true}},
-		"load, a fetch that came after it":     {loaded, []record.Transfer{{Seq: 2, Kind: "fetch", URL: site, Began: at(101)}}, 110, readiness{ready: true}},
-		"load, another site's fetch":           {loaded, []record.Transfer{{Seq: 1, Kind: "fetch", URL: "http://b.example/", Began: at(10)}}, 110, readiness{ready: true}},
-		"load, a fetch that streams":           {loaded, []record.Transfer{{Seq: 1, Kind: "fetch", URL: site, Began: at(10), Stream: true}}, 110, readiness{ready: true}},
-		"load, a fetch that ended":             {loaded, []record.Transfer{ended(open("fetch", 10), 200)}, 200, readiness{ready: true, drawn: true, left: 200 * time.Millisecond}},
-		"load, a fetch that ended before":      {loaded, []record.Transfer{ended(open("fetch", 10), 90)}, 100, readiness{ready: true}},
-		"parsed, quiet from the start":         {parsed, nil, 100, readiness{left: 50 * time.Millisecond}},
-		"parsed, quiet for 150 ms":             {parsed, nil, 150, readiness{ready: true}},
-		"parsed, not drawn":                    {progress{committed: zero, parsed: at(50)}, nil, 250, readiness{left: 4800 * time.Millisecond}},
-		"parsed, a script is open":             {parsed, []record.Transfer{open("script", 10)}, 2050, readiness{left: 3 * time.Second}},
-		"parsed, a script ended":               {parsed, []record.Transfer{ended(open("script", 10), 300)}, 400, readiness{left: 50 * time.Millisecond}},
-		"parsed, a script that began late":     {parsed, []record.Transfer{open("script", 1000)}, 1001, readiness{ready: true}},
-		"parsed, a frame is open":              {parsed, []record.Transfer{open("document", 999)}, 1050, readiness{left: 4 * time.Second}},
-		"parsed, the document itself":          {parsed, []record.Transfer{{Seq: 1, Kind: "document", URL: page, Main: true, Began: at(-50)}}, 150, readiness{ready: true}},
-		"parsed, a fetch is open":              {parsed, []record.Transfer{open("fetch", 10)}, 500, readiness{left: 510 * time.Millisecond}},
-		"parsed, a fetch is older than 1 s":    {parsed, []record.Transfer{open("fetch", 10)}, 1010, readiness{ready: true}},
-		"parsed, one ended after more":         {parsed, []record.Transfer{ended(open("fetch", 10), 1500)}, 1510, readiness{ready: true}},
-		"parsed, an image, a font, a beacon":   {parsed, []record.Transfer{open("image", 10), open("font", 10), open("other", 10), open("media", 10)}, 150, readiness{ready: true}},
-		"parsed, 5 s ago":                      {parsed, []record.Transfer{open("script", 10)}, 5050, readiness{ready: true, capped: true}},
-		"goes on getting elements":             {streams, nil, 1100, readiness{left: 4 * time.Second}},
-		"goes on getting elements for 5 s":     {streams, nil, 5100, readiness{ready: true, capped: true}},
-		"shows something and counts as parsed": {progress{committed: zero, shown: at(100), parsed: at(350), drawn: at(350)}, nil, 350, readiness{ready: true}},
-	} {
-		if got := tc.p.judge(at(tc.now), page, tc.own); got != tc.want {
-			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
-		}
-	}
-}
-
-func TestSameSite(t *testing.T) {
-	for pair, want := range map[[2]string]bool{
-		{"http://a.example/", "https://api.a.example:8080/x"}: true,
-		{"http://a.example/", "http://b.example/"}:            false,
-		{"http://www.a.co.uk/", "http://api.a.co.uk/"}:        true,
-		{"http://a.co.uk/", "http://b.co.uk/"}:                false,
-		{"http://127.0.0.1:1/", "http://127.0.0.1:2/"}:        true,
-		{"http://127.0.0.1/", "http://126.0.0.1/"}:            false,
-		{"http://localhost:1/", "http://localhost/"}:          true,
-		{"about:blank", "about:blank"}:                        false,
-	} {
-		if got := sameSite(pair[0], pair[1]); got != want {
-			t.Errorf("%v: %v", pair, got)
-		}
-	}
-}
 
 // longestGap has a page note the longest time, in milliseconds, in which it got no new element.
 const longestGap = `<script>let gap = 0, last = performance.now();
@@ -221,7 +149,7 @@ func pagesAreReady(t *testing.T, few bool) {
 			// being ready.
 			for end := began.Add(patience); path == "/elements" && a.Effect == capabilities.EffectConfirmed && time.Now().Before(end); {
 				gap := n.eval("Math.max(gap, performance.now() - last)").(float64)
-				if gap < float64(readyStill.Milliseconds())/2 {
+				if gap < float64(ready.Still.Milliseconds())/2 {
 					break
 				}
 				t.Logf("it got no element for %v ms", gap)

@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
+	"github.com/handrail-dev/handrail/capabilities/browser/ready"
 	"github.com/handrail-dev/handrail/capabilities/browser/record"
 )
 
@@ -74,11 +75,11 @@ type tabState struct {
 	navigating cdp.LoaderID // of a document on its way, else empty
 	domReady   bool
 	loaded     bool
-	unparsed   int      // which of the documents was waited for in vain to be parsed
-	progress   progress // how far it has come: ready.go
-	status     int      // HTTP status of the document shown, 0 if it has none
-	url        string   // as the page has it now
-	failed     string   // the address that did not load, if an error page is shown instead
+	unparsed   int            // which of the documents was waited for in vain to be parsed
+	progress   ready.Progress // how far it has come: ready.go
+	status     int            // HTTP status of the document shown, 0 if it has none
+	url        string         // as the page has it now
+	failed     string         // the address that did not load, if an error page is shown instead
 
 	documents      int    // documents that were committed
 	frameDocuments int    // documents that were committed in frames
@@ -434,9 +435,9 @@ func (t *tab) committed(loader cdp.LoaderID, whole bool, failed, url string) {
 func (t *tab) commitLocked(loader cdp.LoaderID, whole bool, failed, url string) {
 	s := &t.state
 	s.loader, s.domReady, s.loaded = loader, whole, whole
-	s.progress = progress{committed: time.Now()}
+	s.progress = ready.Progress{Committed: time.Now()}
 	if whole {
-		s.progress.parsed, s.progress.drawn, s.progress.loaded = s.progress.committed, s.progress.committed, s.progress.committed
+		s.progress.Parsed, s.progress.Drawn, s.progress.Loaded = s.progress.Committed, s.progress.Committed, s.progress.Committed
 	}
 	s.status, s.failed, s.url = s.statuses[loader], failed, url
 	s.statuses = map[cdp.LoaderID]int{}
