@@ -122,7 +122,7 @@ func (c *chrome) leave() {
 }
 
 // sawRequest reports the host of a request in a lane that has no proxy to tell.
-func (t *tab) sawRequest(address string) {
+func (t *laneTab) sawRequest(address string) {
 	if !t.chrome.Attached {
 		return
 	}

@@ -21,7 +21,7 @@ type call struct {
 	h        *Handler
 	lane     *lane
 	inv      capabilities.Invocation
-	tab      *tab // once the tool chose it
+	tab      *laneTab // once the tool chose it
 	began    time.Time
 	unbind   func()            // ends the bond of ctx to the tab
 	release  func()            // gives the lane's order to the next call; idempotent
@@ -69,7 +69,7 @@ func (c *call) page() error {
 
 // bindTo makes the call end with the tab, and its waits for the page with a
 // dialog.
-func (c *call) bindTo(t *tab) {
+func (c *call) bindTo(t *laneTab) {
 	c.tab = t
 	c.unbind()
 	whole, unbind := bind(c.outer, t.life)

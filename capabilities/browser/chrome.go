@@ -22,7 +22,7 @@ type chrome struct {
 	mu        sync.Mutex
 	lastInput *lane // whose input came last; see clipboard.go
 	contexts  map[cdp.BrowserContextID]*lane
-	tabs      map[target.ID]*tab
+	tabs      map[target.ID]*laneTab
 	downloads map[string]*download // that run, by Chrome's own name for them
 	arrived   chan struct{}        // closed and replaced whenever a tab arrives or goes
 }
@@ -33,7 +33,7 @@ var _ process.Tenant = (*chrome)(nil)
 func (h *Handler) moveIn(own *lane, into **chrome) func(*process.Chrome) process.Tenant {
 	return func(p *process.Chrome) process.Tenant {
 		c := &chrome{
-			Chrome: p, h: h, own: own != nil, contexts: map[cdp.BrowserContextID]*lane{}, tabs: map[target.ID]*tab{},
+			Chrome: p, h: h, own: own != nil, contexts: map[cdp.BrowserContextID]*lane{}, tabs: map[target.ID]*laneTab{},
 			downloads: map[string]*download{}, arrived: make(chan struct{}), tracing: make(chan struct{}, 1),
 		}
 		if own != nil {
@@ -103,11 +103,11 @@ func (c *chrome) Ended(err error) {
 	for _, l := range c.contexts {
 		lanes = append(lanes, l)
 	}
-	tabs := make([]*tab, 0, len(c.tabs))
+	tabs := make([]*laneTab, 0, len(c.tabs))
 	for _, t := range c.tabs {
 		tabs = append(tabs, t)
 	}
-	c.contexts, c.tabs = map[cdp.BrowserContextID]*lane{}, map[target.ID]*tab{}
+	c.contexts, c.tabs = map[cdp.BrowserContextID]*lane{}, map[target.ID]*laneTab{}
 	c.mu.Unlock()
 	for _, t := range tabs {
 		t.end(errBrowserGone)
@@ -171,12 +171,12 @@ func (c *chrome) adopt(sessionID string, id target.ID, context cdp.BrowserContex
 		c.mu.Unlock()
 		return // a page of a context that is being disposed of
 	}
-	t := newTab(l, c, id, opener)
+	t := newLaneTab(l, c, id, opener)
 	t.s = c.Conn.Open(sessionID, t.onEvent)
 	c.tabs[id] = t
-	var by *tab // which opened it
+	var by *laneTab // which opened it
 	for _, from := range c.tabs {
-		if from.lane == l && t.openedBy(from) {
+		if from.lane == l && t.openedBy(from.tab) {
 			by = from
 			break
 		}
@@ -211,7 +211,7 @@ func (c *chrome) adopt(sessionID string, id target.ID, context cdp.BrowserContex
 func (c *chrome) dropSession(sessionID string) {
 	c.Conn.Forget(sessionID)
 	c.mu.Lock()
-	var gone *tab
+	var gone *laneTab
 	for id, t := range c.tabs {
 		if t.s.ID() == sessionID {
 			gone = t
@@ -233,7 +233,7 @@ func (c *chrome) dropSession(sessionID string) {
 }
 
 // awaitTab waits until the page with that ID arrived and is set up.
-func (c *chrome) awaitTab(ctx context.Context, id target.ID) (*tab, error) {
+func (c *chrome) awaitTab(ctx context.Context, id target.ID) (*laneTab, error) {
 	for {
 		c.mu.Lock()
 		t, arrived := c.tabs[id], c.arrived

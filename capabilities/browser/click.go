@@ -39,7 +39,7 @@ func click(c *call) (capabilities.Output, error) {
 	if args.Action != "click" {
 		aim.Kind = args.Action
 	}
-	m := mouse{c.tab, modifiers(args.Modifiers), input.MouseButton(args.Button)}
+	m := mouse{c.tab.tab, modifiers(args.Modifiers), input.MouseButton(args.Button)}
 	if args.Action != "up" {
 		if err := m.isUp(); err != nil {
 			return capabilities.Output{}, err

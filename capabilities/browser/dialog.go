@@ -53,7 +53,7 @@ func (t *tab) dialogOpened(params []byte) {
 	if !decodeEvent(params, &e) {
 		return
 	}
-	hide := t.lane.hider().whole
+	hide := t.host.hider().whole
 	d := &dialog{e.Type, capabilities.Clip(hide(e.Message), maxDialogText), capabilities.Clip(hide(e.Default), maxDialogText)}
 	var armed *dialogAnswer
 	left, silence := false, false
@@ -79,7 +79,7 @@ func (t *tab) dialogOpened(params []byte) {
 	if armed == nil {
 		return
 	}
-	t.chrome.h.wg.Go(func() {
+	t.host.run(func() {
 		if silence {
 			defer t.silence()()
 		}

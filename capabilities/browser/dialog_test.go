@@ -31,7 +31,7 @@ func dialogOf(a answer) string {
 func TestAnswerMeetsDialog(t *testing.T) {
 	c := &chrome{h: &Handler{}, Chrome: &process.Chrome{Conn: devtools.New(devtools.OverPipe(strings.NewReader(""), io.Discard))}}
 	for range 2000 {
-		tab := newTab(newLane(c.h, "lane"), c, "T", "")
+		tab := newLaneTab(newLane(c.h, "lane"), c, "T", "")
 		tab.s = c.Conn.Root()
 		start := make(chan struct{})
 		var comes sync.WaitGroup

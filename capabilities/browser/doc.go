@@ -17,10 +17,11 @@
 // throttle.go, world.go and the room page (what runs inside pages, in an isolated world),
 // reach.go (how a ref or selector finds its document), frames.go, foreign.go, closed.go and
 // internals.go (frames of other origins and processes, closed shadow roots, what custom elements
-// keep to themselves), tab.go (what a tab reports), chrome.go (what lanes have in a Chrome), the
-// room process (its life), the room devtools (the protocol); the room egress is the way out to
-// the network. Which browser a lane works in: launch.go, then profile.go, attach.go and
-// storage.go. Scripts of many steps: code.go and the room script.
+// keep to themselves), tab.go (what a tab reports) with host.go (what it needs of its lane and
+// Chrome, and nothing else), chrome.go (what lanes have in a Chrome), the room process (its
+// life), the room devtools (the protocol); the room egress is the way out to the network. Which
+// browser a lane works in: launch.go, then profile.go, attach.go and storage.go. Scripts of many
+// steps: code.go and the room script.
 //
 // Where a new thing goes: an action is a file of its own and a row of tools (handler.go); it
 // aims, calls perform and answers with result. An evidence is a cause (evidence.go) with its

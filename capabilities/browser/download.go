@@ -114,7 +114,7 @@ func (l *lane) allowDownloads(ctx context.Context, c *chrome, id cdp.BrowserCont
 }
 
 // downloadBegan takes the event of a tab. It runs on the reading goroutine.
-func (t *tab) downloadBegan(params []byte) {
+func (t *laneTab) downloadBegan(params []byte) {
 	var e struct {
 		GUID string `json:"guid"`
 		Name string `json:"suggestedFilename"`

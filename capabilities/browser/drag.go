@@ -56,7 +56,7 @@ func drag(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	c.wants = args.Snapshot
-	d := &dragging{c: c, m: mouse{t: c.tab, button: "left"}, spread: time.Duration(args.DurationMS) * time.Millisecond, path: args.Path}
+	d := &dragging{c: c, m: mouse{t: c.tab.tab, button: "left"}, spread: time.Duration(args.DurationMS) * time.Millisecond, path: args.Path}
 	if err := d.m.isUp(); err != nil {
 		return capabilities.Output{}, err
 	}

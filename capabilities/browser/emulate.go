@@ -154,7 +154,7 @@ func (c *call) unknownLocale(locale string) bool {
 }
 
 // apply sets all of it for a tab and says what of it is not possible.
-func (e emulated) apply(ctx context.Context, t *tab) error {
+func (e emulated) apply(ctx context.Context, t *laneTab) error {
 	for _, p := range e.send(ctx, t) {
 		_, err := p.Wait(ctx)
 		var refused *devtools.ProtocolError
@@ -177,7 +177,7 @@ func (e emulated) apply(ctx context.Context, t *tab) error {
 }
 
 // send queues all of it for a tab and its frames in other processes.
-func (e emulated) send(ctx context.Context, t *tab) (sent []*devtools.Pending) {
+func (e emulated) send(ctx context.Context, t *laneTab) (sent []*devtools.Pending) {
 	for _, s := range t.sessions() {
 		sent = append(sent, e.steps(ctx, s, s == t.s)...)
 	}
@@ -266,7 +266,7 @@ func (l *lane) emulate(ctx context.Context, s *devtools.Session, top bool) []*de
 // emulateAgain sets anew, for the tabs that stay, what went with one that closed.
 func (l *lane) emulateAgain() {
 	l.mu.Lock()
-	e, tabs := l.emulated, append([]*tab(nil), l.tabs...)
+	e, tabs := l.emulated, append([]*laneTab(nil), l.tabs...)
 	l.mu.Unlock()
 	if e.Timezone == "" && e.Locale == "" && e.Slowdown == 0 {
 		return

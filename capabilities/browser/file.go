@@ -221,7 +221,7 @@ func (l *lane) fileAddress(shown string) string {
 
 // closeUnread ends a tab that shows what it must not, or has a frame that does: nobody
 // reads it.
-func (t *tab) closeUnread(why error) {
+func (t *laneTab) closeUnread(why error) {
 	t.end(why)
 	t.lane.remove(t)
 	t.chrome.h.wg.Go(func() {

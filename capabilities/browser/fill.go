@@ -233,7 +233,7 @@ func refuse(r *filled, err error) error {
 
 // clickOn sets a box by a real click.
 func (c *call) clickOn(f field) (verdict, error) {
-	m := mouse{t: c.tab, button: "left"}
+	m := mouse{t: c.tab.tab, button: "left"}
 	if err := m.isUp(); err != nil {
 		return verdict{}, err
 	}

@@ -43,7 +43,7 @@ func (t *tab) inFrame(ctx context.Context, f *frame) (world, error) {
 		}
 		return world{}, err
 	}
-	number := "f" + strconv.Itoa(t.lane.takeFrame())
+	number := "f" + strconv.Itoa(t.host.takeFrame())
 	res, err := devtools.Do(ctx, s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: inpage.Script() + inpage.Join.Call(strconv.Quote(number)),
 		ContextID:  made.ExecutionContextID, Silent: ptr(true), ReturnByValue: ptr(true),

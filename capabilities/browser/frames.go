@@ -83,7 +83,7 @@ var errFrameAway = capabilities.Errorf(capabilities.CodeStaleRef, "The frame of 
 func (t *tab) attachFrames(ctx context.Context, s *devtools.Session) *devtools.Pending {
 	// A dedicated worker waits, too, whether it is reported or not.
 	filter := target.Filter{{Type: "iframe"}, {Type: "worker"}, {Exclude: true}}
-	if t.chrome.Attached { // elsewhere the lane's proxy is in the way of every worker
+	if t.host.attached() { // elsewhere the lane's proxy is in the way of every worker
 		filter = target.Filter{{Type: "iframe"}, {Type: "worker"}, {Type: "service_worker"}, {Exclude: true}}
 	}
 	return devtools.Start(ctx, s, target.SetAutoAttach, target.SetAutoAttachParams{
@@ -120,8 +120,8 @@ func (t *tab) onFrames(s *devtools.Session, method string, params []byte) (done 
 		}
 		switch e.TargetInfo.Type {
 		case "iframe":
-			if why := t.forbids(e.TargetInfo.URL); why != nil {
-				t.closeUnread(why)
+			if why := t.host.forbids(e.TargetInfo.URL); why != nil {
+				t.host.closeUnread(why)
 				return true
 			}
 			t.adoptFrame(s, e.SessionID, cdp.FrameID(e.TargetInfo.TargetID), e.Waiting)
@@ -138,11 +138,11 @@ func (t *tab) onFrames(s *devtools.Session, method string, params []byte) (done 
 		if !decodeEvent(params, &e) {
 			return true
 		}
-		if why := t.forbids(e.Frame.URL); why != nil {
-			t.closeUnread(why)
+		if why := t.host.forbids(e.Frame.URL); why != nil {
+			t.host.closeUnread(why)
 			return true
 		}
-		t.lane.visited(e.Frame.Origin)
+		t.host.visited(e.Frame.Origin)
 		if e.Frame.ID != cdp.FrameID(t.id) {
 			t.newFrameDocument(e.Frame.ID)
 			if e.Frame.Failed != "" {
@@ -181,7 +181,7 @@ func (t *tab) onFrames(s *devtools.Session, method string, params []byte) (done 
 // that a stop holds them. It runs on the reading goroutine.
 func (t *tab) adoptWorker(under *devtools.Session, id string) {
 	var worker *devtools.Session
-	worker = t.chrome.Conn.OpenWorker(under, id, func(method string, params []byte) {
+	worker = t.conn.OpenWorker(under, id, func(method string, params []byte) {
 		var e struct {
 			SessionID string `json:"sessionId"`
 		}
@@ -190,18 +190,17 @@ func (t *tab) adoptWorker(under *devtools.Session, id string) {
 		case method == "Target.attachedToTarget":
 			t.adoptWorker(worker, e.SessionID)
 		case method == "Target.detachedFromTarget":
-			t.chrome.Conn.Forget(e.SessionID)
+			t.conn.Forget(e.SessionID)
 		case method == "Fetch.requestPaused":
-			t.paused(worker, params)
+			t.host.paused(worker, params)
 		}
 	})
-	t.chrome.h.wg.Go(func() {
+	t.host.run(func() {
 		devtools.Start(t.life, worker, target.SetAutoAttach, target.SetAutoAttachParams{
 			AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: ptr(true), Filter: target.Filter{{Type: "worker"}, {Exclude: true}},
 		})
-		t.chrome.guardGateway(t.life, worker)
-		t.lane.askByRules(t.life, worker)
-		t.chrome.h.chromium.HoldIfPaused(t.life, worker)
+		t.host.guard(t.life, worker)
+		t.host.holdIfPaused(t.life, worker)
 		devtools.Start(t.life, worker, runtime.RunIfWaitingForDebugger, cdp.Empty{})
 	})
 }
@@ -210,12 +209,12 @@ func (t *tab) adoptWorker(under *devtools.Session, id string) {
 // this goroutine. coming says that the frame is only just made.
 func (t *tab) adoptFrame(under *devtools.Session, id string, frameID cdp.FrameID, coming bool) {
 	f := &frameSession{under: under, frame: frameID, coming: coming}
-	f.Session = t.chrome.Conn.Open(id, func(method string, params []byte) { t.onFrameEvent(f, method, params) })
+	f.Session = t.conn.Open(id, func(method string, params []byte) { t.onFrameEvent(f, method, params) })
 	t.change(func(*tabState) {
 		t.frames.sessions[frameID] = f
 		t.forgetWorldLocked(frameID)
 	})
-	t.chrome.h.wg.Go(func() { t.setUpFrame(f) })
+	t.host.run(func() { t.setUpFrame(f) })
 }
 
 // setUpFrame prepares a frame in another process and lets it run. All of it is sent
@@ -231,10 +230,9 @@ func (t *tab) setUpFrame(f *frameSession) {
 		devtools.Start(ctx, f.Session, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}).Pending,
 	}
 	steps = append(steps, record.WatchConsole(ctx, f.Session)...)
-	steps = append(steps, t.chrome.guardGateway(ctx, f.Session)...)
-	steps = append(steps, t.lane.askByRules(ctx, f.Session)...)
-	steps = append(steps, t.lane.emulate(ctx, f.Session, false)...)
-	t.chrome.h.chromium.HoldIfPaused(ctx, f.Session)
+	steps = append(steps, t.host.guard(ctx, f.Session)...)
+	steps = append(steps, t.host.emulate(ctx, f.Session, false)...)
+	t.host.holdIfPaused(ctx, f.Session)
 	steps = append(steps, devtools.Start(ctx, f.Session, runtime.RunIfWaitingForDebugger, cdp.Empty{}).Pending)
 	for _, p := range steps {
 		p.Wait(ctx)
@@ -254,7 +252,7 @@ func (t *tab) onFrameEvent(f *frameSession, method string, params []byte) {
 	case method == "Inspector.targetReloadedAfterCrash":
 		t.frameCrashed(f, false)
 	case method == "Fetch.requestPaused":
-		t.paused(f.Session, params)
+		t.host.paused(f.Session, params)
 	case strings.HasPrefix(method, "Page.javascriptDialog"):
 		// The page's own session reports dialogs, whatever frame opened them.
 	case strings.HasPrefix(method, "Network."):
@@ -269,7 +267,7 @@ func (t *tab) onFrameEvent(f *frameSession, method string, params []byte) {
 // frameCrashed notes that the process of a frame ended, or is there again.
 func (t *tab) frameCrashed(f *frameSession, crashed bool) {
 	if crashed {
-		t.chrome.Conn.Abandon(f.ID())
+		t.conn.Abandon(f.ID())
 	}
 	t.change(func(*tabState) {
 		f.crashed, f.painted = crashed, 0
@@ -297,11 +295,11 @@ func (t *tab) dropFrame(id string) {
 			}
 		}
 	})
-	t.chrome.Conn.Forget(id)
-	t.chrome.Conn.Abandon(id)
+	t.conn.Forget(id)
+	t.conn.Abandon(id)
 	for _, s := range gone {
-		t.chrome.Conn.Forget(s.ID())
-		t.chrome.Conn.Abandon(s.ID())
+		t.conn.Forget(s.ID())
+		t.conn.Abandon(s.ID())
 	}
 }
 
@@ -312,8 +310,8 @@ func (t *tab) dropFrames() {
 	t.frames.sessions = map[cdp.FrameID]*frameSession{}
 	t.mu.Unlock()
 	for _, f := range all {
-		t.chrome.Conn.Forget(f.ID())
-		t.chrome.Conn.Abandon(f.ID())
+		t.conn.Forget(f.ID())
+		t.conn.Abandon(f.ID())
 	}
 }
 

@@ -27,7 +27,7 @@ func elsewhere(s *site) string {
 }
 
 // tabOf returns the lane's active tab.
-func (n *node) tabOf() *tab {
+func (n *node) tabOf() *laneTab {
 	n.t.Helper()
 	n.h.mu.Lock()
 	l := n.h.lanes[n.lane]

@@ -261,7 +261,7 @@ func (c *chrome) meetShared(id string) {
 }
 
 // forbids returns why a document of that address is not to be read, nil if it may be.
-func (t *tab) forbids(shown string) error {
+func (t *laneTab) forbids(shown string) error {
 	switch {
 	case isFileDocument(shown):
 		return errFileShown

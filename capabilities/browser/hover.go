@@ -34,7 +34,7 @@ func hover(c *call) (capabilities.Output, error) {
 	if turn {
 		aim.Kind = "wheel"
 	}
-	m := mouse{t: c.tab}
+	m := mouse{t: c.tab.tab}
 	v, err := c.perform(aim, func(ctx context.Context, at aimed) ([]*devtools.Pending, error) {
 		sent := []*devtools.Pending{m.move(ctx, at.X, at.Y)}
 		if turn {

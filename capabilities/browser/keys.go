@@ -260,7 +260,7 @@ type keyboard struct {
 	mac bool
 }
 
-func (c *call) keyboard() keyboard { return keyboard{c.tab, runtime.GOOS == "darwin"} }
+func (c *call) keyboard() keyboard { return keyboard{c.tab.tab, runtime.GOOS == "darwin"} }
 
 func (b keyboard) send(ctx context.Context, kind input.DispatchKeyEventType, k key, held int64) *devtools.Pending {
 	p := input.DispatchKeyEventParams{

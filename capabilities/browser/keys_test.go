@@ -337,7 +337,7 @@ func TestKeysAhead(t *testing.T) {
 				return keyboard{t: tab}.enter(ctx, nil, strings.Repeat("line\n", 5000), entry{multiline: true, rich: true})
 			},
 			"count": func() error {
-				c := &call{ctx: ctx, whole: ctx, tab: tab}
+				c := &call{ctx: ctx, whole: ctx, tab: &laneTab{tab: tab}}
 				_, err := c.strike(ctx, chord{key: namedKeys["ArrowDown"], held: shiftBit}, 5000, 0)
 				return err
 			},

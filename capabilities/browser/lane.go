@@ -32,8 +32,8 @@ type lane struct {
 	egress   *egress.Proxy
 	files    *folders       // that egress serves; nil: none
 	hosts    egress.Domains // what the latest call's grants leave of the network; nil: all
-	tabs     []*tab         // in the order of their opening
-	active   *tab
+	tabs     []*laneTab     // in the order of their opening
+	active   *laneTab
 	lost     error          // pages were lost and no call has said so yet
 	toldOf   *chrome        // whose end a call has told its caller
 	frames   int            // documents of frames that got a prefix for their refs
@@ -205,7 +205,7 @@ func (l *lane) openEgress() (*egress.Proxy, error) {
 // current returns the active tab, opened where there is none. If pages were lost
 // since the last call (a crash), it says so once, unless fresh is set: then the
 // caller replaces the page anyway.
-func (l *lane) current(ctx context.Context, fresh bool) (*tab, error) {
+func (l *lane) current(ctx context.Context, fresh bool) (*laneTab, error) {
 	if lost := l.takeLost(); lost != nil && !fresh {
 		return nil, lost
 	}
@@ -255,7 +255,7 @@ func (l *lane) takeLost() (lost error) {
 }
 
 // open makes a new tab, which becomes the active one.
-func (l *lane) open(ctx context.Context, c *chrome) (*tab, error) {
+func (l *lane) open(ctx context.Context, c *chrome) (*laneTab, error) {
 	l.mu.Lock()
 	id, full := l.context, len(l.tabs) >= l.h.o.MaxTabs
 	l.mu.Unlock()
@@ -283,14 +283,14 @@ func (l *lane) isFull() *capabilities.Error {
 		WithHint("Close one with tool.browser.tabs first.")
 }
 
-func (l *lane) activate(t *tab) {
+func (l *lane) activate(t *laneTab) {
 	l.mu.Lock()
 	l.active = t
 	l.mu.Unlock()
 }
 
 // add takes an arrived tab in; it reports false over the limit.
-func (l *lane) add(t *tab, max int) bool {
+func (l *lane) add(t *laneTab, max int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended || len(l.tabs) >= max {
@@ -304,7 +304,7 @@ func (l *lane) add(t *tab, max int) bool {
 }
 
 // remove drops a tab; the one opened last before it becomes active.
-func (l *lane) remove(t *tab) {
+func (l *lane) remove(t *laneTab) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, other := range l.tabs {
@@ -323,7 +323,7 @@ func (l *lane) remove(t *tab) {
 }
 
 // list returns the tabs and the index of the active one, -1 for none.
-func (l *lane) list() (tabs []*tab, active int) {
+func (l *lane) list() (tabs []*laneTab, active int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	active = -1
@@ -332,7 +332,7 @@ func (l *lane) list() (tabs []*tab, active int) {
 			active = i
 		}
 	}
-	return append([]*tab(nil), l.tabs...), active
+	return append([]*laneTab(nil), l.tabs...), active
 }
 
 // lostChrome notes that Chrome ended under the lane.
@@ -355,7 +355,7 @@ func (l *lane) lostChrome(c *chrome) {
 // reported notes that a call tells its caller of a crash, so that the next one
 // need not. That of a tab is not that of its browser, which may be to come. No tab
 // means that the call had not come to one.
-func (l *lane) reported(t *tab, e *capabilities.Error) {
+func (l *lane) reported(t *laneTab, e *capabilities.Error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.chrome

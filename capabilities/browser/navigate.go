@@ -348,7 +348,7 @@ func (c *call) newTab(address string) (verdict, error) {
 }
 
 // pick returns the tab with that index; nil means the active one.
-func (c *call) pick(index *int) (*tab, error) {
+func (c *call) pick(index *int) (*laneTab, error) {
 	all, active := c.lane.list()
 	i := active
 	if index != nil {
@@ -410,7 +410,7 @@ type tabEntry struct {
 }
 
 // entry is the tab as a list has it; the error is that of its address.
-func (c *call) entry(ctx context.Context, t *tab, index int,
+func (c *call) entry(ctx context.Context, t *laneTab, index int,
 	where devtools.Reply[page.GetNavigationHistoryResult]) (e tabEntry, err error) {
 	e.Index = index
 	e.URL, e.Title, err = t.locationOf(ctx, where)
@@ -444,7 +444,7 @@ func (c *call) openedTabs() (opened []tabEntry) {
 }
 
 // opened reports whether the action opened that tab.
-func (c *call) opened(t *tab) bool { return t.opener == c.tab.id && t.born.After(c.began) }
+func (c *call) opened(t *laneTab) bool { return t.opener == c.tab.id && t.born.After(c.began) }
 
 // How long the list of tabs waits for the address of one that a page opened: for
 // its first navigation to begin once it is set up, where the page asked for no
@@ -471,10 +471,10 @@ func (t *tab) openedBy(from *tab) (did bool) {
 
 // settleOpened waits, bounded, until a tab that a page only just opened has its
 // address, or turned out to get none.
-func (c *call) settleOpened(t *tab) { c.settleUntil(t, t.born.Add(firstDocument)) }
+func (c *call) settleOpened(t *laneTab) { c.settleUntil(t, t.born.Add(firstDocument)) }
 
 // settleUntil is settleOpened with an end of its own.
-func (c *call) settleUntil(t *tab, end time.Time) {
+func (c *call) settleUntil(t *laneTab, end time.Time) {
 	now, _ := t.look()
 	if t.opener == "" || now.documents > 0 && now.navigating == "" || time.Now().After(end) {
 		return

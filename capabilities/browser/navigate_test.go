@@ -366,7 +366,7 @@ func TestAnAnswerFromBefore(t *testing.T) {
 		"an error page, there": {"a", "b", func(tab *tab) { tab.committed("l", false, "b", "chrome-error://chromewebdata/") }, false},
 		"within the page":      {"a", "a", func(tab *tab) { tab.change(func(s *tabState) { s.inPage++; s.url = "a#b" }) }, true},
 	} {
-		tab := newTab(nil, nil, "tab", "")
+		tab := newTab(nil, "tab", "")
 		tab.placed.url, tab.state.url = tc.before, tc.before
 		tc.page(tab)
 		if got := tab.behind(says(tc.says)); got != tc.want {
@@ -431,12 +431,12 @@ func TestSettleOpened(t *testing.T) {
 				if !tc.opener {
 					opener = ""
 				}
-				tab := newTab(nil, nil, "tab", target.ID(opener))
+				tab := newTab(nil, "tab", target.ID(opener))
 				go tc.page(tab)
 				time.Sleep(tc.after)
 				synctest.Wait()
 				began := time.Now()
-				newCall(ctx, nil, nil, capabilities.Invocation{}, nil).settleOpened(tab)
+				newCall(ctx, nil, nil, capabilities.Invocation{}, nil).settleOpened(&laneTab{tab: tab})
 				if took := time.Since(began); took != tc.want {
 					t.Errorf("waited %s, want %s", took, tc.want)
 				}

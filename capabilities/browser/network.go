@@ -33,10 +33,10 @@ func (t *tab) onNetwork(s *devtools.Session, method string, params []byte) {
 	}
 	var by sender
 	if method == "Network.requestWillBeSent" && e.Request != nil {
-		t.sawRequest(e.Request.URL)
-		by = sender{t.shows(), t.lane.acting()}
+		t.host.sawRequest(e.Request.URL)
+		by = sender{t.shows(), t.host.acting()}
 	}
-	turned := t.network.Add(s, method, &e, by, t.lane.blockedWhy)
+	turned := t.network.Add(s, method, &e, by, t.host.blockedWhy)
 	document := e.Type == "Document" && e.FrameID == string(t.id)
 	switch {
 	case method == "Network.requestWillBeSent" && e.HasUserGesture && e.Type != "Document" && !e.OfChrome():

@@ -10,7 +10,7 @@ var _ capabilities.Shower = (*Handler)(nil)
 
 // pastedPage is a page that somebody pasted into, as long as its tab shows it.
 type pastedPage struct {
-	tab    *tab
+	tab    *laneTab
 	loader cdp.LoaderID
 }
 

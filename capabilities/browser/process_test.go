@@ -37,7 +37,7 @@ func (n *node) process() *chrome {
 	return l.chrome
 }
 
-func (n *node) activeTab() *tab {
+func (n *node) activeTab() *laneTab {
 	n.h.mu.Lock()
 	defer n.h.mu.Unlock()
 	l := n.h.lanes[n.lane]

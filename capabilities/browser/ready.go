@@ -48,7 +48,7 @@ func (t *tab) awaitPage(ctx context.Context, over func(tabState) bool) (standing
 				if at.Capped && s.progress.Parsed.IsZero() {
 					t.change(func(now *tabState) { now.unparsed = s.documents }) // nobody waits for it again
 				}
-				return s.standing(at, own, t.lane.hider()), nil
+				return s.standing(at, own, t.host.hider()), nil
 			}
 			at.Left = ask.next(ctx, t, s, at, now)
 		}
@@ -64,7 +64,7 @@ func (t *tab) awaitPage(ctx context.Context, over func(tabState) bool) (standing
 		case <-t.life.Done():
 			return standing{}, context.Cause(t.life)
 		case <-ctx.Done():
-			return s.standing(at, t.network.Transfers(), t.lane.hider()), ctx.Err()
+			return s.standing(at, t.network.Transfers(), t.host.hider()), ctx.Err()
 		}
 	}
 }
@@ -196,7 +196,7 @@ func (c *call) awaitNew(before tabState) {
 }
 
 // awaitOpened is awaitPage for a tab that an action opened.
-func (c *call) awaitOpened(t *tab) {
+func (c *call) awaitOpened(t *laneTab) {
 	if now, _ := t.look(); now.documents == 0 || now.navigating != "" || now.open != nil {
 		return
 	}

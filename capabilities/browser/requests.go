@@ -108,7 +108,7 @@ func noRequest(id string) error {
 }
 
 // oneRequest returns the detail of one request, and its body if asked.
-func (c *call) oneRequest(t *tab, id string, body bool) (capabilities.Output, error) {
+func (c *call) oneRequest(t *laneTab, id string, body bool) (capabilities.Output, error) {
 	seq := requestNumber(id)
 	q, last, ok := t.network.Get(seq)
 	if !ok {

@@ -248,7 +248,7 @@ type pausedRequest struct {
 }
 
 // paused answers for a request that Chrome asks about. It runs on the reading goroutine.
-func (t *tab) paused(s *devtools.Session, params []byte) {
+func (t *laneTab) paused(s *devtools.Session, params []byte) {
 	if t.chrome.Attached {
 		t.chrome.heedGateway(s, params)
 		return
@@ -281,7 +281,7 @@ func (t *tab) paused(s *devtools.Session, params []byte) {
 }
 
 // answerBy answers a request by a mock, after its delay.
-func (t *tab) answerBy(s *devtools.Session, r *laneRule, e pausedRequest) {
+func (t *laneTab) answerBy(s *devtools.Session, r *laneRule, e pausedRequest) {
 	head := []*fetch.HeaderEntry{{Name: "X-Handrail-Rule", Value: r.id}}
 	if r.ContentType != "" {
 		head = append(head, &fetch.HeaderEntry{Name: "Content-Type", Value: r.ContentType})
@@ -302,7 +302,7 @@ func (t *tab) answerBy(s *devtools.Session, r *laneRule, e pausedRequest) {
 }
 
 // later does it after a while, unless the tab ends.
-func (t *tab) later(wait time.Duration, do func()) {
+func (t *laneTab) later(wait time.Duration, do func()) {
 	if wait <= 0 {
 		do()
 		return

@@ -25,8 +25,8 @@ import (
 // tab is one page. Its events arrive on the connection's reading goroutine and
 // change its state; calls wait for changes.
 type tab struct {
-	lane   *lane
-	chrome *chrome
+	host   host
+	conn   *devtools.Conn
 	id     target.ID // also the ID of its main frame
 	opener target.ID
 	bound  bool // whose opener asked for an address
@@ -126,11 +126,11 @@ func (t *tab) seeks(address string, tab bool) {
 	})
 }
 
-func newTab(l *lane, c *chrome, id, opener target.ID) *tab {
+func newTab(conn *devtools.Conn, id, opener target.ID) *tab {
 	life, kill := context.WithCancelCause(context.Background())
 	free, block := context.WithCancelCause(life)
 	return &tab{
-		lane: l, chrome: c, id: id, opener: opener, born: time.Now(),
+		conn: conn, id: id, opener: opener, born: time.Now(),
 		ready: make(chan struct{}), life: life, kill: kill, free: free, block: block, changed: make(chan struct{}),
 		network: record.NewNetwork(string(id), redirected), frames: newFrames(),
 		// The first document is about:blank and there at once.
@@ -156,7 +156,7 @@ func (t *tab) turnAway() {
 	devtools.Start(t.life, t.s, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	devtools.Start(t.life, t.s, fetch.Enable, fetch.EnableParams{})
 	_, _ = devtools.Do(t.life, t.s, runtime.RunIfWaitingForDebugger, cdp.Empty{})
-	devtools.Start(t.life, t.chrome.Root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
+	t.host.close(t.life)
 }
 
 // setUp prepares the page and lets it run. All of it is sent at once. A tab that a link
@@ -176,10 +176,9 @@ func (t *tab) setUp() {
 		devtools.Start(ctx, t.s, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}).Pending,
 	}
 	steps = append(steps, record.WatchConsole(ctx, t.s)...)
-	steps = append(steps, t.chrome.guardGateway(ctx, t.s)...)
-	steps = append(steps, t.lane.askByRules(ctx, t.s)...)
-	steps = append(steps, t.lane.emulate(ctx, t.s, true)...)
-	t.chrome.h.chromium.HoldIfPaused(ctx, t.s)
+	steps = append(steps, t.host.guard(ctx, t.s)...)
+	steps = append(steps, t.host.emulate(ctx, t.s, true)...)
+	t.host.holdIfPaused(ctx, t.s)
 	steps = append(steps, devtools.Start(ctx, t.s, runtime.RunIfWaitingForDebugger, none).Pending)
 	for _, p := range steps {
 		if _, err := p.Wait(ctx); err != nil {
@@ -212,8 +211,8 @@ func (t *tab) catchUp(ctx context.Context) {
 		return
 	}
 	f := tree.FrameTree.Frame
-	if why := t.forbids(f.URL); why != nil {
-		t.closeUnread(why)
+	if why := t.host.forbids(f.URL); why != nil {
+		t.host.closeUnread(why)
 		return
 	}
 	t.change(func(s *tabState) {
@@ -334,7 +333,7 @@ func (t *tab) onEvent(method string, params []byte) {
 	}
 	switch method {
 	case "Fetch.requestPaused":
-		t.paused(t.s, params)
+		t.host.paused(t.s, params)
 	case "Page.frameStartedNavigating":
 		var e struct {
 			FrameID        target.ID    `json:"frameId"`
@@ -409,7 +408,7 @@ func (t *tab) onEvent(method string, params []byte) {
 	case "Tracing.tracingComplete":
 		t.traceComplete(params)
 	case "Page.downloadWillBegin":
-		t.downloadBegan(params)
+		t.host.downloadBegan(params)
 	case "Page.fileChooserOpened":
 		t.chooserOpened(t.s, params)
 	case "Input.dragIntercepted":
@@ -489,7 +488,7 @@ func (t *tab) locationOf(ctx context.Context, first devtools.Reply[page.GetNavig
 		t.mu.Unlock()
 	}
 	url, title = place(h)
-	return t.lane.fileAddress(url), title, err
+	return t.host.fileAddress(url), title, err
 }
 
 // shownLocked returns the entry of the document that is shown: while one of the history is
