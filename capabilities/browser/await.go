@@ -3,7 +3,6 @@ package browser
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
@@ -81,14 +80,28 @@ func (c *call) stopLoading(err error) {
 	}
 }
 
+// awaitNew is awaitPage for the document that an action led to.
+func (c *call) awaitNew(before tabState) {
+	if now, _ := c.tab.look(); now.documents == before.documents || now.navigating != "" || now.open != nil {
+		return
+	}
+	ctx, cancel := c.soft()
+	defer cancel()
+	c.standing, _ = c.tab.awaitPage(ctx, func(s tabState) bool { return s.open != nil || s.restless(before, false) })
+}
+
+// awaitOpened is awaitPage for a tab that an action opened.
+func (c *call) awaitOpened(t *laneTab) {
+	if now, _ := t.look(); now.documents == 0 || now.navigating != "" || now.open != nil {
+		return
+	}
+	ctx, cancel := c.soft()
+	defer cancel()
+	before, _ := t.look()
+	_, _ = t.awaitPage(ctx, func(s tabState) bool { return s.open != nil || s.restless(before, false) })
+}
+
 // departed reports that a document is, or was, on its way.
 func departed(before, now tabState) bool {
 	return now.started != before.started || now.documents != before.documents
-}
-
-// awaitFor is await with a bound of its own; it reports whether cond held.
-func (t *tab) awaitFor(ctx context.Context, bound time.Duration, cond func(tabState) bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, bound)
-	defer cancel()
-	return t.await(ctx, cond) == nil
 }

@@ -6,6 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/runtime"
+
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
@@ -107,4 +110,36 @@ func (c *call) carryOut(run tool) (capabilities.Output, error) {
 	}
 	c.h.log.Debug("browser.call.failed", "call", c.inv.Call, "capability", c.inv.Capability, "code", e.Code)
 	return capabilities.Output{}, c.lane.hider().refusal(e)
+}
+
+// stopHungScript frees a page whose script never ends, after its call gave up. Only a
+// script that is this call's to stop is stopped: terminating an idle page would
+// hit its next script, and another call's script is not ours.
+func (h *Handler) stopHungScript(c *call) {
+	if c.probe != nil && c.probe.Answered() {
+		return // it waits for a promise, or for nothing: the page is free
+	}
+	if now, _ := c.tab.look(); now.open != nil || c.probe == nil && c.tab.unanswered() {
+		return // it waits for the answer to its dialog, or for a server's
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
+	t, s, release := c.tab, c.tab.s, c.release
+	if c.in.s != nil {
+		s = c.in.s // what a frame's script holds up is that frame
+	}
+	c.release = func() {} // the next call has to wait until the page is free again
+	h.wg.Go(func() {
+		defer release()
+		if c.probe == nil && t.ping(s, 250*time.Millisecond) || t.life.Err() != nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(t.life, 2*time.Second)
+		defer cancel()
+		devtools.Do(ctx, s, runtime.TerminateExecution, cdp.Empty{})
+		t.ping(s, 2*time.Second) // takes the blow if the script ended by itself meanwhile
+	})
 }

@@ -104,9 +104,7 @@ type mouse struct {
 // isUp refuses to press a button that a call before left down: no mouse can, and letting
 // go of it would end the hold unsaid.
 func (m mouse) isUp() error {
-	m.t.mu.Lock()
-	defer m.t.mu.Unlock()
-	if m.t.buttons&buttonBits[string(m.button)] == 0 {
+	if m.t.holdButtons(0, 0)&buttonBits[string(m.button)] == 0 {
 		return nil
 	}
 	return capabilities.Errorf(capabilities.CodeConflict,
@@ -119,23 +117,19 @@ func (m mouse) send(ctx context.Context, kind input.DispatchMouseEventType, x, y
 		Type: kind, X: x, Y: y, Modifiers: m.modifiers, PointerType: input.DispatchMouseEventPointerTypeMouse, ClickCount: int64(count),
 	}
 	bit := buttonBits[string(m.button)]
-	m.t.mu.Lock()
 	switch kind {
 	case input.DispatchMouseEventTypeMousePressed:
-		m.t.buttons |= bit
-		p.Button = m.button
+		p.Buttons, p.Button = m.t.holdButtons(bit, 0), m.button
 	case input.DispatchMouseEventTypeMouseReleased:
-		m.t.buttons &^= bit
-		p.Button = m.button
+		p.Buttons, p.Button = m.t.holdButtons(0, bit), m.button
 	default:
+		p.Buttons = m.t.holdButtons(0, 0)
 		for name, b := range buttonBits {
-			if m.t.buttons&b != 0 && (p.Button == "" || name == "left") {
+			if p.Buttons&b != 0 && (p.Button == "" || name == "left") {
 				p.Button = input.MouseButton(name)
 			}
 		}
 	}
-	p.Buttons = m.t.buttons
-	m.t.mu.Unlock()
 	return devtools.Start(ctx, m.t.s, input.DispatchMouseEvent, p).Pending
 }
 

@@ -53,7 +53,7 @@ func (h *Handler) Describe(ctx context.Context, inv capabilities.Invocation) (ca
 	}
 	for _, m := range list {
 		e := capabilities.SceneElement{Arg: m.arg}
-		known, err := t.meant(ctx, m)
+		known, err := meantIn(ctx, t, m)
 		if err != nil || known == nil {
 			continue // what is not there is not said
 		}
@@ -118,9 +118,9 @@ type knownElement struct {
 	Secret bool   `json:"secret"`
 }
 
-// meant asks the document that holds an element, if our world is in it already; nil for one
+// meantIn asks the document that holds an element, if our world is in it already; nil for one
 // that is not found there.
-func (t *tab) meant(ctx context.Context, m meant) (known *knownElement, err error) {
+func meantIn(ctx context.Context, t *laneTab, m meant) (known *knownElement, err error) {
 	prefix := ""
 	if found := refPattern.FindStringSubmatch(strings.TrimSpace(m.Ref)); found != nil {
 		prefix, m.Ref = found[1], found[1]+found[2]

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
 	"github.com/chromedp/cdproto/input"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -413,19 +412,4 @@ func naming(which string, err error) error {
 	named := *e
 	named.Message = which + ": " + e.PublicMessage()
 	return &named
-}
-
-// dragIntercepted takes the browser's drag, on the reading goroutine.
-func (t *tab) dragIntercepted(params []byte) {
-	var e struct {
-		Data *input.DragData `json:"data"`
-	}
-	if jsonv2.Unmarshal(params, &e, jsonv2.AllowInvalidUTF8(true)) == nil && e.Data != nil {
-		t.change(func(s *tabState) { s.drag = e.Data })
-	}
-}
-
-func (t *tab) takeDrag() (d *input.DragData) {
-	t.change(func(s *tabState) { d, s.drag = s.drag, nil })
-	return d
 }

@@ -84,9 +84,6 @@ func (c *call) findPictures(ctx context.Context, all []record.Transfer, shown ma
 	}
 }
 
-// drawn waits until the page drew two frames.
-func (t *tab) drawn(ctx context.Context) { t.tell(ctx, inpage.Drawn, struct{}{}, nil) }
-
 // routed waits until the page did what it began with its new address: a router shows that in many
 // small tasks, which let others pass. It is waited for as long as for requests.
 func (c *call) routed() {
@@ -95,11 +92,4 @@ func (c *call) routed() {
 	ctx, cancel := context.WithTimeout(soft, followWait+followWait/2)
 	defer cancel()
 	c.tab.tell(ctx, inpage.Drawn, map[string]int64{"turn": followWait.Milliseconds()}, nil)
-}
-
-// tell calls a function of the page script, and leaves answer as it is where that fails.
-func (t *tab) tell(ctx context.Context, function inpage.Function, args, answer any) {
-	if w, err := t.inWorld(ctx); err == nil {
-		_ = w.put(ctx, function, args).get(ctx, answer)
-	}
 }

@@ -453,3 +453,32 @@ func (t *tab) sessions() []*devtools.Session {
 	}
 	return all
 }
+
+// pointedAt returns the process that a frame is in, nil for the tab's own, and whether the pointer
+// was seen to reach it.
+func (t *tab) pointedAt(f *frame) (process *frameSession, pointed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	process = t.processLocked(f)
+	return process, process != nil && process.pointed
+}
+
+// sawPointed notes whether the pointer was seen to reach a process.
+func (t *tab) sawPointed(process *frameSession, pointed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	process.pointed = pointed
+}
+
+// showed notes which frames a snapshot has; lastShown returns those of the latest.
+func (t *tab) showed(list []*frame) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.frames.shown = list
+}
+
+func (t *tab) lastShown() []*frame {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.frames.shown
+}

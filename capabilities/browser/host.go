@@ -9,9 +9,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/browser/devtools"
 )
 
-// host is what a tab needs of the place that it is in. tab.go, frames.go, foreign.go, closed.go,
-// world.go, ready.go, network.go and what a tab does in dialog.go reach a lane, a Chrome and the
-// handler by nothing else, so that they lock and read nothing of theirs.
+// host is what a tab needs of the place that it is in. The tab's files (doc.go lists them) reach a
+// lane, a Chrome and the handler by nothing else, so that they lock and read nothing of theirs.
 type host interface {
 	// A session is prepared before its target runs: guard queues the rules that its requests go by,
 	// emulate the sight that it has (top: it is the tab's own), and holdIfPaused has a stop hold it.

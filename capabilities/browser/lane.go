@@ -420,6 +420,17 @@ func (l *lane) end() (gone <-chan struct{}) {
 	return l.reset()
 }
 
+// blockedWhy asks the way out why it did not connect.
+func (l *lane) blockedWhy(url string, since time.Time) error {
+	l.mu.Lock()
+	out := l.egress
+	l.mu.Unlock()
+	if out == nil {
+		return nil
+	}
+	return out.Failure(url, since)
+}
+
 // takeFrame returns a document of a frame its number, which is part of its refs.
 func (l *lane) takeFrame() int {
 	l.mu.Lock()

@@ -455,20 +455,6 @@ const (
 	firstDocument   = 10 * time.Second
 )
 
-// openedBy reports whether another tab opened this one, and notes whether it did so
-// for an address: then a navigation is to come. It runs on the reading goroutine,
-// which hears a page ask for a tab before Chrome shows that.
-func (t *tab) openedBy(from *tab) (did bool) {
-	from.change(func(s *tabState) {
-		if did = from.id == t.opener || t.opener == "" && s.loose; did {
-			t.opener = from.id
-			t.bound = s.asked != "" && !strings.HasPrefix(s.asked, "about:") && !strings.HasPrefix(s.asked, "javascript:")
-			s.asked, s.loose = "", false
-		}
-	})
-	return did
-}
-
 // settleOpened waits, bounded, until a tab that a page only just opened has its
 // address, or turned out to get none.
 func (c *call) settleOpened(t *laneTab) { c.settleUntil(t, t.born.Add(firstDocument)) }

@@ -87,14 +87,3 @@ func (t *tab) awaitQuiet(ctx context.Context) error {
 		}
 	}
 }
-
-// blockedWhy asks the way out why it did not connect.
-func (l *lane) blockedWhy(url string, since time.Time) error {
-	l.mu.Lock()
-	out := l.egress
-	l.mu.Unlock()
-	if out == nil {
-		return nil
-	}
-	return out.Failure(url, since)
-}

@@ -25,14 +25,6 @@ var withoutNews = map[capabilities.CapabilityID]bool{"tyrum.browser.launch": tru
 // newsWait bounds the wait for the address of a tab that came.
 const newsWait = time.Second
 
-// announce notes that a caller is told of the tab; it reports whether one was before.
-func (t *tab) announce() (before bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before, t.known = t.known, true
-	return before
-}
-
 // lateTabs returns the tabs that pages opened and no call has told of.
 func (c *call) lateTabs() (late []tabEntry) {
 	all, _ := c.lane.list()
@@ -67,9 +59,7 @@ func (c *call) tellNews(out *capabilities.Output) {
 	ds.mu.Unlock()
 	all, _ := c.lane.list()
 	for _, t := range all {
-		t.mu.Lock()
-		pending = pending || t.opener != "" && t != c.tab && !t.known
-		t.mu.Unlock()
+		pending = pending || t.opener != "" && t != c.tab && !t.isKnown()
 	}
 	if !pending || withoutNews[c.inv.Capability] {
 		return

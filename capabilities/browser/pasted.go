@@ -16,12 +16,7 @@ type pastedPage struct {
 
 // Here reports whether the tab still shows that page.
 func (d pastedPage) Here() bool {
-	if d.tab.life.Err() != nil {
-		return false
-	}
-	d.tab.mu.Lock()
-	defer d.tab.mu.Unlock()
-	return d.tab.state.loader == d.loader
+	return d.tab.life.Err() == nil && d.tab.shownLoader() == d.loader
 }
 
 // OnScreen reports whether the page is in a window of the desktop.
@@ -29,9 +24,7 @@ func (d pastedPage) OnScreen() bool { return !d.tab.chrome.Headless }
 
 // shownPage is the page that the call works with.
 func (c *call) shownPage() capabilities.Place {
-	c.tab.mu.Lock()
-	defer c.tab.mu.Unlock()
-	return pastedPage{c.tab, c.tab.state.loader}
+	return pastedPage{c.tab, c.tab.shownLoader()}
 }
 
 // Shows reports whether a lane can look at p: its own tabs can reach each other, and what

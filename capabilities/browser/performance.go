@@ -186,9 +186,7 @@ func (c *call) trace(during time.Duration, reload bool) (*traced, error) {
 	}
 	t := c.tab
 	complete := make(chan cdpio.StreamHandle, 1)
-	t.mu.Lock()
-	t.traced = complete
-	t.mu.Unlock()
+	t.traceInto(complete)
 	_, err := devtools.Do(c.ctx, t.s, tracing.Start, tracing.StartParams{
 		TransferMode: tracing.StartTransferModeReturnAsStream, StreamFormat: tracing.StreamFormatJSON,
 		TraceConfig: &tracing.TraceConfig{
@@ -205,7 +203,7 @@ func (c *call) trace(during time.Duration, reload bool) (*traced, error) {
 		return nil, err
 	}
 	err = c.whileTraced(during, reload)
-	stream, ended := t.endTrace(complete)
+	stream, ended := endTrace(t, complete)
 	if stream != "" {
 		defer devtools.Start(c.outer, t.s, cdpio.Close, cdpio.CloseParams{Handle: stream})
 	}
@@ -246,14 +244,10 @@ const maxTraceEnd = 20 * time.Second
 
 // endTrace has Chrome end what it records, also for a call that has ended, and returns where it
 // lies.
-func (t *tab) endTrace(complete <-chan cdpio.StreamHandle) (cdpio.StreamHandle, error) {
+func endTrace(t *laneTab, complete <-chan cdpio.StreamHandle) (cdpio.StreamHandle, error) {
 	ctx, cancel := context.WithTimeout(t.life, maxTraceEnd)
 	defer cancel()
-	defer func() {
-		t.mu.Lock()
-		t.traced = nil
-		t.mu.Unlock()
-	}()
+	defer t.traceInto(nil)
 	if _, err := devtools.Do(ctx, t.s, tracing.End, cdp.Empty{}); err != nil {
 		return "", err
 	}
@@ -262,18 +256,6 @@ func (t *tab) endTrace(complete <-chan cdpio.StreamHandle) (cdpio.StreamHandle, 
 		return stream, nil
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
-	}
-}
-
-// traceComplete takes what Chrome says when a trace is complete. It runs on the reading goroutine.
-func (t *tab) traceComplete(params []byte) {
-	var e tracing.EventTracingComplete
-	t.mu.Lock()
-	to := t.traced
-	t.traced = nil
-	t.mu.Unlock()
-	if to != nil && decodeEvent(params, &e) {
-		to <- e.Stream
 	}
 }
 

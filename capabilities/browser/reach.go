@@ -296,11 +296,8 @@ var pointerKinds = map[string]bool{"click": true, "down": true, "hover": true, "
 // that it drew: just after a frame came or was scrolled it still takes the one that
 // was there before.
 func (c *call) point(w world, at aimed) error {
-	c.tab.mu.Lock()
-	process := c.tab.processLocked(w.frame)
-	known := process == nil || process.pointed && !at.Moved
-	c.tab.mu.Unlock()
-	if known {
+	process, pointed := c.tab.pointedAt(w.frame)
+	if process == nil || pointed && !at.Moved {
 		return nil
 	}
 	var seen struct {
@@ -318,8 +315,6 @@ func (c *call) point(w world, at aimed) error {
 			return err
 		}
 	}
-	c.tab.mu.Lock()
-	process.pointed = seen.Arrived
-	c.tab.mu.Unlock()
+	c.tab.sawPointed(process, seen.Arrived)
 	return nil
 }

@@ -185,27 +185,6 @@ func (a *asking) stop() {
 	}
 }
 
-// awaitNew is awaitPage for the document that an action led to.
-func (c *call) awaitNew(before tabState) {
-	if now, _ := c.tab.look(); now.documents == before.documents || now.navigating != "" || now.open != nil {
-		return
-	}
-	ctx, cancel := c.soft()
-	defer cancel()
-	c.standing, _ = c.tab.awaitPage(ctx, func(s tabState) bool { return s.open != nil || s.restless(before, false) })
-}
-
-// awaitOpened is awaitPage for a tab that an action opened.
-func (c *call) awaitOpened(t *laneTab) {
-	if now, _ := t.look(); now.documents == 0 || now.navigating != "" || now.open != nil {
-		return
-	}
-	ctx, cancel := c.soft()
-	defer cancel()
-	before, _ := t.look()
-	_, _ = t.awaitPage(ctx, func(s tabState) bool { return s.open != nil || s.restless(before, false) })
-}
-
 // cameTo notes how far a document has come.
 func (t *tab) cameTo(loader cdp.LoaderID, what string) {
 	asked := t.network.Last()

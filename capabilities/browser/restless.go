@@ -3,7 +3,6 @@ package browser
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
@@ -20,29 +19,6 @@ import (
 
 // errDisplaced: the document that was asked for gave way to one of the page before it.
 var errDisplaced = errors.New("displaced by the page before")
-
-// commit is a document that was committed, and the one that was on its way already then.
-type commit struct{ loader, next cdp.LoaderID }
-
-// came reports whether a document asked for after before was committed; and whether it was
-// displaced: by what was on its way already, or by several others before it came.
-func (s *tabState) came(loader cdp.LoaderID, before tabState) (came, displaced bool) {
-	i := slices.IndexFunc(s.latest[:], func(d commit) bool { return d.loader == loader })
-	if i < 0 {
-		return false, s.documents-before.documents >= 3
-	}
-	if s.latest[i].next == "" {
-		return true, false
-	}
-	return s.loader != loader || s.navigating == "", s.loader != loader
-}
-
-// restless reports that since before more documents came and went than redirects by script
-// make of one navigation: so many that no more time is given, or a few in all that was.
-func (s *tabState) restless(before tabState, timeOver bool) bool {
-	n := s.documents - before.documents
-	return n >= 20 || timeOver && n >= 5
-}
 
 // insist opens an address; while it is displaced, at most three times more, each time
 // with nothing shown in between.
@@ -71,8 +47,6 @@ func (c *call) quieten() {
 	ctx, cancel := context.WithTimeout(c.ctx, boundToCome)
 	defer cancel()
 	_, _ = off.Wait(ctx)
-	t.mu.Lock()
-	t.leaving, t.state.silenced = true, true
-	t.mu.Unlock()
+	t.hushed()
 	c.openBlank()
 }

@@ -264,9 +264,7 @@ func (c *call) read(v view, rest bool) (seen, error) {
 	}
 	r := &reading{c: c, v: v, ahead: ahead, page: &page, left: maxFrames}
 	r.add(w, top, 0, unmoved)
-	c.tab.mu.Lock()
-	c.tab.frames.shown = r.shown
-	c.tab.mu.Unlock()
+	c.tab.showed(r.shown)
 	return page, nil
 }
 
@@ -303,10 +301,7 @@ func (c *call) readAhead(v view) map[*frame]*ahead {
 	if v.Ref != "" || v.Selector != "" {
 		return list
 	}
-	c.tab.mu.Lock()
-	shown := c.tab.frames.shown
-	c.tab.mu.Unlock()
-	for _, f := range shown {
+	for _, f := range c.tab.lastShown() {
 		list[f] = c.readFrame(f, v)
 	}
 	return list

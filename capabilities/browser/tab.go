@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -463,136 +464,6 @@ func bind(ctx, life context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// askLocation returns the tab's address and title from the browser process: it answers
-// even while the page hangs, and a page cannot forge it.
-func (t *tab) askLocation(ctx context.Context) devtools.Reply[page.GetNavigationHistoryResult] {
-	return devtools.Start(ctx, t.s, page.GetNavigationHistory, cdp.Empty{})
-}
-
-// locationOf waits for the answer of askLocation, and asks again, bounded, while that is not
-// the answer yet: while one document replaces another Chrome refuses; and the page's
-// process tells of its new document before the browser's own has taken it in, and
-// would still name the one before.
-func (t *tab) locationOf(ctx context.Context, first devtools.Reply[page.GetNavigationHistoryResult]) (url, title string, err error) {
-	h, err := first.Get(ctx)
-	for began := time.Now(); (swapping(err) || err == nil && t.behind(h)) && time.Since(began) < boundToCome; {
-		if !t.nextChange(ctx) {
-			return "", "", ctx.Err()
-		}
-		h, err = t.askLocation(ctx).Get(ctx)
-	}
-	if err == nil {
-		t.mu.Lock()
-		h.CurrentIndex = t.shownLocked(h)
-		t.placed = placed{addressIn(h), t.state.documents, t.state.inPage}
-		t.mu.Unlock()
-	}
-	url, title = place(h)
-	return t.host.fileAddress(url), title, err
-}
-
-// shownLocked returns the entry of the document that is shown: while one of the history is
-// on its way, or the page is asked whether it may be left for it, Chrome names that one.
-func (t *tab) shownLocked(h page.GetNavigationHistoryResult) int64 {
-	told := record.WithoutUser(t.state.url)
-	leaving := t.state.open != nil && t.state.open.Type == "beforeunload"
-	if t.state.navigating == "" && !leaving || addressIn(h) == told {
-		return h.CurrentIndex
-	}
-	for away := range int64(len(h.Entries)) {
-		for _, i := range []int64{h.CurrentIndex + away, h.CurrentIndex - away} {
-			if i >= 0 && i < int64(len(h.Entries)) && record.WithoutUser(h.Entries[i].URL) == told {
-				return i
-			}
-		}
-	}
-	return h.CurrentIndex
-}
-
-// nextChange waits for the tab's next change, or a moment, since not all that Chrome
-// does is told; it reports whether ctx goes on.
-func (t *tab) nextChange(ctx context.Context) bool {
-	_, changed := t.look()
-	select {
-	case <-changed:
-	case <-time.After(5 * time.Millisecond):
-	case <-ctx.Done():
-	}
-	return ctx.Err() == nil
-}
-
-// behind reports that an answer of where is of before the address the page told last.
-func (t *tab) behind(h page.GetNavigationHistoryResult) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	told := t.state.url
-	if t.state.failed != "" {
-		told = t.state.failed
-	}
-	told = record.WithoutUser(told)
-	now := addressIn(h)
-	heard := t.state.documents != t.placed.documents || t.state.inPage != t.placed.inPage
-	return heard && now != told && (now == "" || now == t.placed.url)
-}
-
-func swapping(err error) bool {
-	var refused *devtools.ProtocolError
-	return errors.As(err, &refused) && strings.Contains(refused.Message, "Not attached to an active page")
-}
-
-// place reads the answer of where, as hider.place is to have it.
-func place(h page.GetNavigationHistoryResult) (url, title string) {
-	url = addressIn(h)
-	if i := int(h.CurrentIndex); i >= 0 && i < len(h.Entries) {
-		title = h.Entries[i].Title
-	}
-	return clipText(url, maxURL+record.Slack), clipText(title, maxTitle+record.Slack)
-}
-
-// addressIn is the address of the entry that is shown; empty for none. The history keeps
-// the user name and password that an address was opened with; the page does not tell them
-// when it is asked for its address, and nobody here does.
-func addressIn(h page.GetNavigationHistoryResult) string {
-	if i := int(h.CurrentIndex); i >= 0 && i < len(h.Entries) {
-		return record.WithoutUser(h.Entries[i].URL)
-	}
-	return ""
-}
-
-// Bounds of what a page may put into an address or title of a result.
-const (
-	maxURL   = 32 << 10
-	maxTitle = 1000
-)
-
-// place takes what was typed in secret out of an address and a title, and then cuts them;
-// in are the parts that something was in.
-func (h *hider) place(url, title string) (address, name string, in []string) {
-	most := maxURL
-	if strings.HasPrefix(url, "data:") {
-		most = record.MaxDataURL
-	}
-	cut := func(part, s string, most int) string {
-		s = clipText(s, most+record.Slack)
-		shown := h.text(s)
-		if shown != s {
-			in = append(in, part)
-		}
-		return clipText(shown, most)
-	}
-	address, name = cut("url", url, most), cut("title", title, maxTitle)
-	return address, name, in
-}
-
-// told is an address and a title as an answer has them.
-func (c *call) told(url, title string) (address, name string) {
-	address, name, in := c.lane.hider().place(url, title)
-	for _, part := range in {
-		c.hidIn(part)
-	}
-	return address, name
-}
-
 // ping reports whether the page behind s answers in that time.
 func (t *tab) ping(s *devtools.Session, wait time.Duration) bool {
 	ctx, cancel := context.WithTimeout(t.life, wait)
@@ -601,34 +472,78 @@ func (t *tab) ping(s *devtools.Session, wait time.Duration) bool {
 	return err == nil
 }
 
-// stopHungScript frees a page whose script never ends, after its call gave up. Only a
-// script that is this call's to stop is stopped: terminating an idle page would
-// hit its next script, and another call's script is not ours.
-func (h *Handler) stopHungScript(c *call) {
-	if c.probe != nil && c.probe.Answered() {
-		return // it waits for a promise, or for nothing: the page is free
-	}
-	if now, _ := c.tab.look(); now.open != nil || c.probe == nil && c.tab.unanswered() {
-		return // it waits for the answer to its dialog, or for a server's
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return
-	}
-	t, s, release := c.tab, c.tab.s, c.release
-	if c.in.s != nil {
-		s = c.in.s // what a frame's script holds up is that frame
-	}
-	c.release = func() {} // the next call has to wait until the page is free again
-	h.wg.Go(func() {
-		defer release()
-		if c.probe == nil && t.ping(s, 250*time.Millisecond) || t.life.Err() != nil {
-			return
+// awaitFor is await with a bound of its own; it reports whether cond held.
+func (t *tab) awaitFor(ctx context.Context, bound time.Duration, cond func(tabState) bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	return t.await(ctx, cond) == nil
+}
+
+// openedBy reports whether another tab opened this one, and notes whether it did so
+// for an address: then a navigation is to come. It runs on the reading goroutine,
+// which hears a page ask for a tab before Chrome shows that.
+func (t *tab) openedBy(from *tab) (did bool) {
+	from.change(func(s *tabState) {
+		if did = from.id == t.opener || t.opener == "" && s.loose; did {
+			t.opener = from.id
+			t.bound = s.asked != "" && !strings.HasPrefix(s.asked, "about:") && !strings.HasPrefix(s.asked, "javascript:")
+			s.asked, s.loose = "", false
 		}
-		ctx, cancel := context.WithTimeout(t.life, 2*time.Second)
-		defer cancel()
-		devtools.Do(ctx, s, runtime.TerminateExecution, cdp.Empty{})
-		t.ping(s, 2*time.Second) // takes the blow if the script ended by itself meanwhile
 	})
+	return did
+}
+
+// commit is a document that was committed, and the one that was on its way already then.
+type commit struct{ loader, next cdp.LoaderID }
+
+// came reports whether a document asked for after before was committed; and whether it was
+// displaced: by what was on its way already, or by several others before it came.
+func (s *tabState) came(loader cdp.LoaderID, before tabState) (came, displaced bool) {
+	i := slices.IndexFunc(s.latest[:], func(d commit) bool { return d.loader == loader })
+	if i < 0 {
+		return false, s.documents-before.documents >= 3
+	}
+	if s.latest[i].next == "" {
+		return true, false
+	}
+	return s.loader != loader || s.navigating == "", s.loader != loader
+}
+
+// restless reports that since before more documents came and went than redirects by script
+// make of one navigation: so many that no more time is given, or a few in all that was.
+func (s *tabState) restless(before tabState, timeOver bool) bool {
+	n := s.documents - before.documents
+	return n >= 20 || timeOver && n >= 5
+}
+
+// shownDocument identifies a document of a tab, with the frames in it.
+type shownDocument struct {
+	tab       *tab
+	documents int
+}
+
+// shows returns the document that the tab shows.
+func (t *tab) shows() shownDocument {
+	now, _ := t.look()
+	return shownDocument{t, now.documents}
+}
+
+// reached reports whether the tab is in a load state, and if only time is missing,
+// how much.
+func (t *tab) reached(now tabState, state string) (ok bool, left time.Duration) {
+	settled := now.navigating == ""
+	switch state {
+	case "":
+		return true, 0
+	case "domcontentloaded":
+		return settled && now.domReady, 0
+	case "load":
+		return settled && now.loaded, 0
+	}
+	if since := t.network.QuietSince(); !settled || !now.domReady || since.IsZero() {
+		return false, 0
+	} else if left = quietFor - time.Since(since); left > 0 {
+		return false, left
+	}
+	return true, 0
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
+	"github.com/handrail-dev/handrail/capabilities/browser/record"
 )
 
 // Answers leave out what calls typed in secret, that is into fields for passwords and codes:
@@ -39,18 +40,6 @@ const (
 )
 
 func (s typedSecret) long() bool { return utf8.RuneCountInString(s.text) >= minLong }
-
-// shownDocument identifies a document of a tab, with the frames in it.
-type shownDocument struct {
-	tab       *tab
-	documents int
-}
-
-// shows returns the document that the tab shows.
-func (t *tab) shows() shownDocument {
-	now, _ := t.look()
-	return shownDocument{t, now.documents}
-}
 
 // noteTyped remembers a secret that is about to be put into a field of these names.
 func (c *call) noteTyped(text string, names []string) {
@@ -139,4 +128,32 @@ func (c *call) unsaid(w world, raw []byte) []byte {
 		c.hidIn("result")
 	}
 	return raw
+}
+
+// place takes what was typed in secret out of an address and a title, and then cuts them;
+// in are the parts that something was in.
+func (h *hider) place(url, title string) (address, name string, in []string) {
+	most := maxURL
+	if strings.HasPrefix(url, "data:") {
+		most = record.MaxDataURL
+	}
+	cut := func(part, s string, most int) string {
+		s = clipText(s, most+record.Slack)
+		shown := h.text(s)
+		if shown != s {
+			in = append(in, part)
+		}
+		return clipText(shown, most)
+	}
+	address, name = cut("url", url, most), cut("title", title, maxTitle)
+	return address, name, in
+}
+
+// told is an address and a title as an answer has them.
+func (c *call) told(url, title string) (address, name string) {
+	address, name, in := c.lane.hider().place(url, title)
+	for _, part := range in {
+		c.hidIn(part)
+	}
+	return address, name
 }

@@ -21,32 +21,6 @@ import (
 	inpage "github.com/handrail-dev/handrail/capabilities/browser/page"
 )
 
-// chooser is a file chooser that a page opened; nobody sees it, and it waits for
-// upload-file.
-type chooser struct {
-	s        *devtools.Session // of the document that opened it
-	node     cdp.BackendNodeID
-	multiple bool
-}
-
-// chooserOpened takes it, on the reading goroutine.
-func (t *tab) chooserOpened(by *devtools.Session, params []byte) {
-	var e struct {
-		Mode string            `json:"mode"`
-		Node cdp.BackendNodeID `json:"backendNodeId"`
-	}
-	if !decodeEvent(params, &e) {
-		return
-	}
-	t.change(func(s *tabState) {
-		s.choosers++
-		s.chooser = nil
-		if e.Node != 0 {
-			s.chooser = &chooser{by, e.Node, e.Mode == "selectMultiple"}
-		}
-	})
-}
-
 // observedUpload is the capability key of a file that was handed to a page.
 const observedUpload = "data.read.workspace"
 

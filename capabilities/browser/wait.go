@@ -170,26 +170,6 @@ func (c *call) await(args waitArgs, stop, first time.Time) (missing string, err 
 	}
 }
 
-// reached reports whether the tab is in a load state, and if only time is missing,
-// how much.
-func (t *tab) reached(now tabState, state string) (ok bool, left time.Duration) {
-	settled := now.navigating == ""
-	switch state {
-	case "":
-		return true, 0
-	case "domcontentloaded":
-		return settled && now.domReady, 0
-	case "load":
-		return settled && now.loaded, 0
-	}
-	if since := t.network.QuietSince(); !settled || !now.domReady || since.IsZero() {
-		return false, 0
-	} else if left = quietFor - time.Since(since); left > 0 {
-		return false, left
-	}
-	return true, 0
-}
-
 // matchURL compares an address with a part of it, or with a pattern in which *
 // stands for anything.
 func matchURL(want, url string) bool {
@@ -415,11 +395,7 @@ func (w *watch) follow(ctx context.Context, f *frame) {
 		case f == nil:
 			t.forgetWorld(in)
 		default:
-			t.mu.Lock()
-			if f.world == in {
-				f.world = world{}
-			}
-			t.mu.Unlock()
+			t.forgetWorldOf(f, in)
 		}
 		question.Known = nil
 		w.change(func() {
@@ -428,15 +404,6 @@ func (w *watch) follow(ctx context.Context, f *frame) {
 			}
 		})
 		t.pause(ctx, changed, nil)
-	}
-}
-
-// forgetWorld drops a world that did not answer any more.
-func (t *tab) forgetWorld(w world) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.world == w {
-		t.world = world{}
 	}
 }
 

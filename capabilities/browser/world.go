@@ -152,11 +152,7 @@ func (t *tab) ask(ctx context.Context, function inpage.Function, args, into any)
 		case try == 5:
 			return world{}, err
 		}
-		t.mu.Lock()
-		if t.world == w {
-			t.world = world{}
-		}
-		t.mu.Unlock()
+		t.forgetWorld(w)
 		if err := t.settle(ctx); err != nil {
 			return world{}, err
 		}
@@ -165,3 +161,31 @@ func (t *tab) ask(ctx context.Context, function inpage.Function, args, into any)
 
 // ptr returns optional booleans of the protocol their address.
 func ptr[T any](v T) *T { return &v }
+
+// drawn waits until the page drew two frames.
+func (t *tab) drawn(ctx context.Context) { t.tell(ctx, inpage.Drawn, struct{}{}, nil) }
+
+// tell calls a function of the page script, and leaves answer as it is where that fails.
+func (t *tab) tell(ctx context.Context, function inpage.Function, args, answer any) {
+	if w, err := t.inWorld(ctx); err == nil {
+		_ = w.put(ctx, function, args).get(ctx, answer)
+	}
+}
+
+// forgetWorldOf drops a foreign frame's world that did not answer any more.
+func (t *tab) forgetWorldOf(f *frame, w world) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if f.world == w {
+		f.world = world{}
+	}
+}
+
+// forgetWorld drops a world that did not answer any more.
+func (t *tab) forgetWorld(w world) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.world == w {
+		t.world = world{}
+	}
+}
