@@ -43,9 +43,12 @@ func (d *Dispatcher) commit(ctx context.Context, p *permitted, also func(*store.
 	if p.node != nil {
 		intent.Target = "node"
 	}
-	unspent, refused := d.spend(p)
-	if refused != nil {
-		return nil, refused
+	alone, unspent := d.opts.Store.Member() == "", func() {}
+	if alone {
+		var refused *capabilities.Error
+		if unspent, refused = d.spend(p); refused != nil {
+			return nil, refused
+		}
 	}
 	c, err := durable.Commit(ctx, d.opts.Store, d.opts.Ledger, o, durable.Packets{
 		Request: p.requestDraft(), Decisions: p.decisionDrafts(p.verdict.Effect), Intent: p.draft(ledger.KindCallDispatch, &intent),
@@ -73,7 +76,15 @@ func (d *Dispatcher) commit(ctx context.Context, p *permitted, also func(*store.
 				return err
 			}
 		}
-		return d.open.OpenIn(tx, &o.row)
+		if err := d.open.OpenIn(tx, &o.row); err != nil || alone {
+			return err
+		}
+		unspent() // it runs again
+		again, err := d.spendIn(ctx, p)
+		if unspent = func() {}; err == nil {
+			unspent = again
+		}
+		return err
 	})
 	if err != nil {
 		unspent()

@@ -14,12 +14,17 @@ import (
 
 // quota is what rules are told of how often tools were called. Calls of this process are noted as
 // they are committed; those of earlier ones are read from the ledger once a rule looks at them.
+// Where several gateways serve at once, the ledger tells of the calls of all: see follow.
 type quota struct {
 	book  tally.Book
 	until uint64 // the last packet of earlier processes; 0: there is none
 
 	mu       sync.Mutex
 	recalled bool
+	// seen is the last packet that was read, of those of several gateways; own are the calls that
+	// were noted here and stand behind it, or are about to.
+	seen uint64
+	own  map[capabilities.CallID]bool
 }
 
 // recallPage is how many packets are read at once.
@@ -32,9 +37,13 @@ func (q *quota) recall(ctx context.Context, from *ledger.Ledger) error {
 	if q.recalled || q.until == 0 {
 		return nil
 	}
+	return q.recallLocked(ctx, from, q.until)
+}
+
+func (q *quota) recallLocked(ctx context.Context, from *ledger.Ledger, until uint64) error {
 	oldest := time.Now().Add(-24 * time.Hour)
 	var past []tally.Past
-	for before := q.until + 1; before > 0; {
+	for before := until + 1; before > 0; {
 		page, err := from.Packets(ctx, ledger.Query{Before: before, Newest: true, Kind: ledger.KindCallDispatch, Limit: recallPage})
 		if err != nil {
 			return err
@@ -57,19 +66,53 @@ func (q *quota) recall(ctx context.Context, from *ledger.Ledger) error {
 	return nil
 }
 
+// follow reads which calls were ordered since the last time, by whichever gateway; at first those
+// of the last day. All commits have one order: in a function of Store.Write it knows every call
+// that was committed before.
+func (q *quota) follow(ctx context.Context, from *ledger.Ledger) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.followLocked(ctx, from)
+}
+
+func (q *quota) followLocked(ctx context.Context, from *ledger.Ledger) error {
+	if !q.recalled {
+		tip, _ := from.Tip()
+		if err := q.recallLocked(ctx, from, tip); err != nil {
+			return err
+		}
+		q.seen, q.own = tip, map[capabilities.CallID]bool{}
+	}
+	for {
+		page, err := from.Packets(ctx, ledger.Query{After: q.seen, Kind: ledger.KindCallDispatch, Limit: recallPage})
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			p := &page[i]
+			if q.seen = p.Seq; q.own[p.Call] {
+				delete(q.own, p.Call)
+			} else {
+				q.book.Add(p.Principal, p.Tool, p.Time())
+			}
+		}
+		if len(page) < recallPage {
+			return nil
+		}
+	}
+}
+
 // lately returns what the rules are told of how often a call's tool was called by its principal.
-// A request ID that was seen already makes no call more: it gets its result. CodeNotSupported where
-// other gateways of the site serve, too.
+// A request ID that was seen already makes no call more: it gets its result.
 func (d *Dispatcher) lately(ctx context.Context, engine *policy.Engine, q *resolved) (policy.Calls, *capabilities.Error) {
 	if !engine.Counts(q.tool) {
 		return policy.Calls{}, nil
 	}
-	if d.opts.Store.Member() != "" { // each gateway would let as many through
-		return policy.Calls{}, capabilities.Errorf(capabilities.CodeNotSupported,
-			"A rule looks at how often %s is called, and several gateways that serve at once do not count together.", q.tool).
-			WithHint("Let one gateway serve alone, or take the rule out.")
+	read := d.quota.recall
+	if d.opts.Store.Member() != "" {
+		read = d.quota.follow
 	}
-	if err := d.quota.recall(context.WithoutCancel(ctx), d.opts.Ledger); err != nil {
+	if err := read(context.WithoutCancel(ctx), d.opts.Ledger); err != nil {
 		return policy.Calls{}, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
 	}
 	if q.req.RequestID != "" {
@@ -105,6 +148,34 @@ func (d *Dispatcher) spend(p *permitted) (unspent func(), _ *capabilities.Error)
 		return nil, capabilities.Errorf(capabilities.CodeConflict, "Calls of %s are asked about by now.", p.tool).WithHint("Call again.")
 	}
 	return nil, p.policyError(&v)
+}
+
+// spendIn is spend in the commit itself, where several gateways serve: nobody commits meanwhile, so
+// it knows the calls of all of them. A tool that no rule counts is not noted: the ledger tells of
+// it.
+func (d *Dispatcher) spendIn(ctx context.Context, p *permitted) (unspent func(), _ error) {
+	if !p.engine.Counts(p.tool) {
+		return func() {}, nil
+	}
+	q := &d.quota
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.followLocked(ctx, d.opts.Ledger); err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
+	}
+	undo, refused := d.spend(p)
+	if refused != nil {
+		return nil, refused
+	}
+	q.own[p.id] = true
+	return func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.own[p.id] { // its packet was not read: it is not in the ledger
+			delete(q.own, p.id)
+			undo()
+		}
+	}, nil
 }
 
 // Limited says when a call that was made too often would be let through.

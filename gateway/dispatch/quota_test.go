@@ -100,6 +100,43 @@ func TestQuotaBesideOtherRules(t *testing.T) {
 	}
 }
 
+// Gateways of a site that read one ledger count the same calls, each once: also one that a gateway
+// noted before its packet was there.
+func TestQuotaFollowsTheLedger(t *testing.T) {
+	nodes := nodestest.New("n1")
+	nodes.Carry = nodestest.Answers(`{"result":7}`)
+	h := newHouse(t, nodes, nil)
+	var here, there quota
+	count := func(what string, minute int64) {
+		t.Helper()
+		for _, q := range []*quota{&here, &there} {
+			if err := q.follow(t.Context(), h.ledger); err != nil {
+				t.Fatal(err)
+			}
+			if got := q.book.Of("agent-1", toolEvaluate, time.Now()).Minute; got != minute {
+				t.Errorf("%s: %d calls, want %d", what, got, minute)
+			}
+		}
+	}
+	for range 2 {
+		want(t, h.evaluate(""), capabilities.StatusOK, "")
+	}
+	count("of before", 2)
+	for range 3 {
+		want(t, h.evaluate(""), capabilities.StatusOK, "")
+	}
+	count("since", 5)
+	r := h.evaluate("")
+	want(t, r, capabilities.StatusOK, "")
+	here.book.Add("agent-1", toolEvaluate, time.Now())
+	here.own[r.Call] = true
+	count("its own", 6)
+	if len(here.own) != 0 {
+		t.Errorf("it waits for a packet that it has read: %v", here.own)
+	}
+	count("again", 6)
+}
+
 // BenchmarkSpend is what noting a call costs where no rule counts, and where one does.
 func BenchmarkSpend(b *testing.B) {
 	var q quota

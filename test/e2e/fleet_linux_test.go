@@ -58,19 +58,6 @@ func TestGatewaysServeAtOnce(t *testing.T) {
 	for i := range all {
 		calls(i, "after the stop")
 	}
-	// They do not count calls together: where a rule looks at that, none is let through.
-	counted := in("one/gateway/policy/counted.cedar")
-	must(t, os.WriteFile(counted, []byte(`@id("few") forbid (principal, action == Action::"tool.fs.read", resource) when { context.calls_last_hour >= 1000 };`), 0o600))
-	first.does("policy", "activate", "--yes")
-	desk.Await(t, "the second to refuse what it does not count", func() bool {
-		r, _ := tries(all[1])
-		return r.Code == capabilities.CodeNotSupported
-	})
-	must(t, os.Remove(counted))
-	first.does("policy", "activate", "--yes")
-	for i := range all {
-		calls(i, "after the rule")
-	}
 	first.does("ledger", "checkpoint", "--out", in("checkpoint"))
 	run[0].signal(syscall.SIGKILL)
 	for _, i := range []int{1, 2} {
