@@ -35,7 +35,7 @@ func newStorm(f *fleet, o options) *storm {
 	if len(o.only) > 0 {
 		has = func(k Kind) bool { return slices.Contains(o.only, k) && s.has(k) }
 	}
-	s.plan = Plan(o.seed, o.length, len(f.gateways), len(f.nodes), has)
+	s.plan = Plan(o.seed, o.length, len(f.gateways), len(f.nodes), has, o.long)
 	return s
 }
 
@@ -81,6 +81,8 @@ func (s *storm) fault(f Fault) {
 		s.process(first.process, f)
 	case KillNode, FreezeNode:
 		s.process(s.nodes[f.First].process, f)
+	case StartBeside:
+		s.beside(f)
 	case SplitGateways:
 		s.net.part(f.First, f.Second, true)
 		time.Sleep(f.Lasts)
@@ -123,6 +125,22 @@ func (s *storm) process(p *process, f Fault) {
 	default:
 		p.down(syscall.SIGKILL, f.Lasts)
 	}
+}
+
+// beside kills a gateway, and has another stand still while that one starts: what the other has
+// begun is open then, and it goes on with it later.
+func (s *storm) beside(f Fault) {
+	first, second := s.gateways[f.First].process, s.gateways[f.Second].process
+	for i, g := range s.gateways { // in one order, since two may overlap
+		if i == f.First || i == f.Second {
+			g.busy.Lock()
+			defer g.busy.Unlock()
+		}
+	}
+	first.down(syscall.SIGKILL, 0)
+	second.signal(syscall.SIGSTOP)
+	time.Sleep(f.Lasts)
+	second.signal(syscall.SIGCONT)
 }
 
 func (s *storm) weather(f Fault, w Weather) {

@@ -200,7 +200,7 @@ func TestReadExport(t *testing.T) {
 // be had, and nothing that is not there is broken.
 func TestPlan(t *testing.T) {
 	all := func(Kind) bool { return true }
-	a, b, c := Plan(1, 3*time.Minute, 3, 6, all), Plan(1, 3*time.Minute, 3, 6, all), Plan(2, 3*time.Minute, 3, 6, all)
+	a, b, c := Plan(1, 3*time.Minute, 3, 6, all, false), Plan(1, 3*time.Minute, 3, 6, all, false), Plan(2, 3*time.Minute, 3, 6, all, false)
 	if !slices.Equal(a, b) || slices.Equal(a, c) {
 		t.Error("a schedule is not its seed's")
 	}
@@ -209,7 +209,7 @@ func TestPlan(t *testing.T) {
 		if !slices.ContainsFunc(a, of) {
 			t.Errorf("it does not %s", w.kind)
 		}
-		if slices.ContainsFunc(Plan(1, 3*time.Minute, 3, 6, func(k Kind) bool { return k != w.kind }), of) {
+		if slices.ContainsFunc(Plan(1, 3*time.Minute, 3, 6, func(k Kind) bool { return k != w.kind }, false), of) {
 			t.Errorf("it is to %s, which is not to be had", w.kind)
 		}
 	}
@@ -220,6 +220,11 @@ func TestPlan(t *testing.T) {
 		}
 		if f.First >= most || f.Second >= 3 || f.Kind == SplitGateways && f.First == f.Second || f.Lasts <= 0 || f.At >= 3*time.Minute {
 			t.Errorf("%s", f)
+		}
+	}
+	for _, f := range Plan(1, time.Minute, 3, 6, func(k Kind) bool { return k == FreezeGateway }, true) {
+		if f.Lasts < 6*time.Second {
+			t.Errorf("%s outlasts no lease", f)
 		}
 	}
 }

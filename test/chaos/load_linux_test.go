@@ -24,10 +24,11 @@ type load struct {
 	deadline atomic.Int64  // when those who still try give up; 0: not yet known
 	next     atomic.Int64
 
-	mu   sync.Mutex
-	told []Told
-	ends map[string]int
-	asks atomic.Int64
+	mu    sync.Mutex
+	told  []Told
+	ends  map[string]int
+	asks  atomic.Int64
+	works atomic.Int64 // pieces of admin work that were answered
 }
 
 // agent is one principal, at each gateway.
@@ -74,7 +75,10 @@ func (l *load) isOver() bool {
 func (l *load) run(o options) {
 	var working, answering sync.WaitGroup
 	for i := range o.callers {
-		working.Go(func() { l.works(i, rand.New(rand.NewPCG(o.seed, uint64(i)+100))) })
+		working.Go(func() { l.calls(i, rand.New(rand.NewPCG(o.seed, uint64(i)+100))) })
+	}
+	for i := range o.clerks {
+		working.Go(func() { l.administers(rand.New(rand.NewPCG(o.seed, uint64(i)+60))) })
 	}
 	working.Go(func() { l.grants(rand.New(rand.NewPCG(o.seed, 50))) })
 	done := make(chan struct{})
@@ -84,8 +88,14 @@ func (l *load) run(o options) {
 	answering.Wait()
 }
 
-// works makes one call after the other.
-func (l *load) works(i int, rng *rand.Rand) {
+func (l *load) answered() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.told)
+}
+
+// calls makes one call after the other.
+func (l *load) calls(i int, rng *rand.Rand) {
 	var a *agent
 	for a == nil && !l.isOver() {
 		a = l.agent(rng, fmt.Sprintf("agent%d", i))
@@ -153,6 +163,25 @@ func (l *load) carry(rng *rand.Rand, a *agent, call client.Call) {
 			return
 		}
 		pause(rng, 500*time.Millisecond)
+	}
+}
+
+// administers makes a token and revokes it, one after the other, at any gateway.
+func (l *load) administers(rng *rand.Rand) {
+	for !l.isOver() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*seconds)
+		made, _, err := l.gateways[rng.IntN(len(l.gateways))].admin.CreateToken(ctx, "clerk", "agent", "", time.Hour)
+		if err == nil {
+			l.works.Add(1)
+			_, err = l.gateways[rng.IntN(len(l.gateways))].admin.RevokeToken(ctx, made.ID)
+		}
+		cancel()
+		if err != nil {
+			pause(rng, 300*time.Millisecond)
+			continue
+		}
+		l.works.Add(1)
+		pause(rng, 100*time.Millisecond)
 	}
 }
 

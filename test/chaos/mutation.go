@@ -13,6 +13,8 @@ type Mutation struct {
 	Name    string
 	Changes []Change
 	Kinds   []Kind // of faults, which a run has more of: those that show it
+	Long    bool   // faults that may outlast the leases of gateways do
+	Clerks  int    // who do admin work all the time, besides that of each run
 	Finds   []Rule // one of them at least has to be broken
 }
 
@@ -69,7 +71,9 @@ var Mutations = []Mutation{
 			// A gateway that stands still does so most often here then.
 			{"gateway/dispatch/send.go", "\to.passed(capabilities.HopSend)\n", "\ttime.Sleep(time.Second)\n\to.passed(capabilities.HopSend)\n"},
 		},
+		// Only a gateway that stands still for longer than its lease is put out and says something yet.
 		Kinds: []Kind{FreezeGateway},
+		Long:  true,
 		Finds: []Rule{Twice, Denied, Ordered, Ends},
 	},
 	{
@@ -118,8 +122,10 @@ var Mutations = []Mutation{
 		Changes: []Change{
 			{"gateway/opencalls/mark.go", "\t\tcase p.Tool.Family() == adminFamily:\n", ""},
 		},
-		Kinds: []Kind{KillGateway, CutDatabase},
-		Finds: []Rule{Ends, Endless},
+		// A gateway has to start while admin work of another is between its two commits for longer.
+		Kinds:  []Kind{StartBeside},
+		Clerks: 12,
+		Finds:  []Rule{Ends, Endless},
 	},
 }
 

@@ -14,6 +14,7 @@ const (
 	KillGateway   Kind = "kill a gateway"
 	EndGateway    Kind = "end a gateway"
 	FreezeGateway Kind = "have a gateway stand still"
+	StartBeside   Kind = "start a gateway beside one that stands still"
 	SplitGateways Kind = "part two gateways"
 	CutDatabase   Kind = "cut a gateway off from the database"
 	CutNodes      Kind = "cut nodes off from a gateway"
@@ -32,7 +33,7 @@ var weights = []struct {
 	kind  Kind
 	often int
 }{
-	{KillGateway, 6}, {EndGateway, 2}, {FreezeGateway, 5}, {SplitGateways, 5}, {CutDatabase, 4}, {CutNodes, 5}, {Lossy, 4},
+	{KillGateway, 6}, {EndGateway, 2}, {FreezeGateway, 5}, {StartBeside, 2}, {SplitGateways, 5}, {CutDatabase, 4}, {CutNodes, 5}, {Lossy, 4},
 	{KillNode, 6}, {FreezeNode, 5}, {FillNode, 3}, {EndDatabase, 1}, {KillDatabase, 2}, {StopAll, 2}, {CalmStop, 1},
 }
 
@@ -51,8 +52,8 @@ func (f Fault) String() string {
 }
 
 // Plan returns the schedule that a seed makes: the same each time. Faults overlap, and each kind
-// comes once before any comes by chance.
-func Plan(seed uint64, length time.Duration, gateways, nodes int, has func(Kind) bool) []Fault {
+// comes once before any comes by chance. long: those that may outlast the leases of gateways do.
+func Plan(seed uint64, length time.Duration, gateways, nodes int, has func(Kind) bool, long bool) []Fault {
 	rng := rand.New(rand.NewPCG(seed, 0x68616e64))
 	var kinds []Kind
 	sum := 0
@@ -91,6 +92,8 @@ func Plan(seed uint64, length time.Duration, gateways, nodes int, has func(Kind)
 		f.First, f.Share = rng.IntN(gateways), 5+rng.IntN(96)
 		f.Second = (f.First + 1 + rng.IntN(max(1, gateways-1))) % gateways
 		switch f.Kind {
+		case StartBeside: // for less than a lease, after which it says nothing more
+			f.Lasts = between(rng, 2*time.Second, 3500*time.Millisecond)
 		case KillNode, FreezeNode, FillNode:
 			f.First = rng.IntN(nodes)
 		case Lossy:
@@ -98,7 +101,7 @@ func Plan(seed uint64, length time.Duration, gateways, nodes int, has func(Kind)
 		}
 		switch f.Kind {
 		case FreezeGateway, SplitGateways, CutDatabase, CutNodes, FreezeNode:
-			if rng.IntN(3) == 0 { // longer than the leases of gateways, which are five and six seconds
+			if rng.IntN(3) == 0 || long { // longer than the leases of gateways, which are five and six seconds
 				f.Lasts = between(rng, 6*time.Second, 12*time.Second)
 			}
 		}
