@@ -113,7 +113,7 @@ func (t *tab) askFrameFor(ctx context.Context, wait time.Duration, f *frame, fun
 		f.asked = f.asked || await
 		t.mu.Unlock()
 		if await {
-			t.chrome.h.wg.Go(func() { t.awaitSlow(f) })
+			t.host.run(func() { t.awaitSlow(f) })
 		}
 		if err == nil {
 			return w, nil
