@@ -62,7 +62,8 @@ var Mutations = []Mutation{
 		Finds: []Rule{Twice, Denied, Ordered},
 	},
 	{
-		Name: "no look at the epoch of a place, nor whether who asks is still in",
+		// Its folder is named after it, and a comma would part hosts in the address of the database.
+		Name: "no look at the epoch of a place nor whether who asks is still in",
 		Changes: []Change{
 			{"gateway/nodes/far.go", "(s == nil || s.place.Load() != ask.Epoch)", "s == nil"},
 			{"gateway/nodes/far.go", "\tif ask.Word == \"\" || !p.n.word(ask.Word).always {\n", "\tif ask.Word != \"\" && !p.n.word(ask.Word).always {\n"},
