@@ -62,7 +62,7 @@ var Mutations = []Mutation{
 		Finds: []Rule{Twice, Denied, Ordered},
 	},
 	{
-		// Its folder is named after it, and a comma would part hosts in the address of the database.
+		// No comma: its folder has the name, and is in the address of a database.
 		Name: "no look at the epoch of a place nor whether who asks is still in",
 		Changes: []Change{
 			{"gateway/nodes/far.go", "(s == nil || s.place.Load() != ask.Epoch)", "s == nil"},
