@@ -22,9 +22,14 @@ const KeyEgress = "network.egress.https"
 
 // Keys under which attempts are told that walls refused; no tool declares them.
 const (
-	KeyLookup = "network.dns.lookup"      // a datagram, by which names are looked up
-	KeyTrace  = "execution.proc.trace"    // looking into a process that the program did not start
-	KeySystem = "execution.system.change" // changing the system: mounts, kernel modules, clocks
+	KeyLookup    = "network.dns.lookup"         // a datagram, by which names are looked up
+	KeyListen    = "network.ingress.listen"     // a port on which others connect to the program
+	KeyTrace     = "execution.proc.trace"       // looking into a process that the program did not start
+	KeyControl   = "execution.proc.control"     // a signal to such a process, or its limits and its place
+	KeyShared    = "execution.proc.shared"      // memory, messages and semaphores that others share
+	KeySystem    = "execution.system.change"    // changing the system: mounts, namespaces, kernel modules, clocks
+	KeyInterface = "execution.system.interface" // another way of the kernel to what the program has
+	KeyKeyring   = "data.read.keyring"          // keys that the kernel keeps for an account
 )
 
 // KeySecret is the capability key of what a secret is handed out by.

@@ -87,7 +87,8 @@ func Observed(s Seen) []Difference {
 		case strings.HasPrefix(u.Key, "privileged."):
 			d.Severity = Critical
 		case u.Key == capabilities.KeyTemp, // every program has a folder of its own for these
-			u.Key == capabilities.KeyLookup: // a program that looks at its own machine has such a socket, too
+			u.Key == capabilities.KeyLookup,    // a program that looks at its own machine has such a socket, too
+			u.Key == capabilities.KeyInterface: // it leads to what the program has anyway
 			d.Severity = Warning
 		}
 		all = append(all, d)

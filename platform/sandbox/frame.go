@@ -42,10 +42,19 @@ const (
 	tryLookup byte = iota
 	tryTrace
 	trySystem
+	tryControl
+	tryShared
+	tryKeyring
+	tryListen
+	tryInterface
 )
 
 // tryKeys are the capability keys of those.
-var tryKeys = [...]string{tryLookup: capabilities.KeyLookup, tryTrace: capabilities.KeyTrace, trySystem: capabilities.KeySystem}
+var tryKeys = [...]string{
+	tryLookup: capabilities.KeyLookup, tryTrace: capabilities.KeyTrace, trySystem: capabilities.KeySystem, tryControl: capabilities.KeyControl,
+	tryShared: capabilities.KeyShared, tryKeyring: capabilities.KeyKeyring, tryListen: capabilities.KeyListen,
+	tryInterface: capabilities.KeyInterface,
+}
 
 // maxOrder bounds an order, which holds a command's words.
 const maxOrder = 2 << 20

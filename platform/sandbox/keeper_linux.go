@@ -38,6 +38,7 @@ type keeper struct {
 	self     int  // the thread that starts the program
 	root     int  // the process below which all is that the program starts: the guard, or this one
 	alone    bool // the program starts nothing
+	scoped   bool // Landlock keeps signals inside
 	most     int  // processes
 	reads    *reads
 
@@ -145,15 +146,27 @@ func (k *keeper) answer(n *notification, r *response, to teller) error {
 		return k.outside(n, owned{open: true}, to, k.chmodOpen(n))
 	case unix.SYS_UTIMENSAT:
 		return k.outside(n, owned{name: name{0, 1, before}, open: n.args[1] == 0}, to, k.utimes(n))
-	case unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL:
-		return k.signal(n)
+	case unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PIDFD_SEND_SIGNAL:
+		if k.signals(n, to); !k.scoped {
+			return k.signal(n)
+		}
+		r.flags = unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
+		return nil
+	case unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.SYS_SENDMMSG:
+		return k.sends(n, to.connects)
 	case unix.SYS_EXECVE, unix.SYS_EXECVEAT:
 		r.flags = unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
 		return k.spawning(n, to, k.exec())
 	}
-	if n.nr == unix.SYS_CLONE || slices.Contains(forks, n.nr) {
+	if n.nr == unix.SYS_CLONE && n.args[0]&namespaces == 0 || slices.Contains(forks, n.nr) {
 		r.flags = unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
 		return k.spawning(n, to, k.fork(int(n.pid)))
+	}
+	for _, calls := range []map[int32]attempt{attempts, doorAttempts} {
+		if one, ok := calls[n.nr]; ok {
+			k.tells(n, one, to)
+			return unix.EPERM
+		}
 	}
 	if at, ok := chmods[n.nr]; ok {
 		return k.outside(n, owned{name: name{at, at + 1, before}}, to, k.chmod(n, at))

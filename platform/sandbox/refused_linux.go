@@ -11,7 +11,7 @@ import (
 // A filter that refuses a call by its number tells nobody. So calls that are an attempt at what
 // was not granted wait for the keeper, who tells of them and refuses them at once. Libraries make
 // some by themselves on the way to something else, which are none: they look for services of the
-// machine and for IPv6, and resolve names by datagrams.
+// machine and for IPv6, and resolve names by datagrams. More are in attempts.
 
 // owned is where a call says whose owner, attributes or times it would change.
 type owned struct {
@@ -73,7 +73,8 @@ var changing = map[int32]string{
 	unix.SYS_FINIT_MODULE: "finit_module", unix.SYS_DELETE_MODULE: "delete_module", unix.SYS_KEXEC_LOAD: "kexec_load",
 	unix.SYS_REBOOT: "reboot", unix.SYS_SWAPON: "swapon", unix.SYS_SWAPOFF: "swapoff", unix.SYS_ACCT: "acct",
 	unix.SYS_SETTIMEOFDAY: "settimeofday", unix.SYS_CLOCK_SETTIME: "clock_settime", unix.SYS_SETHOSTNAME: "sethostname",
-	unix.SYS_SETDOMAINNAME: "setdomainname", unix.SYS_BPF: "bpf", unix.SYS_PERF_EVENT_OPEN: "perf_event_open",
+	unix.SYS_FSCONFIG: "fsconfig", unix.SYS_VHANGUP: "vhangup", unix.SYS_SETDOMAINNAME: "setdomainname", unix.SYS_BPF: "bpf",
+	unix.SYS_PERF_EVENT_OPEN: "perf_event_open",
 }
 
 // traces tells of a look into a process that is there and that the program did not start. Into its

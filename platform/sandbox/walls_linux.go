@@ -123,7 +123,7 @@ func raise(o *order, f *fence) (*keeper, error) {
 			return nil, err
 		}
 	}
-	k.self = unix.Gettid()
+	k.self, k.scoped = unix.Gettid(), f.scoped
 	if err := unprivileged(); err != nil {
 		return nil, fmt.Errorf("privileges: %w", err)
 	}
@@ -293,6 +293,9 @@ func programFiles(path string) []string {
 	return list
 }
 
+// inPart are attempts by some arguments alone.
+var inPart = append([]int32{unix.SYS_CLONE, unix.SYS_IOCTL, unix.SYS_FCNTL, unix.SYS_SETPRIORITY}, ownOnly...)
+
 // Offsets in struct seccomp_data (linux/seccomp.h).
 const (
 	offNumber = 0
@@ -300,30 +303,21 @@ const (
 	offArgs   = 16
 )
 
-// refusedCalls are what no program behind walls needs: making ways to others, watching them,
-// changing the system. Those that nobody tries by the way are in tracing and changing, and told.
-var refusedCalls = []uint32{
-	unix.SYS_KCMP, unix.SYS_PIDFD_GETFD, unix.SYS_UNSHARE, unix.SYS_OPEN_TREE, unix.SYS_FSCONFIG, unix.SYS_NAME_TO_HANDLE_AT,
-	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_USERFAULTFD,
-	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
-	unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_QUOTACTL, unix.SYS_SYSLOG, unix.SYS_VHANGUP, unix.SYS_MEMFD_SECRET,
-	// Memory, messages and semaphores that the account's other programs have.
-	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_MSGGET, unix.SYS_MSGRCV, unix.SYS_MSGSND, unix.SYS_MSGCTL,
-	unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
-	// A connected pair stays one, and nobody is waited for.
-	unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_IOPRIO_SET,
-}
+// refusedCalls are refused and not told: a file's handle, which tells one file from another, opens
+// nothing. All others wait for the keeper (attempts, tracing, changing).
+var refusedCalls = []uint32{unix.SYS_NAME_TO_HANDLE_AT}
 
 // ownOnly are what a program may do to itself (its first argument is 0) and to no other.
-var ownOnly = []uint32{
+var ownOnly = []int32{
 	unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR,
 }
 
 // filter refuses refusedCalls, and every socket: a program has no way to the network, nor to
 // services of the machine. A pair of connected sockets, which programs use inside, is none.
 //
-// Changes of modes, times and owners, and of files by name, wait for the keeper, who listens on
-// the descriptor; with signals each signal, with alone each new process and program, with reads
+// Changes of modes, times and owners, and of files by name, and what may be an attempt, wait for
+// the keeper, who listens on the descriptor. Each signal does, which with signals it sends itself,
+// while else Landlock refuses some; with alone each new process and program, with reads
 // each look at a file by name, and without a door each socket. With a door a program opens TCP
 // sockets of IPv4, and the keeper refuses others; each connect waits, too, and the keeper makes
 // the connection in its place, to the door alone. Landlock refuses every one that the program
@@ -348,20 +342,32 @@ func filter(door, apart, signals, alone, reads bool) (listener int, err error) {
 	asked = append(asked, unix.SYS_FCHMOD, unix.SYS_UTIMENSAT)
 	// Landlock knows no modes, owners and attributes: nobody's files are changed by name.
 	asked = slices.AppendSeq(slices.AppendSeq(asked, maps.Keys(owning)), maps.Keys(olderOwning))
-	// Others are refused as well, and told.
+	// Others are refused as well, and told where they are attempts.
 	asked = slices.AppendSeq(slices.AppendSeq(asked, maps.Keys(tracing)), maps.Keys(changing))
-	fork := allow
+	for number := range attempts {
+		if !slices.Contains(inPart, number) {
+			asked = append(asked, number)
+		}
+	}
+	fork, hear := allow, end(unix.SECCOMP_RET_USER_NOTIF)
 	if alone {
-		asked, fork = append(append(asked, unix.SYS_EXECVE, unix.SYS_EXECVEAT), forks...), end(unix.SECCOMP_RET_USER_NOTIF)
+		asked, fork = append(append(asked, unix.SYS_EXECVE, unix.SYS_EXECVEAT), forks...), hear
 	}
 	if door {
-		asked = append(asked, unix.SYS_CONNECT)
+		asked = slices.AppendSeq(append(asked, unix.SYS_CONNECT), maps.Keys(doorAttempts))
 	}
 	if signals {
 		asked = append(asked, unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL)
 		// The keeper passes on a signal's number alone; C libraries and Go use kill then.
 		for _, number := range []uint32{unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PIDFD_SEND_SIGNAL} {
 			program = append(program, jump(unix.BPF_JEQ, number, 0, 1), end(unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS)))
+		}
+	} else {
+		// Landlock refuses them. Signal 0 only looks, and SIGURG, which runtimes send themselves all
+		// the time, ends nobody.
+		for number, at := range signalling {
+			program = append(program, jump(unix.BPF_JEQ, uint32(number), 0, 5), load(offArgs+8*at), jump(unix.BPF_JEQ, 0, 2, 0),
+				jump(unix.BPF_JEQ, uint32(unix.SIGURG), 1, 0), hear, allow)
 		}
 	}
 	for _, number := range asked {
@@ -388,13 +394,12 @@ func filter(door, apart, signals, alone, reads bool) (listener int, err error) {
 	// A descriptor's signals go to somebody that the program may signal.
 	program = append(program,
 		jump(unix.BPF_JEQ, unix.SYS_FCNTL, 0, 5), load(offArgs+8), jump(unix.BPF_JEQ, unix.F_SETOWN, 1, 0),
-		jump(unix.BPF_JEQ, unix.F_SETOWN_EX, 0, 1), refuse, allow)
+		jump(unix.BPF_JEQ, unix.F_SETOWN_EX, 0, 1), hear, allow)
 	if door {
 		open := allow
 		if apart {
-			open = end(unix.SECCOMP_RET_USER_NOTIF)
+			open = hear
 		}
-		hear := end(unix.SECCOMP_RET_USER_NOTIF) // and refuse
 		program = append(program,
 			jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 12),
 			load(offArgs), jump(unix.BPF_JEQ, unix.AF_INET, 1, 0), hear,
@@ -404,7 +409,7 @@ func filter(door, apart, signals, alone, reads bool) (listener int, err error) {
 			load(offArgs+16), jump(unix.BPF_JEQ, 0, 2, 0), jump(unix.BPF_JEQ, unix.IPPROTO_TCP, 1, 0), hear, open)
 		// Sending may connect, too (TCP Fast Open), and nobody is asked then.
 		for number, flags := range map[uint32]uint32{unix.SYS_SENDTO: 3, unix.SYS_SENDMSG: 2, unix.SYS_SENDMMSG: 3} {
-			program = append(program, jump(unix.BPF_JEQ, number, 0, 4), load(offArgs+8*flags), jump(unix.BPF_JSET, unix.MSG_FASTOPEN, 0, 1), refuse,
+			program = append(program, jump(unix.BPF_JEQ, number, 0, 4), load(offArgs+8*flags), jump(unix.BPF_JSET, unix.MSG_FASTOPEN, 0, 1), hear,
 				allow)
 		}
 	} else {
@@ -414,17 +419,18 @@ func filter(door, apart, signals, alone, reads bool) (listener int, err error) {
 			jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 5), load(offArgs), jump(unix.BPF_JEQ, unix.AF_UNIX, 2, 0),
 			jump(unix.BPF_JEQ, unix.AF_NETLINK, 1, 0),
 			end(unix.SECCOMP_RET_USER_NOTIF), noSocket,
-			jump(unix.BPF_JEQ, unix.SYS_CONNECT, 0, 1), refuse)
+			jump(unix.BPF_JEQ, unix.SYS_CONNECT, 0, 1), refuse, jump(unix.BPF_JEQ, unix.SYS_BIND, 0, 1), refuse,
+			jump(unix.BPF_JEQ, unix.SYS_LISTEN, 0, 1), refuse)
 	}
 	for _, number := range refusedCalls {
 		program = append(program, jump(unix.BPF_JEQ, number, 0, 1), refuse)
 	}
 	for _, number := range ownOnly {
-		program = append(program, jump(unix.BPF_JEQ, number, 0, 4), load(offArgs), jump(unix.BPF_JEQ, 0, 1, 0), refuse,
+		program = append(program, jump(unix.BPF_JEQ, uint32(number), 0, 4), load(offArgs), jump(unix.BPF_JEQ, 0, 1, 0), hear,
 			end(unix.SECCOMP_RET_ALLOW))
 	}
 	// Another's place in the queue: setpriority(which, who, …).
-	program = append(program, jump(unix.BPF_JEQ, unix.SYS_SETPRIORITY, 0, 4), load(offArgs+8), jump(unix.BPF_JEQ, 0, 1, 0), refuse,
+	program = append(program, jump(unix.BPF_JEQ, unix.SYS_SETPRIORITY, 0, 4), load(offArgs+8), jump(unix.BPF_JEQ, 0, 1, 0), hear,
 		end(unix.SECCOMP_RET_ALLOW))
 	// A pair of datagram sockets sends to any socket that has a path. Streams and sequenced packets,
 	// by which browsers speak to their own processes, go to their pair whatever address is given.
@@ -434,12 +440,12 @@ func filter(door, apart, signals, alone, reads bool) (listener int, err error) {
 		load(offArgs+8), unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf},
 		jump(unix.BPF_JEQ, unix.SOCK_STREAM, 2, 0), jump(unix.BPF_JEQ, unix.SOCK_SEQPACKET, 1, 0), refuse, end(unix.SECCOMP_RET_ALLOW))
 	// A thread is no process. New namespaces by clone would hold new rights.
-	program = append(program, jump(unix.BPF_JEQ, unix.SYS_CLONE, 0, 6), load(offArgs), jump(unix.BPF_JSET, namespaces, 0, 1), refuse,
+	program = append(program, jump(unix.BPF_JEQ, unix.SYS_CLONE, 0, 6), load(offArgs), jump(unix.BPF_JSET, namespaces, 0, 1), hear,
 		jump(unix.BPF_JSET, unix.CLONE_THREAD, 1, 0), fork, allow,
 		jump(unix.BPF_JEQ, unix.SYS_IOCTL, 0, 7), load(offArgs+8),
 		// Typing into the terminal that somebody started us from, and a descriptor's signals.
 		jump(unix.BPF_JEQ, unix.TIOCSTI, 3, 0), jump(unix.BPF_JEQ, unix.TIOCLINUX, 2, 0), jump(unix.BPF_JEQ, fioSetOwn, 1, 0),
-		jump(unix.BPF_JEQ, sioSetOwn, 0, 1), refuse, allow,
+		jump(unix.BPF_JEQ, sioSetOwn, 0, 1), hear, allow,
 		allow)
 	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	// A program that was heard is interrupted by its end alone: no connection is made twice.
