@@ -280,6 +280,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	return errors.Join(err, group.Wait())
 }
 
+// Leave has Run end (nil) once no call has run for quiet. It cuts no call off.
+func (a *Agent) Leave(quiet time.Duration) { a.link.Leave(quiet) }
+
 func (a *Agent) head() *wire.Head {
 	h := a.journal.Head()
 	if h.Sig == (chain.Sig{}) {

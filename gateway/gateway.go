@@ -276,8 +276,8 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 	}
 	g.Nodes, err = nodes.New(nodes.Options{
 		Store: g.Store, Site: g.site, Key: key, Addr: g.opts.QUIC, NoTCP: onePort(g.opts.HTTP, g.opts.QUIC), Advertise: g.advertise(),
-		CatalogHash: g.Registry.Founded(),
-		Record:      g.recordNode, Head: g.head, OnNodeHead: g.nodeHead, Stop: g.Switch.Now, OnStop: g.nodeTurned, OnVerdict: g.verdict,
+		Version: g.opts.Version, CatalogHash: g.Registry.Founded(),
+		Record: g.recordNode, Head: g.head, OnNodeHead: g.nodeHead, Stop: g.Switch.Now, OnStop: g.nodeTurned, OnVerdict: g.verdict,
 		Mark: g.site.Mark(g.generation.Generation), OnSuperseded: g.onSuperseded,
 		Origins: g.origins, Others: func() [][]string { return g.opts.Others }, Log: g.log,
 		TakesSteps: func(c capabilities.CapabilityID) bool {

@@ -100,7 +100,10 @@ func (l *Link) call(ctx context.Context, conn *quic.Conn, stream *quic.Stream, r
 		}
 	})
 	l.active.Add(1)
-	defer l.active.Add(-1)
+	defer func() {
+		l.ended.Store(int64(time.Since(l.started)))
+		l.active.Add(-1)
+	}()
 	sink := &sink{stream: stream, reader: reader, log: func(err error) {
 		l.log.Warn("call.answer_lost", "call", t.Call, "node", t.Node, "hop", capabilities.HopRecord, "err", err)
 	}, before: func() { unwatch() }, steps: t.Steps, elicits: t.Elicits, hosts: t.AsksHosts}

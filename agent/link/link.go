@@ -129,6 +129,7 @@ type State struct {
 	Pending   bool // waiting for a person to approve
 	Node      capabilities.NodeID
 	Gateway   string
+	Program   string           // version of the gateway's program; "": it does not say
 	Over      tunnel.Transport // that carries the connection
 	Addr      string           // where the gateway was found
 	Err       error            // why not connected; its code is the gateway's if it gave one
@@ -146,6 +147,10 @@ type Link struct {
 
 	active atomic.Int32   // calls that run
 	calls  sync.WaitGroup // they may outlive their connection
+	ended  atomic.Int64   // when the last of them ended, since started
+	leave  chan struct{}  // closed: Run is to end once no call runs
+	left   sync.Once
+	quiet  time.Duration // for how long none must have run; read once leave is closed
 
 	current atomic.Pointer[session] // nil: not connected
 }
@@ -212,7 +217,7 @@ func New(o Options) (*Link, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Link{opts: o, log: o.Log, started: time.Now(), dialer: newDialer(o.Proxy, o.Transports)}, nil
+	return &Link{opts: o, log: o.Log, started: time.Now(), dialer: newDialer(o.Proxy, o.Transports), leave: make(chan struct{})}, nil
 }
 
 // Run keeps the connection until ctx ends (nil), or until only a person can help:
@@ -243,6 +248,10 @@ func (l *Link) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		if l.leaves() {
+			l.calls.Wait() // what came in the last moment is carried out
+			return nil
+		}
 		if ended == nil {
 			continue // rotated or approved: again at once
 		}
@@ -267,6 +276,29 @@ func (l *Link) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// Leave has Run end (nil) once no call has run for quiet, without cutting one off. Only the first
+// call counts. A node that is not connected ends before its next attempt.
+func (l *Link) Leave(quiet time.Duration) {
+	l.left.Do(func() {
+		l.quiet = quiet
+		close(l.leave)
+	})
+}
+
+func (l *Link) leaves() bool {
+	select {
+	case <-l.leave:
+		return true
+	default:
+		return false
+	}
+}
+
+// idle reports whether no call has run for that long.
+func (l *Link) idle(quiet time.Duration) bool {
+	return l.active.Load() == 0 && time.Since(l.started)-time.Duration(l.ended.Load()) >= quiet
 }
 
 // once makes one connection and serves it to its end. nil means that the next
@@ -294,7 +326,7 @@ func (l *Link) once(ctx context.Context, wait *backoff, showKey bool) error {
 	wait.reset()
 	l.log.Info("node.connected", "node", l.id.Node, "gateway", s.ack.Gateway, "transport", to.over, "remote", to.RemoteAddr().String(),
 		"epoch", s.ack.Epoch)
-	l.opts.OnState(State{Connected: true, Node: l.id.Node, Gateway: s.ack.Gateway, Over: to.over, Addr: to.addr})
+	l.opts.OnState(State{Connected: true, Node: l.id.Node, Gateway: s.ack.Gateway, Program: s.ack.Program, Over: to.over, Addr: to.addr})
 	l.current.Store(s)
 	defer func() {
 		l.current.Store(nil)

@@ -307,6 +307,51 @@ func TestGatewayOfAVersionToCome(t *testing.T) {
 	}
 }
 
+// A node that is to end takes no call's end from it: the one that runs goes on and is answered.
+func TestLeavingCutsNoCallOff(t *testing.T) {
+	g := newFakeGateway(t)
+	began, end := make(chan struct{}), make(chan struct{})
+	var cut error
+	l := g.node(func(o *Options) {
+		serve := o.Serve
+		o.ReadinessEvery = time.Millisecond
+		o.Serve = func(ctx context.Context, tk *wire.Ticket, sink Sink) {
+			close(began)
+			<-end
+			cut = ctx.Err()
+			serve(ctx, tk, sink)
+		}
+	})
+	done := g.run(l)
+	conn, control := g.accept()
+	must(t, wire.Write(control, &wire.HelloAck{Version: 1, Gateway: "g1", HeartbeatMS: 10_000, Program: "1.2.0"}))
+	s, err := conn.OpenStream()
+	must(t, err)
+	_, err = s.Write(frame(t, ticket()))
+	must(t, err)
+	<-began
+	l.Leave(0)
+	l.Leave(time.Hour) // the first one counts
+	select {
+	case err := <-done:
+		t.Fatalf("it ended while a call ran: %v", err)
+	default:
+	}
+	close(end)
+	m, err := wire.NewReader(s, wire.KindAnswer).Next()
+	if err != nil || m.(*wire.Answer).Status != capabilities.StatusOK {
+		t.Errorf("%+v, %v", m, err)
+	}
+	select {
+	case err := <-done:
+		if err != nil || cut != nil {
+			t.Errorf("it ends with %v, the call's context with %v", err, cut)
+		}
+	case <-time.After(patience):
+		t.Error("it goes on")
+	}
+}
+
 func TestIdentityOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := LoadIdentity(dir); !errors.Is(err, fs.ErrNotExist) {

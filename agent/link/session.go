@@ -53,6 +53,7 @@ var (
 	errSilent  = errors.New("the gateway does not answer heartbeats")
 	errRotated = errors.New("the new key is to be used")
 	errBetter  = errors.New("QUIC works again")
+	errLeft    = errors.New("the node is to end")
 )
 
 // run serves the connection to its end. nil means: connect again at once.
@@ -127,6 +128,8 @@ func (s *session) read(ctx context.Context, frames chan<- wire.Message) error {
 func (s *session) main(ctx context.Context, frames <-chan wire.Message, better <-chan struct{}) error {
 	l := s.l
 	leave := error(nil) // once no call runs
+	quiet := time.Duration(0)
+	leaving := l.leave
 	every := max(time.Duration(s.ack.HeartbeatMS)*time.Millisecond, minHeartbeat)
 	beats := time.NewTicker(every)
 	defer beats.Stop()
@@ -158,6 +161,8 @@ func (s *session) main(ctx context.Context, frames <-chan wire.Message, better <
 			err = s.sendStop()
 		case <-better:
 			better, leave = nil, errBetter
+		case <-leaving:
+			leaving, leave, quiet = nil, errLeft, l.quiet
 		}
 		if err != nil {
 			return err
@@ -167,7 +172,7 @@ func (s *session) main(ctx context.Context, frames <-chan wire.Message, better <
 		if s.rotated {
 			leave = errRotated
 		}
-		if leave != nil && l.active.Load() == 0 {
+		if leave != nil && l.idle(quiet) {
 			return leave
 		}
 	}

@@ -81,6 +81,8 @@ type HelloAck struct {
 	// Gateways are the site's gateways, each by its addresses in the order to try them, from which
 	// the node chooses when it connects anew; none: it goes on with those that it knows.
 	Gateways [][]string `cbor:"20,keyasint,omitempty"`
+	// Program is the version of the gateway's program, which a node may follow; "": it does not say.
+	Program string `cbor:"22,keyasint,omitempty"`
 }
 
 // MaxGateways bounds HelloAck.Gateways, MaxGatewayAddrs the addresses of each and MaxGatewayBytes
@@ -317,7 +319,7 @@ func (h *HelloAck) check() error {
 	if len(h.Origins) > MaxOrigins {
 		return fmt.Errorf("more than %d origins", MaxOrigins)
 	}
-	if err := errors.Join(names("a name", maxName, h.Gateway), names("an origin", MaxOrigin, h.Origins...)); err != nil {
+	if err := errors.Join(names("a name", maxName, h.Gateway, h.Program), names("an origin", MaxOrigin, h.Origins...)); err != nil {
 		return err
 	}
 	if err := names("a capability", maxName, h.Allow...); err != nil {

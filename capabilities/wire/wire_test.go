@@ -33,7 +33,7 @@ func samples() []Message {
 	args := []byte(`{"url":"about:blank"}`)
 	return []Message{
 		&Hello{Version: 1, MinVersion: 1, Node: "n1", CatalogHash: [32]byte{1}, Agent: "0.1", StopEpoch: 3, Stopped: true, Platform: "linux", Arch: "amd64", Host: "desk", LogKey: bytes.Repeat([]byte{1}, 32), LogHead: head, Steps: true, Addrs: [][]byte{{10, 9, 0, 2}, bytes.Repeat([]byte{9}, 16)}, Recall: "r1"},
-		&HelloAck{Version: 1, Gateway: "g1", Epoch: 4, HeartbeatMS: 10000, SequenceFloor: 77, GatewayHead: head, Allow: []string{"tyrum.browser.click"}, CatalogSkew: true},
+		&HelloAck{Version: 1, Gateway: "g1", Epoch: 4, HeartbeatMS: 10000, SequenceFloor: 77, GatewayHead: head, Allow: []string{"tyrum.browser.click"}, CatalogSkew: true, Program: "1.2.0"},
 		&Heartbeat{Seq: 1, Active: 2, UptimeS: 3, Head: head, Addrs: [][]byte{{10, 9, 0, 3}}, Pools: []Pool{{Class: capabilities.ClassT3, Running: 1, Most: 1, Waiting: 2, Queue: 64, Refused: 3}}},
 		&HeartbeatAck{Seq: 1, Head: head},
 		&Readiness{Capabilities: []capabilities.Readiness{{Capability: "tyrum.browser.click", Reason: capabilities.ReasonBackendMissing, Fix: "install chromium", Action: capabilities.Action{Key: capabilities.ActionExamineNode, Node: "n1"}, Isolation: capabilities.ClassT2, Degraded: "chrome_sandbox", Backend: "chromium 1"}}},

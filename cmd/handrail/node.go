@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/agent"
 	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/tunnel"
@@ -16,6 +17,7 @@ import (
 	"github.com/handrail-dev/handrail/cmd/handrail/device"
 	"github.com/handrail-dev/handrail/cmd/handrail/roster"
 	"github.com/handrail-dev/handrail/cmd/handrail/terminal"
+	"github.com/handrail-dev/handrail/cmd/handrail/update"
 )
 
 func newNodeCmd() *cobra.Command {
@@ -30,6 +32,7 @@ func newNodeCmd() *cobra.Command {
 	addrs := cmd.Flags().StringSlice("gateway", nil,
 		"address of the gateway, HOST:PORT or https://HOST; repeatable (default: where the device joined)")
 	proxy := addProxyFlag(cmd)
+	follow := addFollowFlags(cmd)
 	verbose := addVerbose(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		data, err := datadir.Of(cmd)
@@ -41,12 +44,32 @@ func newNodeCmd() *cobra.Command {
 			return err
 		}
 		log := newLog(cmd, *verbose)
-		a, err := openNode(data, flags, reach{*addrs, by}, []string{"http://" + defaultHTTP}, false, nodeStates(cmd), log)
+		follower, err := follow.follower(cmd, log)
 		if err != nil {
 			return err
 		}
-		// A person's device carries out few calls at once: memory is dearer there than
-		// the collector's time.
+		open := func(heard func(version string)) (update.Node, error) {
+			var a *agent.Agent // told of no state before it runs
+			states := nodeStates(cmd)
+			a, err := openNode(data, flags, reach{*addrs, by}, []string{"http://" + defaultHTTP}, false, func(s link.State) {
+				states(s)
+				if s.Connected {
+					heard(s.Program)
+				}
+				if s.Connected && *follow.once {
+					a.Leave(0)
+				}
+			}, log)
+			return a, err
+		}
+		if follower != nil {
+			follower.Open = open
+			return follower.Run(cmd.Context())
+		}
+		a, err := open(func(string) {})
+		if err != nil {
+			return err
+		}
 		return a.Run(cmd.Context())
 	}
 	roster.AddNodeAdminCmds(cmd)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,26 +40,16 @@ func newUpdateCmd() *cobra.Command {
 	within := cmd.Flags().Duration("within", time.Minute, "how long the gateway may take to become ready")
 	_, _ = cmd.MarkFlagRequired("url"), cmd.MarkFlagRequired("key")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		text, err := os.ReadFile(*key)
-		if errors.Is(err, fs.ErrNotExist) {
-			return capabilities.Errorf(capabilities.CodeNotFound, "There is no file %s.", *key).
-				WithHint("Name the file with the publisher's public key.")
-		}
+		public, err := publisher(*key)
 		if err != nil {
 			return err
 		}
-		j := update.Job{URL: *url, Version: programVersion(), Check: *check, Say: func(step string) {
+		j := update.Job{URL: *url, Key: public, Version: programVersion(), Check: *check, Say: func(step string) {
 			if !terminal.FlagsOf(cmd).JSON {
 				fmt.Fprintln(cmd.ErrOrStderr(), terminal.Plain(step))
 			}
 		}}
-		if j.Key, err = update.ParseKey(text); err != nil {
-			return err
-		}
-		if j.Program, err = os.Executable(); err == nil {
-			j.Program, err = filepath.EvalSymlinks(j.Program)
-		}
-		if err != nil {
+		if j.Program, err = ownProgram(); err != nil {
 			return err
 		}
 		if err := restarts(cmd, &j, args, *within); err != nil {
@@ -82,6 +73,19 @@ func newUpdateCmd() *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// publisher reads the key of whom the owner of this machine believes.
+func publisher(file string) (ed25519.PublicKey, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, capabilities.Errorf(capabilities.CodeNotFound, "There is no file %s.", file).
+			WithHint("Name the file with the publisher's public key.")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return update.ParseKey(text)
 }
 
 // restarts has the job start the gateway of the data directory anew, if one runs there.

@@ -34,6 +34,8 @@ type Options struct {
 	// Advertise returns the addresses to put into pastes; default: the ones the
 	// listener can be reached at, as far as this host can tell.
 	Advertise func() []string
+	// Version of this program, which nodes are told; default: they are told none.
+	Version string
 	// CatalogHash is compared with the nodes'; a difference is told, not refused.
 	CatalogHash [32]byte
 	// TakesSteps reports whether calls of a capability take steps: a node that does not

@@ -235,6 +235,7 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 			HeartbeatMS: uint32(n.opts.Heartbeat.Milliseconds()), SequenceFloor: s.floor, GatewayHead: n.opts.Head(),
 			Allow: r.allow, CatalogSkew: hello.CatalogHash != n.opts.CatalogHash, SiteEpoch: epoch, SiteStopped: stopped, Origins: n.opts.Origins(),
 			Generation: n.opts.Mark.Generation, GenerationProof: n.opts.Mark.Proof, Gateways: n.gateways(),
+			Program: n.opts.Version,
 		}
 	})
 	if err != nil {

@@ -139,6 +139,13 @@ func parseVersion(text string) (parsed, bool) {
 	return v, true
 }
 
+// Newer reports whether both are versions of releases and a is the later one.
+func Newer(a, b string) bool {
+	x, okX := parseVersion(a)
+	y, okY := parseVersion(b)
+	return okX && okY && newer(x, y)
+}
+
 // newer reports whether a is a later version than b, as semantic versions are ordered.
 func newer(a, b parsed) bool {
 	for i := range a.numbers {

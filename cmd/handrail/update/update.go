@@ -28,7 +28,10 @@ type Job struct {
 	Program string // the file that is replaced
 	Version string // of the program in it
 	Check   bool   // look only
+	Most    string // the highest version that is taken; "": any
 
+	// Try tries the new program before it is put in place; nil: nobody does.
+	Try func(ctx context.Context, program string) error
 	// Restart has what runs run anew, from the file; nil: nothing runs.
 	Restart func(context.Context) error
 	// Ready reports whether what runs is ready, in that version, within some time.
@@ -50,9 +53,7 @@ func (j Job) Run(ctx context.Context) (Result, error) {
 	res := Result{From: j.Version}
 	now, ok := parseVersion(j.Version)
 	if !ok {
-		return res, capabilities.Errorf(capabilities.CodeNotSupported,
-			"This program (%s) is no release, so nothing says what is newer.", j.Version).
-			WithHint("Install a release by hand once.")
+		return res, noRelease(j.Version)
 	}
 	if err := others(j.Program); err != nil && !j.Check {
 		return res, err
@@ -75,6 +76,10 @@ func (j Job) Run(ctx context.Context) (Result, error) {
 		return res, refused("Version %s, which is offered, is older than this program (%s).", m.Version, j.Version).
 			WithHint("An older version is only ever installed by hand, with a backup of its time.")
 	}
+	if j.Most != "" && Newer(m.Version, j.Most) {
+		return res, refused("Version %s, which is offered, is newer than the gateway (%s).", m.Version, j.Most).
+			WithHint("The device takes it once its gateway is of that version.")
+	}
 	f, ok := m.Files[runtime.GOOS+"/"+runtime.GOARCH]
 	if !ok {
 		return res, capabilities.Errorf(capabilities.CodeNotSupported, "Version %s has no program for %s/%s.",
@@ -92,6 +97,11 @@ func (j Job) Run(ctx context.Context) (Result, error) {
 	defer func() { _ = os.Remove(staged) }()
 	if err := is(ctx, staged, m.Version); err != nil {
 		return res, err
+	}
+	if j.Try != nil {
+		if err := j.Try(ctx, staged); err != nil {
+			return res, err
+		}
 	}
 	res.Before = j.Program + ".before"
 	if err := swap(staged, j.Program, res.Before); err != nil {
@@ -111,6 +121,11 @@ func (j Job) Run(ctx context.Context) (Result, error) {
 	}
 	res.State = "available"
 	return res, j.back(context.WithoutCancel(ctx), res, err)
+}
+
+func noRelease(version string) error {
+	return capabilities.Errorf(capabilities.CodeNotSupported, "This program (%s) is no release, so nothing says what is newer.", version).
+		WithHint("Install a release by hand once.")
 }
 
 func (j Job) metadata(ctx context.Context, s *source) (Metadata, error) {
