@@ -3,11 +3,11 @@ package gateway
 import (
 	"net"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strconv"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/address"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/metrics"
@@ -18,9 +18,8 @@ func (g *Gateway) newFront() (_ *front.Server, err error) {
 	o := &g.opts
 	hosts := slices.Clone(o.Hosts)
 	if o.URL != "" {
-		u, err := url.Parse(o.URL)
-		if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" ||
-			u.Fragment != "" {
+		u, ok := address.Web(o.URL)
+		if !ok || u.Scheme != "https" || (u.Path != "" && u.Path != "/") || u.RawQuery != "" {
 			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "%.200q is not an address for other devices", o.URL).
 				WithHint("Give it such as https://handrail.example or https://192.168.1.5:7480.")
 		}

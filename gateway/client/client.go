@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/address"
 	"github.com/handrail-dev/handrail/gateway/api"
 )
 
@@ -93,19 +94,16 @@ func (c *Client) Through(wrap func(before http.RoundTripper) http.RoundTripper) 
 }
 
 // ParseAddress reads the address of a gateway as New takes it.
-func ParseAddress(address string) (*url.URL, error) {
-	if !strings.Contains(address, "://") {
-		address = "http://" + address
+func ParseAddress(text string) (*url.URL, error) {
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
 	}
-	base, err := url.Parse(strings.TrimRight(address, "/"))
-	if err != nil {
-		return nil, err
-	}
-	if (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" || base.User != nil || base.RawQuery != "" {
-		return nil, fmt.Errorf("%q is not an address such as http://127.0.0.1:7480", address)
+	base, ok := address.Web(strings.TrimRight(text, "/"))
+	if !ok || base.RawQuery != "" {
+		return nil, fmt.Errorf("%q is not an address such as http://127.0.0.1:7480", text)
 	}
 	if ip := net.ParseIP(base.Hostname()); base.Scheme == "http" && base.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("%q would send the token unencrypted over a network; use https, or a tunnel to a loopback address", address)
+		return nil, fmt.Errorf("%q would send the token unencrypted over a network; use https, or a tunnel to a loopback address", text)
 	}
 	return base, nil
 }

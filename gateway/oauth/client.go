@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/address"
 )
 
 const (
@@ -163,12 +164,8 @@ func checkRedirect(raw string) error {
 		return bad
 	}
 	switch u.Scheme {
-	case "https":
-		if u.Hostname() == "" || u.Opaque != "" {
-			return bad
-		}
-	case "http":
-		if !isLoopback(u) || u.Opaque != "" {
+	case "https", "http":
+		if _, ok := address.Web(raw); !ok || u.Scheme == "http" && !isLoopback(u) {
 			return bad
 		}
 	default:

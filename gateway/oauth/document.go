@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/address"
 	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
@@ -61,10 +62,9 @@ type document struct {
 // address reads a client ID that is an address: https, with a path, without a user, a fragment and
 // dots for folders; http will do where the admin named the host.
 func (d *documents) address(id string) (*url.URL, error) {
-	u, err := url.Parse(id)
+	u, ok := address.Web(id)
 	switch {
-	case err != nil || len(id) > maxRedirect || u.Hostname() == "" || u.User != nil || u.Opaque != "" || strings.Contains(id, "#") ||
-		strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == '\\' }):
+	case !ok || len(id) > maxRedirect || strings.ContainsFunc(id, func(c rune) bool { return c >= 0x7f }):
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the client ID is no https address without a user and a fragment")
 	case u.Path == "" || u.Path == "/" || path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/"):
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the client ID has to be the address of a document")

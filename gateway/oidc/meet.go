@@ -3,7 +3,6 @@ package oidc
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/address"
 	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
@@ -97,7 +97,6 @@ func (p *Provider) read(ctx context.Context) (*met, error) {
 
 // askable reports whether an endpoint is https, or as the issuer itself is.
 func (p *Provider) askable(at string) bool {
-	u, err := url.Parse(at)
-	return err == nil && len(at) <= maxAddress && u.Hostname() != "" && u.User == nil && u.Fragment == "" && u.Opaque == "" &&
-		(u.Scheme == "https" || u.Scheme == p.issuer.Scheme && egress.SameOrigin(u, p.issuer))
+	u, ok := address.Web(at)
+	return ok && len(at) <= maxAddress && (u.Scheme == "https" || u.Scheme == p.issuer.Scheme && egress.SameOrigin(u, p.issuer))
 }

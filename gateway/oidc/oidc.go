@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/address"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
@@ -82,10 +82,9 @@ func (c *Config) Check() error {
 	bad := func(format string, args ...any) error {
 		return capabilities.Errorf(capabilities.CodeInvalidRequest, format, args...)
 	}
-	u, err := url.Parse(c.Issuer)
+	u, ok := address.Web(c.Issuer)
 	switch {
-	case err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || strings.Contains(c.Issuer, "#") || u.Opaque != "" ||
-		u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u)):
+	case !ok || u.RawQuery != "" || u.Scheme == "http" && !isLoopback(u):
 		return bad("--oidc-issuer: an https address without a user, a query and a fragment, as the provider names itself")
 	case c.Client == "" || len(c.Client) > 256:
 		return bad("--oidc-client: the client ID that the provider gave this gateway")
@@ -132,10 +131,7 @@ func New(o Options) (*Provider, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	issuer, err := url.Parse(o.Issuer)
-	if err != nil {
-		return nil, err
-	}
+	issuer, _ := address.Web(o.Issuer) // Check has read it
 	key := make([]byte, chacha20poly1305.KeySize)
 	rand.Read(key) // never fails (crypto/rand)
 	aead, err := chacha20poly1305.NewX(key)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/address"
 )
 
 const (
@@ -60,8 +61,8 @@ func readTarget(endpoint, key, auth string, services []string) (target, error) {
 	if len(endpoint) > maxEndpoint {
 		return target{}, bad("endpoint must be at most %d bytes", maxEndpoint)
 	}
-	u, err := url.Parse(endpoint)
-	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" || u.Opaque != "" {
+	u, ok := address.Web(endpoint)
+	if !ok || u.Scheme != "https" {
 		return target{}, bad("endpoint must be an https address, as the browser gave it")
 	}
 	if !known(u.Host, services) {

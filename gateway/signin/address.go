@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/address"
 	"github.com/handrail-dev/handrail/capabilities/egress"
 )
 
@@ -53,9 +54,8 @@ func (w *way) parse(what, raw string) (*url.URL, error) {
 }
 
 func readAddress(what, raw string) (*url.URL, error) {
-	u, err := url.Parse(raw)
-	if err != nil || len(raw) > maxAddress || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil ||
-		u.Fragment != "" || u.Opaque != "" {
+	u, ok := address.Web(raw)
+	if !ok || len(raw) > maxAddress {
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "%s: not an http or https address without a user or fragment", what)
 	}
 	return u, nil

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/handrail-dev/handrail/capabilities/address"
 )
 
 // Config is where traces go. FromEnvironment makes it.
@@ -63,9 +65,8 @@ func FromEnvironment(flag string, get func(string) string) (*Config, error) {
 			return nil, fmt.Errorf("%s: the gateway sends traces by http/protobuf alone", name)
 		}
 	}
-	at, err := url.Parse(c.url)
-	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.User != nil || at.Fragment != "" ||
-		base && at.RawQuery != "" {
+	at, ok := address.Web(c.url)
+	if !ok || base && at.RawQuery != "" {
 		return nil, fmt.Errorf("%s: want the address of a collector for OTLP over HTTP, such as http://127.0.0.1:4318", named)
 	}
 	if base {

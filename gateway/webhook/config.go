@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/address"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 )
 
@@ -92,9 +93,8 @@ func parse(data []byte) ([]Hook, error) {
 	}
 	hooks := make([]Hook, 0, len(file.Hooks))
 	for i, h := range file.Hooks {
-		u, err := url.Parse(h.URL)
-		if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" ||
-			(u.Scheme != "https" && !(u.Scheme == "http" && onThisHost(u.Hostname()))) {
+		u, ok := address.Web(h.URL)
+		if !ok || u.Scheme == "http" && !onThisHost(u.Hostname()) {
 			return nil, bad("hooks[%d].url must be an https address without a user's name, or http to this host", i)
 		}
 		text, marked := strings.CutPrefix(h.Key, "whsec_")

@@ -2,13 +2,13 @@ package tools
 
 import (
 	"encoding/json"
-	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/address"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 )
 
@@ -218,8 +218,8 @@ func (p *Provider) Validate() error {
 
 // web reports whether a text is a web address that names a place and nobody.
 func web(at string) bool {
-	u, err := url.Parse(at)
-	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil && u.Fragment == ""
+	_, ok := address.Web(at)
+	return ok
 }
 
 // Module is the file of the WebAssembly module that a command's tools run; "": they are programs.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/address"
 )
 
 // fetchFor bounds how long metadata and a program may take.
@@ -31,9 +32,9 @@ type source struct {
 
 // newSource takes HTTPS, and HTTP of this machine alone.
 func newSource(text string) (*source, error) {
-	u, err := url.Parse(text)
-	local := err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
-	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !local) {
+	u, ok := address.Web(text)
+	local := ok && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
+	if !ok || u.Scheme == "http" && !local {
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "%.200q is no address of releases.", text).
 			WithHint("Give the https:// URL of handrail-update.json, without a name and password.")
 	}
