@@ -88,10 +88,12 @@ func (d *Dispatcher) commit(ctx context.Context, p *permitted, also func(*store.
 	})
 	if err != nil {
 		unspent()
-		d.opts.Log.Error("tools.dispatch.unrecorded", "hop", capabilities.HopCommit, "call", p.id, "tool", p.tool, "err", err)
 		e := capabilities.AsError(err)
 		if e.Code == capabilities.CodeInternal {
 			e = capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
+		}
+		if e.Code == capabilities.CodeLedgerUnavailable { // any other is refused, and that is recorded
+			d.opts.Log.Error("tools.dispatch.unrecorded", "hop", capabilities.HopCommit, "call", p.id, "tool", p.tool, "err", err)
 		}
 		return nil, because(ctx, e)
 	}
