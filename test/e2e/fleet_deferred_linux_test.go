@@ -61,7 +61,6 @@ func TestDeferredCallsAtOnce(t *testing.T) {
 // TestADeferredCallIsDroppedElsewhere: the call that one gateway keeps is dropped at another. Its
 // question ends at both, and it is not carried out.
 func TestADeferredCallIsDroppedElsewhere(t *testing.T) {
-	t.Parallel()
 	f := startsAtOnce(t, "one", "two")
 	first, second := f.all[0], f.all[1]
 	later := strings.Replace(string(policy.DefaultSource()), `@id("workspace-change")`, `@id("workspace-change") @defer("8h")`, 1)

@@ -16,7 +16,6 @@ import (
 // no new calls, and can take them again. The call ends as ever, its device goes to another gateway,
 // and the gateway ends by itself.
 func TestADrainAtOnce(t *testing.T) {
-	t.Parallel()
 	f := startsAtOnce(t, "one", "two", "three")
 	first, second := f.all[0], f.all[1]
 	type ended struct {

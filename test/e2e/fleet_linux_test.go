@@ -22,7 +22,6 @@ import (
 // them, wherever the device is connected; a token, a stop and a policy hold at all. One is killed,
 // calls go on, and all of it is one ledger that verifies.
 func TestGatewaysServeAtOnce(t *testing.T) {
-	t.Parallel()
 	f := startsAtOnce(t, "one", "two", "three")
 	all, run, first, names := f.all, f.run, f.all[0], f.names
 	in := func(name string) string { return filepath.Join(f.home, name) }

@@ -28,7 +28,6 @@ func (f *fleet) hosts() {
 // words change, approved at another, and removed at a third. Of two that are added at once by one
 // name one counts. A macro is carried out by whichever gateway is asked.
 func TestProvidersAtOnce(t *testing.T) {
-	t.Parallel()
 	f := startsAtOnce(t, "one", "two", "three")
 	f.hosts()
 	w := newWords(t)

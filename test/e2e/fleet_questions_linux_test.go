@@ -19,7 +19,6 @@ import (
 // two who answer at once at two gateways one counts. A gateway that is killed leaves no question
 // open.
 func TestQuestionsAtOnce(t *testing.T) {
-	t.Parallel()
 	f := startsAtOnce(t, "one", "two", "three")
 	first, second, third := f.all[0], f.all[1], f.all[2]
 	type ended struct {

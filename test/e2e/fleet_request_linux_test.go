@@ -17,7 +17,6 @@ import (
 // TestOneRequestAtOnce: the same request comes to three gateways at the same time. One carries it
 // out, and all three answer with what became of that.
 func TestOneRequestAtOnce(t *testing.T) {
-	t.Parallel()
 	f := startsAtOnce(t, "one", "two", "three")
 	token, err := os.ReadFile(filepath.Join(f.home, "one/gateway/agent.token"))
 	must(t, err)

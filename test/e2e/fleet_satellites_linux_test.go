@@ -16,7 +16,6 @@ import (
 // TestSatellitesAtOnce: a satellite is invited at one gateway and connected to it, and all list it
 // and have its tools called. It is put out at another, which cuts it off.
 func TestSatellitesAtOnce(t *testing.T) {
-	t.Parallel()
 	f := startsAtOnce(t, "one", "two", "three")
 	sat := &person{t: t, program: f.all[0].program, env: append(os.Environ(), "HOME="+f.home, "HANDRAIL_DATA="+filepath.Join(f.home, "orbit"))}
 	manifest := filepath.Join(f.home, "orbit.json")

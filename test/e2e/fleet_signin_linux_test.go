@@ -17,7 +17,6 @@ import (
 // TestSignInsAtOnce: a person signs in to the console at one gateway, and is signed in at the next
 // with the next request, as behind a balancer. Signing out at a third ends that everywhere.
 func TestSignInsAtOnce(t *testing.T) {
-	t.Parallel()
 	f := startsAtOnce(t, "one", "two", "three")
 	var at []string
 	for _, name := range f.names {

@@ -14,7 +14,6 @@ import (
 // TestASubAgentAtOnce: a sub-agent is called at one gateway, and its task is done by a worker at
 // another. The calls that the worker makes are made inside the first one's call.
 func TestASubAgentAtOnce(t *testing.T) {
-	t.Parallel()
 	f := startsAtOnce(t, "one", "two")
 	first, second := f.all[0], f.all[1]
 	file := filepath.Join(f.home, "reader.yaml")
