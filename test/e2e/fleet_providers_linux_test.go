@@ -55,7 +55,13 @@ func TestProvidersAtOnce(t *testing.T) {
 		return strings.Count(f.all[at].does("ledger", "show", "--kind", kind, "--json"), `"`+kind+`"`)
 	}
 
-	f.all[1].does("provider", "add", "mcp", "words", "--http", w.URL, "--yes")
+	desk.Await(t, "a gateway to know the host of the one beside it", func() bool {
+		out, code := f.all[1].tries("", "provider", "add", "mcp", "words", "--http", w.URL, "--yes")
+		if code != 0 && !strings.Contains(out, "node_not_ready") {
+			t.Fatal(out)
+		}
+		return code == 0
+	})
 	everywhere("the tool", "tool.words.echo", works)
 	for i, at := range f.all {
 		if all := items[api.Provider](at, "provider", "list"); len(all) != 1 || all[0].Name != "words" {
