@@ -135,19 +135,17 @@ func (f *Follower) serve(ctx context.Context, n Node, wait time.Duration) (then 
 // node; after it look returns. It reports whether the program is in place.
 func (f *Follower) look(ctx context.Context, wait time.Duration, leave func() error) bool {
 	again := time.After(wait)
-	for held := wait > 0; ; {
+	for {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-f.news:
-			held = false
+		case <-f.news: // another version is no try of the last one
 		case <-again:
-			held = false
 		}
 		f.mu.Lock()
 		version := f.gateway
 		f.mu.Unlock()
-		if held || !Newer(version, f.Job.Version) {
+		if !Newer(version, f.Job.Version) {
 			continue
 		}
 		left := false
