@@ -55,13 +55,18 @@ func TestProvidersAtOnce(t *testing.T) {
 		return strings.Count(f.all[at].does("ledger", "show", "--kind", kind, "--json"), `"`+kind+`"`)
 	}
 
-	desk.Await(t, "a gateway to know the host of the one beside it", func() bool {
-		out, code := f.all[1].tries("", "provider", "add", "mcp", "words", "--http", w.URL, "--yes")
-		if code != 0 && !strings.Contains(out, "node_not_ready") {
-			t.Fatal(out)
-		}
-		return code == 0
-	})
+	// A gateway hears within a second what another one knows.
+	does := func(at *person, unheard string, args ...string) {
+		t.Helper()
+		desk.Await(t, "a gateway to have heard of it: "+unheard, func() bool {
+			out, code := at.tries("", args...)
+			if code != 0 && !strings.Contains(out, unheard) {
+				t.Fatal(out)
+			}
+			return code == 0
+		})
+	}
+	does(f.all[1], "node_not_ready", "provider", "add", "mcp", "words", "--http", w.URL, "--yes")
 	everywhere("the tool", "tool.words.echo", works)
 	for i, at := range f.all {
 		if all := items[api.Provider](at, "provider", "list"); len(all) != 1 || all[0].Name != "words" {
@@ -89,7 +94,7 @@ steps:
   - {id: b, tool: tool.words.other, with: {}}
 `), 0o600))
 	f.all[0].does("provider", "add", "macro", "twice", steps)
-	f.all[1].does("provider", "approve", "twice", "--allow", "all", "--yes")
+	does(f.all[1], "not_found", "provider", "approve", "twice", "--allow", "all", "--yes")
 	everywhere("the macro", "tool.macro.twice", works)
 	f.all[0].does("provider", "remove", "twice")
 	everywhere("the macro that was removed", "tool.macro.twice", unknown)
