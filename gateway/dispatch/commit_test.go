@@ -76,7 +76,7 @@ func TestNothingIsCommittedAfterAStop(t *testing.T) {
 }
 
 // A call that the ledger cannot take is not its caller's fault: it does not count as a
-// refusal, and the log says once that it is unrecorded. What was refused in the commit is recorded.
+// refusal, and the log says once that it is unrecorded. A refusal in the commit is recorded.
 func TestFailedCommitIsNotTheCallersFault(t *testing.T) {
 	for _, c := range []struct {
 		code       capabilities.Code
